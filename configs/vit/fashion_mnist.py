@@ -1,0 +1,28 @@
+"""A Vision Transformer from scratch on all 70,000 images of Fashion-MNIST (28×28, gray, 10 classes).
+
+Command:   vitzoo train --config vit/fashion_mnist --workdir runs/fashion
+           vitzoo train --config vit/fashion_mnist:long --workdir runs/fashion-long
+Hardware:  2 CPU cores.
+Data:      Debian's package dataset-fashion-mnist, the four IDX files in --config.data.dir, or TFDS's fashion_mnist.
+Source:    the data, Xiao et al., https://arxiv.org/abs/1708.07747; the recipe is our own.
+"""
+
+import vitzoo.config
+
+EPOCHS = {"short": 12, "long": 45}
+
+
+def get_config(arg="short"):
+    config = vitzoo.config.default()
+    config.total_epochs = EPOCHS[arg]
+    config.model = dict(
+        name="vit", variant="Ti/4", width=96, depth=4, num_heads=3, mlp_dim=192, pooling="gap", drop_path=0.1
+    )
+    config.objective = dict(name="classification", label_smoothing=0.1)
+    config.data = dict(name="fashion_mnist", split="train", batch_size=256)
+    config.augment = dict(crop="shift", shift=2, flip=True)
+    config.optimizer = dict(name="adamw", learning_rate=2e-3, weight_decay=0.05, grad_clip=1.0)
+    config.schedule = dict(name="cosine", warmup_epochs=1)
+    config.checkpoint = dict(every_epochs=1, keep=2)
+    config.evaluate = dict(test=dict(name="classification", split="test", every_epochs=3))
+    return config

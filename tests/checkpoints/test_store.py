@@ -1,0 +1,188 @@
+"""Saving and restoring a training state: bitwise, atomic, the newest good one found whatever lies around."""
+
+import errno
+import json
+import os
+import resource
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from made_states import abstract_of, array_file, describe, flip_bit, make_state, place, same, save
+
+from vitzoo.checkpoints import manifest, read
+from vitzoo.checkpoints.locate import best_step, locate
+from vitzoo.checkpoints.store import Store
+from vitzoo.errors import Failed, Refused
+
+
+def save_and_wait(store, step, rows=8):
+    store.save(step, make_state(step, rows), describe(step), {"best": None})
+    store.wait()
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return tmp_path / "run" / "checkpoints"
+
+
+def test_a_state_comes_back_bit_for_bit_with_its_containers_and_counters(folder):
+    save(folder, 3)
+    store = Store(folder)
+    state, loop = store.restore(store.latest_good(), abstract_of(make_state(3)))
+    assert same(state, make_state(3))
+    assert jax.tree.structure(state) == jax.tree.structure(make_state(3))  # tuples stay tuples
+    assert loop == {"step": 3, "updates": 2, "skipped": 1, "best": None}
+
+
+def test_saving_goes_on_in_the_background_while_the_state_is_donated(folder):
+    advance = jax.jit(lambda tree: jax.tree.map(lambda x: x + 1, tree), donate_argnums=0)
+    state = make_state(1, rows=40_000)
+    abstract, expected = abstract_of(state), jax.tree.map(np.array, state)
+    store = Store(folder)
+    store.save(1, state, describe(1), {"best": None})
+    for _ in range(5):
+        state = advance(state)
+    store.close()
+    assert same(store.restore(1, abstract)[0], expected)
+
+
+def test_a_step_is_a_plain_integer_folder_that_describes_itself(folder):
+    save(folder, 3)
+    assert [path.name for path in folder.iterdir()] == ["3"]
+    names = {path.name for path in (folder / "3").iterdir()}
+    assert {"params", "ema", "optimizer", "loop", "model.json", "manifest.json"} <= names
+    content = json.loads((folder / "3" / "manifest.json").read_text())
+    assert content["version"] == 1
+    assert "model.json" in content["files"]
+    # CRC-32 as in zlib and gzip: of the text b"123456789" it is cbf43926
+    (folder / "check").write_bytes(b"123456789")
+    assert manifest.crc32(folder / "check") == "cbf43926"
+
+
+def test_the_newest_two_and_the_best_are_kept(folder):
+    save(folder, 1, 2, 3, 4, 5, best=2)
+    assert sorted(path.name for path in folder.iterdir()) == ["2", "4", "5"]
+    assert best_step(folder) == 2
+
+
+@pytest.mark.parametrize(("saved_on", "restored_on"), [(8, 1), (1, 8), (8, 2)])
+def test_a_state_moves_to_another_mesh_bit_for_bit(folder, saved_on, restored_on):
+    store = Store(folder)
+    store.save(3, jax.device_put(make_state(3), place(make_state(3), saved_on)), describe(3), {"best": None})
+    store.close()
+    target = place(make_state(3), restored_on)
+    state, _ = store.restore(3, jax.tree.map(abstract_of, make_state(3), target))
+    assert same(state, make_state(3))
+    assert state["params"]["head"]["kernel"].sharding == target["params"]["head"]["kernel"]
+
+
+@pytest.mark.parametrize(
+    "damage", ["flipped bit", "cut short", "missing", "no manifest", "half the files", "empty folder"]
+)
+def test_a_damaged_newest_checkpoint_is_named_once_and_the_previous_one_used(folder, damage, capsys):
+    save(folder, 1, 2)
+    file = array_file(folder / "2")
+    match damage:
+        case "flipped bit":
+            flip_bit(file)
+        case "cut short":
+            os.truncate(file, file.stat().st_size // 2)
+        case "missing":
+            file.unlink()
+        case "no manifest":
+            file = folder / "2" / "manifest.json"
+            file.unlink()
+        case "half the files":
+            file = folder / "2" / "optimizer"
+            os.rename(file, folder.parent / "gone")
+        case "empty folder":
+            (folder / "7").mkdir()
+            file = folder / "7"
+    store = Store(folder)
+    assert store.latest_good() == (2 if damage == "empty folder" else 1)
+    warning = capsys.readouterr().err
+    assert warning.count("\n") == 1
+    assert str(file) in warning
+    again = 7 if damage == "empty folder" else 2
+    store.save(again, make_state(again), describe(again), {"best": None})  # the same step is saved again
+    store.close()
+    assert Store(folder).latest_good() == again
+    assert capsys.readouterr().err == ""
+
+
+def test_leftovers_of_a_killed_save_are_ignored_and_cleaned(folder):
+    save(folder, 1)
+    (folder / "140000.orbax-checkpoint-tmp-0").mkdir()
+    (folder / "2.orbax-checkpoint-tmp").mkdir()
+    (folder / "2.orbax-checkpoint-tmp" / "half").write_text("x")
+    store = Store(folder)
+    assert store.latest_good() == 1
+    store.save(2, make_state(2), describe(2), {"best": None})
+    store.close()
+    assert sorted(path.name for path in folder.iterdir()) == ["1", "2"]
+
+
+def test_a_run_of_which_no_checkpoint_verifies_is_not_started_again_in_silence(folder):
+    save(folder, 1)
+    flip_bit(array_file(folder / "1"))
+    with pytest.raises(Refused, match="no checkpoint verifies"):
+        Store(folder).latest_good()
+    (folder.parent / "other" / "7").mkdir(parents=True)
+    assert Store(folder.parent / "other").latest_good() is None  # a folder's name does not make it a checkpoint
+
+
+def test_a_state_of_other_shapes_is_refused(folder):
+    save(folder, 1)
+    with pytest.raises(Refused, match="params"):
+        Store(folder).restore(1, abstract_of(make_state(1, rows=9)))
+
+
+def test_a_full_disk_fails_with_the_cause_and_leaves_the_previous_checkpoint(folder, monkeypatch):
+    save(folder, 1)
+    store = Store(folder)
+    store.latest_good()
+
+    def full(_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(manifest, "write", full)
+    with pytest.raises(Failed, match=r"checkpoint 2 could not be saved.*No space left.*checkpoint 1 is intact"):
+        save_and_wait(store, 2)
+    monkeypatch.undo()
+    assert Store(folder).latest_good() == 1
+
+
+def test_a_file_that_the_system_refuses_to_grow_fails_with_the_cause(folder):
+    save(folder, 1)
+    store, soft = Store(folder), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, soft[1]))
+    try:
+        with pytest.raises(Failed, match="checkpoint 2 could not be saved"):
+            save_and_wait(store, 2, rows=100_000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, soft)
+    assert Store(folder).latest_good() == 1
+
+
+def test_only_the_item_asked_for_is_read_and_the_average_preferred(folder):
+    save(folder, 3)
+    located = locate(folder.parent)
+    for item in ("optimizer", "params"):
+        os.rename(folder / "3" / item, folder.parent / item)
+    weights, which = read.read_params(located)
+    assert which == "ema"
+    assert same(weights, make_state(3)["ema"])
+    assert isinstance(weights["head"]["kernel"], np.ndarray)
+    assert weights["head"]["bias"].dtype == jnp.bfloat16
+
+
+def test_an_average_that_was_never_made_is_refused(folder):
+    store = Store(folder)
+    store.save(1, make_state(1, ema=False), describe(1), {"best": None})
+    store.close()
+    located = locate(folder.parent)
+    assert read.read_params(located)[1] == "raw"
+    with pytest.raises(Refused, match="without a moving average"):
+        read.read_params(located, "ema")

@@ -1,0 +1,22 @@
+"""Every test runs on the CPU, seen by JAX as eight devices, away from the user's folders and from any network."""
+
+import os
+
+os.environ["JAX_PLATFORMS"] = "cpu"
+os.environ["XLA_FLAGS"] = (
+    os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=8"
+)
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+import pytest
+
+
+@pytest.fixture(scope="session", autouse=True)
+def home_folders(tmp_path_factory):
+    """Datasets and caches that a test prepares go to a folder of this session."""
+    root = tmp_path_factory.mktemp("home")
+    patch = pytest.MonkeyPatch()
+    patch.setenv("TFDS_DATA_DIR", str(root / "tensorflow_datasets"))
+    patch.setenv("XDG_CACHE_HOME", str(root / "cache"))
+    yield root
+    patch.undo()

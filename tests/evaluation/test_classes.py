@@ -1,0 +1,55 @@
+"""Classes are matched by name; what doesn't match is refused."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from vitzoo.errors import Refused
+from vitzoo.evaluation.classes import match
+
+TEN = ("airplane", "bird", "car", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+
+
+def test_a_subset_given_by_name_takes_the_arg_max_over_those_logits_only():
+    # ImageNet-A numbers 200 of the 1000 classes its own way: scored by number it gave 0.08 %
+    mapping = match(TEN, 10, ("ship", "cat", "dog", "bird"), 4)
+    logits = jnp.arange(10.0)[None]  # truck is the largest, but isn't among the four
+    chosen = mapping.select(lambda images, train: images)(logits, train=False)
+    np.testing.assert_array_equal(chosen, [[8, 3, 5, 1]])
+    assert mapping.names[int(chosen.argmax())] == "ship"
+    assert "4 of the model's 10 by name: ship → 8, cat → 3, dog → 5, bird → 1" in mapping.text
+
+
+def test_a_permuted_list_of_the_same_names_is_put_in_order():
+    mapping = match(("neutral", "no", "yes"), 3, ("yes", "neutral", "no"), 3)
+    np.testing.assert_array_equal(mapping.select(lambda x: x)(jnp.array([[1.0, 2.0, 3.0]])), [[3, 1, 2]])
+
+
+def test_equal_lists_leave_the_model_as_it_is():
+    def model(images):
+        return images
+
+    assert match(TEN, 10, TEN, 10).select(model) is model
+
+
+def test_equal_lists_with_a_name_twice_are_equal_still():
+    twice = ("crane", "dog", "crane")  # ImageNet's bird and machine
+    assert match(twice, 3, twice, 3).columns is None
+
+
+def test_names_that_do_not_match_are_refused():
+    with pytest.raises(Refused, match=r"boat, cart.*aren't among the model's 10"):
+        match(TEN, 10, ("boat", "cat", "cart"), 3)
+
+
+def test_a_name_of_two_classes_is_refused():
+    with pytest.raises(Refused, match="crane: names two classes"):
+        match(("crane", "dog", "crane"), 3, ("dog", "crane"), 2)
+
+
+def test_without_names_equal_counts_go_by_number_and_other_counts_are_refused():
+    assert "by number" in match(TEN, 10, None, 10).text
+    assert match(None, 3, ("a", "b", "c"), 3).names == ("a", "b", "c")
+    assert match(None, 3, None, 3).names is None
+    with pytest.raises(Refused, match="4 classes and the model 10; the dataset names none"):
+        match(TEN, 10, None, 4)

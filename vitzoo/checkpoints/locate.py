@@ -1,0 +1,129 @@
+"""From what a user writes (`RUN`, `RUN@best`, `RUN@STEP`, `RUN/checkpoints/STEP`) to one verified checkpoint folder."""
+
+import dataclasses
+import json
+import sys
+from pathlib import Path
+
+from vitzoo.checkpoints import description, manifest, steps
+from vitzoo.errors import Refused
+
+CHECKPOINTS = "checkpoints"
+
+
+@dataclasses.dataclass(frozen=True)
+class Located:
+    """One checkpoint on disk, verified.
+
+    Attributes:
+        folder: the step's folder, with the items `params`, `ema` (if on), `optimizer`, `loop`.
+        step: batches consumed when it was saved.
+        run: the run folder it belongs to; None for a step folder that was copied elsewhere.
+        description: the content of `model.json`.
+    """
+
+    folder: Path
+    step: int
+    run: Path | None
+    description: dict
+
+
+def locate(checkpoint: str | Path) -> Located:
+    """Find and verify a checkpoint of vitzoo.
+
+    Args:
+        checkpoint: a run folder (its newest step that verifies), `RUN@best`, `RUN@STEP`, or a step's folder, also one
+            copied elsewhere.
+
+    Raises:
+        Refused: nothing is there, it is no checkpoint of vitzoo, or it is damaged; says what was looked for and what
+            is there.
+    """
+    text = str(checkpoint)
+    path = Path(text).expanduser()
+    if path.is_dir() and (path / manifest.MANIFEST).exists():
+        return _checked(text, path, _run_of(path))
+    run, _, which = (text, "", "") if path.exists() or "@" not in text else text.rpartition("@")
+    run_folder = Path(run).expanduser()
+    if not run_folder.exists():
+        raise Refused("checkpoint", text, f"{run_folder} does not exist{_nearby(run_folder)}")
+    folder = run_folder / CHECKPOINTS
+    if not steps.listed(folder):
+        raise Refused("checkpoint", text, _not_a_run(run_folder))
+    if which:
+        return _checked(text, folder / str(_named_step(text, folder, which)), run_folder)
+    found = steps.newest(folder)
+    if found.step is None:
+        raise Refused(
+            "checkpoint", text, f"no checkpoint of it verifies: {'; '.join(str(e) for _, e in found.damaged)}"
+        )
+    if warning := found.warning():
+        print(f"warning: damaged checkpoint: {warning}", file=sys.stderr)
+    return _checked(text, folder / str(found.step), run_folder, verified=True)
+
+
+def best_step(folder: Path) -> int | None:
+    """The step that the newest good checkpoint below `folder` names as the best so far; None without one."""
+    newest = steps.newest(folder).step
+    if newest is None:
+        return None
+    best = json.loads((folder / str(newest) / "loop" / "metadata").read_text()).get("best")
+    return best and best["step"]
+
+
+def _named_step(text: str, folder: Path, which: str) -> int:
+    there = steps.listed(folder)
+    if which == "best":
+        step = best_step(folder)
+        if step is None:
+            raise Refused(
+                "checkpoint", text, "this run keeps no best checkpoint (config.checkpoint.keep_best is not set)"
+            )
+    elif which.isdecimal():
+        step = int(which)
+    else:
+        raise Refused("checkpoint", text, f"after @ comes best or a step; there are {_join(there)}")
+    if step not in there:
+        raise Refused("checkpoint", text, f"step {step} is not in {folder}; there are {_join(there)}")
+    return step
+
+
+def _checked(text: str, folder: Path, run: Path | None, verified: bool = False) -> Located:
+    try:
+        if not verified:
+            manifest.verify(folder)
+        content = description.read(folder)
+    except manifest.Damaged as error:
+        raise Refused("checkpoint", text, str(error)) from None
+    return Located(folder, int(content["step"]), run, content)
+
+
+def _run_of(folder: Path) -> Path | None:
+    return folder.parent.parent if folder.parent.name == CHECKPOINTS else None
+
+
+def _not_a_run(path: Path) -> str:
+    if path.is_file():
+        return "is a file, not a run folder or a checkpoint folder"
+    if path.parent.name == CHECKPOINTS and path.name.isdecimal():
+        return f"has no {manifest.MANIFEST}, so it is no complete checkpoint; it holds {_contents(path)}"
+    return (
+        f"is neither a run folder (looked for {path / CHECKPOINTS}/STEP) nor a checkpoint "
+        f"(looked for {path / manifest.MANIFEST}); it holds {_contents(path)}"
+    )
+
+
+def _contents(path: Path) -> str:
+    return _join(sorted(p.name + "/" * p.is_dir() for p in path.iterdir())) or "nothing"
+
+
+def _nearby(path: Path) -> str:
+    parent = path.parent
+    while not parent.exists():
+        parent = parent.parent
+    return f"; {parent} holds {_contents(parent)}" if parent.is_dir() else ""
+
+
+def _join(items: list) -> str:
+    shown = [str(item) for item in items[:8]]
+    return ", ".join(shown) + (f" and {len(items) - 8} more" if len(items) > 8 else "")

@@ -1,0 +1,76 @@
+"""The list of a checkpoint's files with their sizes and checksums: what makes a folder a checkpoint.
+
+Orbax commits a checkpoint atomically but keeps no checksums: a flipped bit in an array is loaded as if it were right.
+The manifest is written last, inside Orbax's temporary folder, so the commit covers it.
+"""
+
+import json
+import zlib
+from pathlib import Path
+
+MANIFEST = "manifest.json"
+VERSION = 1
+_CHUNK = 1 << 20
+# Orbax rewrites these while it commits, after the manifest; they hold no values.
+_REWRITTEN = {"_CHECKPOINT_METADATA", "commit_success.txt"}
+
+
+class Damaged(Exception):
+    """A checkpoint folder whose files are not those that were saved; `file` is the first at fault."""
+
+    def __init__(self, file: Path, reason: str):
+        self.file, self.reason = file, reason
+        super().__init__(f"{file}: {reason}")
+
+
+def crc32(file: Path) -> str:
+    """The CRC-32 of a file as 8 hexadecimal digits."""
+    value = 0
+    with file.open("rb") as stream:
+        while chunk := stream.read(_CHUNK):
+            value = zlib.crc32(chunk, value)
+    return f"{value:08x}"
+
+
+def write(folder: Path) -> None:
+    """Write `manifest.json` into `folder`, listing every file below it."""
+    files = {
+        path.relative_to(folder).as_posix(): {"size": path.stat().st_size, "crc32": crc32(path)}
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name not in _REWRITTEN and path.name != MANIFEST
+    }
+    (folder / MANIFEST).write_text(json.dumps({"version": VERSION, "files": files}, indent=1) + "\n")
+
+
+def read(folder: Path) -> dict[str, dict]:
+    """The manifest's entries: path below `folder` to `{"size", "crc32"}`.
+
+    Raises:
+        Damaged: there is no readable manifest.
+    """
+    file = folder / MANIFEST
+    try:
+        content = json.loads(file.read_text())
+        if content["version"] != VERSION:
+            raise Damaged(file, f"is of version {content['version']}, this vitzoo reads {VERSION}")
+        return {name: {"size": int(entry["size"]), "crc32": entry["crc32"]} for name, entry in content["files"].items()}
+    except FileNotFoundError:
+        raise Damaged(file, "is missing, so this is no complete checkpoint") from None
+    except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
+        raise Damaged(file, f"can't be read ({error})") from None
+
+
+def verify(folder: Path) -> None:
+    """Compare every file of a checkpoint with its manifest.
+
+    Raises:
+        Damaged: a file is missing, of another length, or its checksum differs; the first is named.
+    """
+    for name, entry in read(folder).items():
+        file = folder / name
+        if not file.is_file():
+            raise Damaged(file, "is missing")
+        if (size := file.stat().st_size) != entry["size"]:
+            raise Damaged(file, f"has {size} bytes, {entry['size']} were saved")
+        if (found := crc32(file)) != entry["crc32"]:
+            raise Damaged(file, f"has checksum {found}, {entry['crc32']} was saved")

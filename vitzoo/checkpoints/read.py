@@ -1,0 +1,102 @@
+"""Reading one item of a checkpoint (`params`, `ema`, `optimizer`, `loop`) without touching the others."""
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import orbax.checkpoint as ocp
+
+from vitzoo.checkpoints.locate import Located
+from vitzoo.checkpoints.manifest import Damaged
+from vitzoo.errors import Refused
+
+
+class _WithoutOrbax(logging.Filter):
+    """Drops what Orbax logs through absl: notes on its own files, tracebacks of errors that we report in a line."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return "orbax" not in record.pathname
+
+
+def quiet() -> None:
+    """Keep Orbax's log lines off the terminal; calling it twice is harmless."""
+    logger = logging.getLogger("absl")
+    if not any(isinstance(one, _WithoutOrbax) for one in logger.filters):
+        logger.addFilter(_WithoutOrbax())
+
+
+def arrays(folder: Path) -> Any:
+    """An item saved as a tree of arrays, read as nested dicts of numpy arrays [as saved].
+
+    Raises:
+        Damaged: Orbax can't read it.
+    """
+    quiet()
+    reader = ocp.Checkpointer(ocp.PyTreeCheckpointHandler())
+    try:
+        tree = reader.metadata(folder).item_metadata.tree
+        as_numpy = jax.tree.map(lambda _: ocp.RestoreArgs(restore_type=np.ndarray), tree)
+        return reader.restore(folder, args=ocp.args.PyTreeRestore(item=tree, restore_args=as_numpy))
+    except (ValueError, KeyError, OSError, AttributeError) as error:
+        raise Damaged(folder, f"can't be read ({_first_line(error)})") from error
+    finally:
+        reader.close()
+
+
+def arrays_as(folder: Path, abstract: Any) -> Any:
+    """An item restored into `abstract`: a tree of ShapeDtypeStruct with shardings, which may be of another mesh.
+
+    Raises:
+        Damaged: a leaf is missing, left over or of another shape.
+    """
+    quiet()
+    reader = ocp.Checkpointer(ocp.StandardCheckpointHandler())
+    try:
+        return reader.restore(folder, args=ocp.args.StandardRestore(abstract))
+    except (ValueError, KeyError, OSError) as error:
+        raise Damaged(folder, f"does not fit the state asked for ({_first_line(error)})") from error
+    finally:
+        reader.close()
+
+
+def values(folder: Path) -> dict:
+    """An item saved as JSON."""
+    file = folder / "metadata"
+    try:
+        return json.loads(file.read_text())
+    except (ValueError, OSError) as error:
+        raise Damaged(file, f"can't be read ({error})") from None
+
+
+def read_params(located: Located, weights: str = "auto", abstract: Any = None) -> tuple[Any, str]:
+    """A checkpoint's weights, and nothing else of it.
+
+    Args:
+        located: what `locate` found.
+        weights: "ema", "raw", or "auto" for the moving average where there is one.
+        abstract: a tree of ShapeDtypeStruct with shardings to restore into; None for numpy arrays.
+
+    Returns:
+        The nested dict of parameters, and which they are: "ema" or "raw".
+
+    Raises:
+        Refused: "ema" is asked of a checkpoint without one, or the item can't be read.
+    """
+    has_ema = (located.folder / "ema").is_dir()
+    if weights not in ("auto", "ema", "raw"):
+        raise Refused("weights", weights, "is none of auto, ema, raw")
+    if weights == "ema" and not has_ema:
+        raise Refused("weights", "ema", f"{located.folder} was trained without a moving average; use raw or auto")
+    which = "ema" if has_ema and weights != "raw" else "raw"
+    folder = located.folder / {"ema": "ema", "raw": "params"}[which]
+    try:
+        return (arrays(folder) if abstract is None else arrays_as(folder, abstract)), which
+    except Damaged as error:
+        raise Refused("checkpoint", str(located.folder), str(error)) from error
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0][:300]

@@ -1,0 +1,176 @@
+"""Saving and restoring a training state: atomic, asynchronous, checksummed; newest and best kept."""
+
+import concurrent.futures
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import orbax.checkpoint as ocp
+from orbax.checkpoint import checkpoint_managers as policies
+
+from vitzoo.checkpoints import description as model_json
+from vitzoo.checkpoints import manifest, read, steps
+from vitzoo.errors import Failed, Refused
+
+TREES = ("params", "ema", "optimizer")  # items of arrays; the counters travel in the item `loop`
+COUNTERS = ("step", "updates", "skipped")
+
+
+class Store:
+    """The `checkpoints/` folder of one run that is being trained.
+
+    Args:
+        folder: made with the first save.
+        keep: how many of the newest checkpoints stay; the best one, named by `loop["best"]["step"]`, stays besides.
+    """
+
+    def __init__(self, folder: Path, keep: int = 2):
+        self.folder = folder
+        self._keep = keep
+        self._manager: ocp.CheckpointManager | None = None
+        self._saving: tuple[int, dict, Path | None] = (-1, {}, None)
+        self._best: int | None = None
+        self._last: int | None = None
+
+    def latest_good(self) -> int | None:
+        """The newest step that verifies; damaged newer ones are named in one warning and moved out of the way.
+
+        Raises:
+            Refused: there are checkpoints, and none verifies: starting again in silence would throw the run away.
+        """
+        found = steps.newest(self.folder)
+        empty = [
+            step for step, _ in found.damaged if not any(p.is_file() for p in (self.folder / str(step)).rglob("*"))
+        ]
+        if found.step is None and len(found.damaged) > len(empty):
+            reasons = "; ".join(str(error) for step, error in found.damaged if step not in empty)
+            raise Refused("workdir", str(self.folder), f"no checkpoint verifies ({reasons}); remove it to start again")
+        if warning := found.warning():
+            print(f"warning: damaged checkpoint: {warning}", file=sys.stderr)
+        for step, _ in found.damaged:
+            steps.set_aside(self.folder, step)
+        self._last = found.step
+        return found.step
+
+    def save(self, step: int, state: dict, description: dict, loop: dict, assets: Path | None = None) -> None:
+        """Save `state` as checkpoint `step`; returns once the arrays are copied, files are written in the background.
+
+        Args:
+            step: batches consumed. Saving a step twice in a row does nothing.
+            state: `params`, `optimizer`, perhaps `ema`, and the counters `step`, `updates`, `skipped`.
+            description: the content of `model.json`.
+            loop: plain values of the loop (`best`, ...); the counters are added.
+            assets: a folder to copy into the checkpoint as `assets/` (a tokenizer).
+
+        Raises:
+            Failed: this or the previous save could not be written; earlier checkpoints are intact.
+        """
+        if step == self._last:
+            return
+        self.wait()
+        self._saving = (step, description, assets)
+        best = loop.get("best")
+        self._best = best["step"] if best else None
+        counters = {name: int(state[name]) for name in COUNTERS}
+        items = {name: ocp.args.StandardSave(state[name]) for name in TREES if name in state}
+        items["loop"] = ocp.args.JsonSave({**counters, **loop})
+        try:
+            self._open().save(step, args=ocp.args.Composite(**items))
+        except Exception as error:
+            raise self._failed(error) from error
+        self._last = step
+
+    def wait(self) -> None:
+        """Wait until the save in progress is on disk.
+
+        Raises:
+            Failed: it could not be written.
+        """
+        if self._manager is None:
+            return
+        try:
+            self._manager.wait_until_finished()
+        except Exception as error:
+            raise self._failed(error) from error
+
+    def close(self) -> None:
+        """Wait for the save in progress and release Orbax's threads."""
+        if self._manager is not None:
+            self.wait()
+            self._manager.close()
+            self._manager = None
+
+    def restore(self, step: int, abstract: dict) -> tuple[dict, dict]:
+        """Bring back a state, bit for bit, onto the shardings of `abstract` (of this or of another mesh).
+
+        Args:
+            step: one that `latest_good` returned.
+            abstract: the state's shapes, dtypes and shardings.
+
+        Returns:
+            The state and the loop's plain values.
+
+        Raises:
+            Refused: the checkpoint lacks an item of the state, or its leaves differ.
+        """
+        folder = self.folder / str(step)
+        try:
+            loop = read.values(folder / "loop")
+            state = {name: read.arrays_as(folder / name, abstract[name]) for name in TREES if name in abstract}
+        except manifest.Damaged as error:
+            raise Refused("workdir", str(self.folder), str(error)) from error
+        for name in COUNTERS:
+            leaf = abstract[name]
+            state[name] = jax.device_put(np.asarray(loop[name], leaf.dtype), leaf.sharding)
+        return state, loop
+
+    def _open(self) -> ocp.CheckpointManager:
+        """Orbax's manager, made with the first save so that refused runs leave no folder."""
+        if self._manager is None:
+            read.quiet()
+            self._manager = ocp.CheckpointManager(
+                self.folder.absolute(),
+                options=ocp.CheckpointManagerOptions(
+                    save_decision_policy=policies.FixedIntervalPolicy(1),  # the loop decides when
+                    preservation_policy=policies.AnyPreservationPolicy([policies.LatestN(self._keep), _KeepBest(self)]),
+                    async_options=ocp.AsyncOptions(post_finalization_callback=self._complete),
+                    cleanup_tmp_directories=True,
+                    save_root_metadata=False,
+                    lightweight_initialize=True,
+                ),
+            )
+        return self._manager
+
+    def _complete(self) -> None:
+        """Add our own files to the checkpoint that Orbax is about to commit, the manifest last."""
+        step, description, assets = self._saving
+        (folder,) = self.folder.glob(f"{step}.orbax-checkpoint-tmp*")
+        model_json.write(folder, description)
+        if assets is not None:
+            shutil.copytree(assets, folder / "assets")
+        manifest.write(folder)
+
+    def _failed(self, error: Exception) -> Failed:
+        step = self._saving[0]
+        self._last = None
+        cause: BaseException = error
+        while isinstance(cause, concurrent.futures.CancelledError) and cause.__context__:
+            cause = cause.__context__
+        first = (str(cause).strip() or type(cause).__name__).splitlines()[0]
+        left = steps.newest(self.folder).step
+        intact = f"; checkpoint {left} is intact" if left is not None else ""
+        return Failed(f"checkpoint {step} could not be saved in {self.folder}: {first}{intact}")
+
+
+class _KeepBest(policies.PreservationPolicy):
+    """Keeps the checkpoint that the loop named as the best so far."""
+
+    def __init__(self, store: Store):
+        self._store = store
+
+    def should_preserve(self, checkpoints: Sequence[Any], *, context: Any) -> list[bool]:
+        return [one.step == self._store._best for one in checkpoints]

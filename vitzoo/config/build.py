@@ -1,0 +1,272 @@
+"""From what a file states and what flags override to the parts of an experiment, section by section.
+
+Layers, later wins: the dataclass's defaults, the model's variant, the file, the flags.
+"""
+
+import copy
+import dataclasses
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from vitzoo.config.experiment import (
+    CHOICES,
+    Experiment,
+    ModelChoice,
+    config_class_of,
+    evaluation_data,
+    variant_fields,
+    variant_values,
+)
+from vitzoo.data.settings import Data
+from vitzoo.errors import Refused
+from vitzoo.parts import find
+from vitzoo.schema import Text, annotations, build, convert, convert_fields, literal, nearest, patch
+
+__all__ = ["Layers", "build_experiment", "patch"]
+
+DEFAULT_NAMES = {"objective": "classification", "optimizer": "adamw", "schedule": "cosine"}
+KINDS = {"objective": "objective", "optimizer": "optimizer", "schedule": "schedule", "evaluate": "evaluator"}
+_DURATION = re.compile(r"(.*)_(steps|epochs|examples|fraction)")
+
+
+@dataclasses.dataclass
+class Layers:
+    """What the file states and what the flags override, both nested dicts; and what had to be said in merging them."""
+
+    file: dict[str, Any]
+    flags: dict[str, Any]
+    inherited: Mapping[str, set[str]]
+    """By section, the fields that the file states for a choice of `name` which it then replaced."""
+    notes: list[str] = dataclasses.field(default_factory=list)
+
+    def section(self, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The two layers of a section (`evaluate.val` is one), each a dict to be changed in place."""
+        return _at(self.file, name), _at(self.flags, name)
+
+    def replace_durations(self, name: str) -> None:
+        """A flag for one of `every_steps`, `every_epochs` ... replaces the file's other one."""
+        file, flags = self.section(name) if name else (self.file, self.flags)
+        for key in [key for key in file if file[key] is not None]:
+            stem = _DURATION.fullmatch(key)
+            rivals = [flag for flag in flags if stem and flag != key and _same_duration(stem[1], flag, flags[flag])]
+            if rivals:
+                prefix = f"{name}." if name else ""
+                self.notes.append(f"{prefix}{rivals[0]} replaces {prefix}{key} = {file.pop(key)}")
+
+    def drop_others(self, name: str, known: Any) -> None:
+        """Leaves out what the file states for another choice of `name`, where the one made has no use for it."""
+        file, flags = self.section(name)
+        replaced = "name" in flags and flags["name"] != file.get("name", DEFAULT_NAMES.get(name))
+        others = set(file) - {"name", "variant"} if replaced else self.inherited.get(name, set())
+        dropped = [key for key in file if key in others and key not in known]
+        if dropped:
+            chosen = flags.get("name", file.get("name"))
+            listed = ", ".join(f"{name}.{key} = {file.pop(key)}" for key in dropped)
+            self.notes.append(f"{name}.name = {chosen} has no use for {listed}: left out")
+
+    def source(self, path: list[str], variant: Mapping[str, Any]) -> str:
+        """Which layer the value at `path` comes from: `flag`, `file`, `variant` or `default`."""
+        if _holds(self.flags, path):
+            return "flag"
+        if _holds(self.file, path):
+            return "file"
+        return "variant" if path[0] == "model" and path[1] in variant else "default"
+
+
+def _same_duration(stem: str, flag: str, value: Any) -> bool:
+    match = _DURATION.fullmatch(flag)
+    return match is not None and match[1] == stem and value is not None and str(value).lower() != "none"
+
+
+def _at(layer: dict[str, Any], name: str) -> dict[str, Any]:
+    for part in name.split("."):
+        layer = layer.setdefault(part, {})
+        if not isinstance(layer, dict):
+            raise Refused(name, layer, "is a section: set one of its fields")
+    return layer
+
+
+def _holds(layer: Any, path: list[str]) -> bool:
+    for part in path:
+        if not isinstance(layer, dict):
+            return True
+        if part not in layer:
+            return False
+        layer = layer[part]
+    return True
+
+
+def merge(low: Mapping[str, Any], high: Mapping[str, Any]) -> dict[str, Any]:
+    """Both, `high` over `low`, dicts within them merged too."""
+    merged = dict(low)
+    for key, value in high.items():
+        both = isinstance(value, dict) and isinstance(merged.get(key), dict)
+        merged[key] = merge(merged[key], value) if both else value
+    return merged
+
+
+def build_experiment(layers: Layers) -> tuple[Experiment, dict[str, Any]]:
+    """The experiment, checked, and the names of the parts that were chosen (`evaluate`: by evaluator)."""
+    _refuse_unknown(layers)
+    layers.replace_durations("")
+    hints = annotations(Experiment)
+    built: dict[str, Any] = {}
+    names: dict[str, Any] = {}
+    for section in ("model", *CHOICES):
+        if section == "model":
+            built[section] = _model(layers)
+        else:
+            names[section], built[section] = _choice(layers, section, section)
+    for name, hint in hints.items():
+        if dataclasses.is_dataclass(hint) and name not in built:
+            layers.replace_durations(name)
+            built[name] = build(hint, merge(*layers.section(name)), name)  # type: ignore[arg-type, type-var]
+    built["evaluate"], names["evaluate"] = _evaluators(layers, built["data"])
+    scalars = merge(
+        {key: value for key, value in layers.file.items() if key not in built},
+        {key: value for key, value in layers.flags.items() if key not in built},
+    )
+    return build(Experiment, {**scalars, **built}), names
+
+
+def _refuse_unknown(layers: Layers) -> None:
+    hints = annotations(Experiment)
+    for layer in (layers.flags, layers.file):
+        for key in layer:
+            if key not in hints:
+                raise Refused(key, layer[key], f"no such setting; {nearest_setting(key, layers)}")
+
+
+def nearest_setting(key: str, layers: Layers) -> str:
+    """A hint at the setting meant, which may lie in a section: `optimizer.weight_decay`."""
+    hints = annotations(Experiment)
+    places = {name: name for name in hints}
+    for section, hint in hints.items():
+        if dataclasses.is_dataclass(hint) and section != "model":
+            places |= {field: f"{section}.{field}" for field in annotations(hint) if field not in places}  # type: ignore[arg-type]
+    for section in CHOICES:
+        file, flags = layers.section(section)
+        name = flags.get("name", file.get("name", DEFAULT_NAMES[section]))
+        places |= {field: f"{section}.{field}" for field in annotations(_find(section, name)) if field not in places}
+    hint = nearest(key, places)
+    found = hint.removeprefix("did you mean ").removesuffix("?")
+    return f"did you mean {places[found]}?" if found in places else f"known: {', '.join(hints)}"
+
+
+def _find(section: str, name: Any) -> type:
+    """The part that a section names; faults are the section's."""
+    name = convert(str, name, f"{section}.name")
+    try:
+        part = find(KINDS[section.partition(".")[0]], name)
+    except Refused as refusal:
+        raise Refused(f"{section}.name", name, refusal.message) from None
+    except Exception as error:
+        if ":" not in name:
+            raise
+        raise Refused(f"{section}.name", name, f"can't be imported: {type(error).__name__}: {error}") from error
+    if not dataclasses.is_dataclass(part):
+        raise Refused(f"{section}.name", name, "is no dataclass of settings")
+    return part
+
+
+def _choice(layers: Layers, section: str, default: str) -> tuple[str, Any]:
+    """The name and the part of a section that has a `name`."""
+    file, flags = layers.section(section)
+    name = flags.get("name", file.get("name", DEFAULT_NAMES.get(default)))
+    if not name:
+        raise Refused(f"{section}.name", None, "must be set")
+    part = _find(section, name)
+    layers.drop_others(section, annotations(part))
+    layers.replace_durations(section)
+    fields = {key: value for key, value in merge(file, flags).items() if key != "name"}
+    return str(name), build(part, fields, section)
+
+
+def _evaluators(layers: Layers, data: Data) -> tuple[dict[str, Any], dict[str, str]]:
+    file, flags = layers.section("evaluate")
+    parts, names = {}, {}
+    for key in dict.fromkeys([*file, *flags]):
+        value = flags.get(key, file.get(key))
+        if value is None or (isinstance(value, Text) and value.lower() == "none"):
+            continue
+        if key == "train" or not re.fullmatch(r"\w[\w-]*", key):
+            raise Refused(f"evaluate.{key}", None, "an evaluator's name is letters, digits, _ and -, and not `train`")
+        names[key], parts[key] = _evaluator(layers, key, data)
+    return parts, names
+
+
+def _evaluator(layers: Layers, key: str, data: Data) -> tuple[str, Any]:
+    section = f"evaluate.{key}"
+    own_data: dict[str, Any] = {}
+    for layer in layers.section(section):
+        patched = layer.get("data", {})
+        if isinstance(patched, dict) and "split" in patched and "split" not in layer:
+            layer["split"] = patched.pop("split")  # the evaluator's own `split` is the shortcut for it
+        own_data = merge(own_data, patched) if isinstance(patched, dict) else patched
+    if own_data:
+        # typed by the data section that it patches, not by the evaluator's dict of anything
+        typed = convert_fields(Data, own_data, f"{section}.data")
+        file, flags = layers.section(section)
+        (flags if "data" in flags else file)["data"] = typed
+    if not {"name"} & {*layers.section(section)[0], *layers.section(section)[1]}:
+        hint = nearest(key, [other for other in layers.file.get("evaluate", {}) if other != key])
+        raise Refused(f"{section}.name", None, f"must be set for a new evaluator; {hint}")
+    name, part = _choice(layers, section, section)
+    evaluation_data(data, part, section)
+    return name, part
+
+
+def _model(layers: Layers) -> ModelChoice:
+    file, flags = layers.section("model")
+    name = convert(str, flags.get("name", file.get("name", "")), "model.name")
+    starts = merge({"init_from": layers.file.get("init_from", "")}, layers.flags).get("init_from", "")
+    if not name and not starts:
+        raise Refused("model.name", None, "must be set (or init_from, a checkpoint that says which model it is)")
+    if name:
+        layers.drop_others("model", annotations(config_class_of(name)))
+        _drop_variant(layers, name)
+    variant = convert(str, flags.get("variant", file.get("variant", "")), "model.variant")
+    fields = {key: value for key, value in merge(file, flags).items() if key not in ("name", "variant")}
+    if not name:  # typed once the checkpoint has said which model it is
+        return ModelChoice(name, variant, {key: _guess(value) for key, value in fields.items()})
+    config_class = config_class_of(name)
+    base = variant_values(name, variant)
+    changes = convert_fields(config_class, fields, "model")
+    if not starts:
+        changes = {key: value for key, value in changes.items() if key not in base or base[key] != value}
+        build(config_class, {**base, **changes}, "model")
+    return ModelChoice(name, variant, changes)
+
+
+def _guess(value: Any) -> Any:
+    return literal(value) if isinstance(value, Text) else convert(Any, value, "model")
+
+
+def _drop_variant(layers: Layers, name: str) -> None:
+    """With another model by flag, the file's variant goes too, unless the new model has it."""
+    file, flags = layers.section("model")
+    if "variant" in flags or not file.get("variant") or flags.get("name", file.get("name")) == file.get("name"):
+        return
+    try:
+        variant_fields(name, file["variant"])
+    except Refused:
+        layers.notes.append(f"model.name = {name} has no variant {file.pop('variant')}: left out")
+
+
+def leaves(values: Mapping[str, Any], path: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:
+    """Nested dicts as one: path to value. An empty dict is a value."""
+    found: dict[tuple[str, ...], Any] = {}
+    for key, value in values.items():
+        if isinstance(value, Mapping) and value:
+            found |= leaves(value, (*path, key))
+        else:
+            found[(*path, key)] = value
+    return found
+
+
+def plain(config: Any) -> dict[str, Any]:
+    """A config of any kind as nested dicts of its own."""
+    if hasattr(config, "to_dict"):
+        config = config.to_dict()
+    return copy.deepcopy({key: plain(value) if isinstance(value, Mapping) else value for key, value in config.items()})

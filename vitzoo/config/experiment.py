@@ -1,0 +1,245 @@
+"""What a config resolves to: every setting of one experiment, checked and frozen."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from vitzoo.data.settings import Augment, Data, Preprocessing
+from vitzoo.errors import Refused
+from vitzoo.parallel.mesh import parse_mesh
+from vitzoo.parts import find
+from vitzoo.schema import build, convert_fields, default_of, nearest, patch, setting, to_json
+
+CHOICES = ("objective", "optimizer", "schedule")
+"""The sections that name a part, which is built from the rest of the section. `model` and `evaluate` hold parts too."""
+
+DURATIONS = ("total_steps", "total_epochs", "total_examples")
+
+
+@dataclasses.dataclass(frozen=True)
+class Checkpoint:
+    """When a run is saved, and what is kept. The newest always is, and the last step is always saved."""
+
+    every_steps: int | None = setting(None, "save after this many steps", minimum=1, execution=True)
+    every_epochs: float | None = setting(None, "save after this many epochs", above=0, execution=True)
+    keep: int = setting(2, "newest checkpoints to keep", minimum=1, execution=True)
+    keep_best: str = setting("", "EVALUATOR/METRIC whose best checkpoint is kept besides: val/accuracy", execution=True)
+
+    def check(self) -> None:
+        if self.every_steps is not None and self.every_epochs is not None:
+            raise Refused("every_epochs", self.every_epochs, "is given besides every_steps; keep one of them")
+
+
+@dataclasses.dataclass(frozen=True)
+class Log:
+    """Where a run's numbers go, besides `metrics.jsonl`."""
+
+    every_steps: int = setting(50, "steps between two lines of training metrics", minimum=1, execution=True)
+    tensorboard: bool = setting(True, "write TensorBoard events to the run's folder", execution=True)
+    wandb: bool = setting(False, "send the metrics to Weights & Biases (extra: vitzoo[wandb])", execution=True)
+    wandb_project: str = setting("vitzoo", "its project", execution=True)
+    wandb_name: str = setting("", "the run's name there; else the run folder's", execution=True)
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelChoice:
+    """Which model is built, and what is changed of its variant or of the checkpoint it starts from.
+
+    `name` may be empty with `init_from`: the checkpoint says which model it is (`over`).
+    """
+
+    name: str
+    variant: str = ""
+    changes: dict[str, Any] = dataclasses.field(default_factory=dict)
+    base: dict[str, Any] = dataclasses.field(default_factory=dict)
+    """Fields of a checkpoint's model, in place of the variant's."""
+
+    @property
+    def config_class(self) -> type:
+        """The dataclass of the model's settings."""
+        return config_class_of(self.name)
+
+    def over(self, pretrained: Mapping[str, Any]) -> "ModelChoice":
+        """The choice on top of a checkpoint: its architecture, with this choice's changes.
+
+        Args:
+            pretrained: `model` of the checkpoint's `model.json`: `name`, `variant` and every field.
+
+        Raises:
+            Refused: the config asks for another model or variant.
+        """
+        for field in ("name", "variant"):
+            mine, theirs = getattr(self, field), pretrained.get(field, "")
+            if mine and mine != theirs:
+                raise Refused(f"model.{field}", mine, f"init_from holds {theirs}; leave model.{field} out to use that")
+        base = {key: value for key, value in pretrained.items() if key not in ("name", "variant")}
+        return dataclasses.replace(self, name=pretrained["name"], variant=pretrained.get("variant", ""), base=base)
+
+    def config(self, **from_data: Any) -> Any:
+        """The model's settings; later wins: the variant's or checkpoint's, what the data says, the config's changes.
+
+        Args:
+            from_data: `num_classes`, `channels`, `image_size` where the data knows them; `None` is not known.
+        """
+        base = self.base or variant_fields(self.name, self.variant)
+        known = {key: value for key, value in from_data.items() if value is not None}
+        changes = {key: value for key, value in self.changes.items() if value is not None or key not in known}
+        return build(self.config_class, {**base, **known, **changes}, "model")
+
+
+def config_class_of(name: str) -> type:
+    """The settings of the model called `name`."""
+    model = find("model", name)
+    if not dataclasses.is_dataclass(getattr(model, "Config", None)):
+        raise Refused("model.name", name, "has no dataclass `Config` of its settings")
+    return model.Config  # type: ignore[attr-defined]
+
+
+def variant_fields(name: str, variant: str) -> dict[str, Any]:
+    """The fields that a variant sets, beyond the model's defaults."""
+    if not variant:
+        return {}
+    model, config_class = find("model", name), config_class_of(name)
+    if hasattr(config_class, "from_variant"):
+        try:
+            config = config_class.from_variant(variant)
+        except Refused as refusal:
+            raise refusal.under("model") from None
+        fields = [field for field in dataclasses.fields(config_class) if field.init]
+        return {field.name: value for field in fields if (value := getattr(config, field.name)) != default_of(field)}
+    variants = getattr(model, "VARIANTS", {})
+    if variant not in variants:
+        raise Refused("model.variant", variant, f"no such variant of {name}; {nearest(variant, variants)}")
+    return convert_fields(config_class, variants[variant], "model")
+
+
+def variant_values(name: str, variant: str) -> dict[str, Any]:
+    """Every field of a model that has a value before the config says anything: its defaults, then the variant's."""
+    defaults = {field.name: default_of(field) for field in dataclasses.fields(config_class_of(name)) if field.init}
+    known = {key: value for key, value in defaults.items() if value is not dataclasses.MISSING}
+    return {**known, **variant_fields(name, variant)}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Experiment:
+    """Every setting of a run. *Execution* settings may differ when it is resumed; all others are its meaning."""
+
+    seed: int = setting(0, "of the initial parameters, the order of the data and every random draw", minimum=0)
+    total_steps: int | None = setting(None, "length of the training, in global batches", minimum=1)
+    total_epochs: float | None = setting(None, "length of the training, in passes over the data", above=0)
+    total_examples: int | None = setting(None, "length of the training, in examples", minimum=1)
+
+    model: ModelChoice
+    objective: Any
+    data: Data
+    preprocessing: Preprocessing
+    augment: Augment
+    optimizer: Any
+    schedule: Any
+
+    ema: float = setting(0.0, "decay of the parameters' moving average, 0.9999; 0 is off", minimum=0.0, below=1.0)
+    non_finite: str = setting(
+        "skip", "a step with NaN or infinity is left out, or ends the run", choices=("skip", "stop")
+    )
+    precision: str = setting(
+        "auto",
+        "of computation; auto: bfloat16 on accelerators, float32 on CPU",
+        choices=("auto", "float32", "bfloat16"),
+    )
+    init_from: str = setting("", "checkpoint to start from: a run folder, RUN@best, a file of published weights")
+    init_from_state: bool = setting(False, "take over its optimizer state and step too: a longer training")
+
+    evaluate: dict[str, Any] = setting(factory=dict, help="evaluators by name; `none` turns one off", execution=True)
+    checkpoint: Checkpoint = setting(factory=Checkpoint, help="when to save", execution=True)
+    log: Log = setting(factory=Log, help="where the numbers go", execution=True)
+
+    mesh: str = setting("auto", "devices by axis, data:2,fsdp:4; auto: fsdp over all of them", execution=True)
+    platform: str = setting(
+        "", "cpu, gpu, cuda, rocm or tpu: refused where it is absent; empty: the best", execution=True
+    )
+    remat: str = setting(
+        "none", "recompute activations to save memory", choices=("none", "full", "dots"), execution=True
+    )
+    scan: bool | None = setting(None, "one compiled block run `depth` times; none: the model's default", execution=True)
+    accumulate: int = setting(1, "parts in which a batch passes through the model", minimum=1, execution=True)
+    profile: str = setting("", "START:STOP, the steps of which a trace is written", execution=True)
+
+    def check(self) -> None:
+        """Raises:
+        Refused: settings that don't fit each other.
+        """
+        self._check_length()
+        self._check_best()
+        self._check_profile()
+        parse_mesh(self.mesh)
+        size, parts = self.data.batch_size, self.accumulate
+        if size % parts:
+            near = ", ".join(str(n) for n in (size // parts * parts, (size // parts + 1) * parts) if n)
+            raise Refused("data.batch_size", size, f"does not divide by accumulate = {parts} (nearest: {near})")
+        if self.init_from_state and not self.init_from:
+            raise Refused("init_from_state", True, "needs init_from, the checkpoint whose state to take over")
+
+    def _check_length(self) -> None:
+        given = [name for name in DURATIONS if getattr(self, name) is not None]
+        if not given:
+            raise Refused("total_steps", None, f"no length of training; set exactly one of {', '.join(DURATIONS)}")
+        if len(given) > 1:
+            raise Refused(given[1], getattr(self, given[1]), f"is given besides {given[0]}; keep one of them")
+
+    def _check_best(self) -> None:
+        best = self.checkpoint.keep_best
+        if not best:
+            return
+        name, slash, metric = best.partition("/")
+        if not slash or name not in self.evaluate:
+            hint = nearest(name, self.evaluate)
+            raise Refused(
+                "checkpoint.keep_best", best, f"is EVALUATOR/METRIC, of an evaluator in config.evaluate; {hint}"
+            )
+        metrics = getattr(self.evaluate[name], "BETTER", {metric: max})
+        if metric not in metrics:
+            raise Refused("checkpoint.keep_best", best, f"{name} has no metric {metric!r}; {nearest(metric, metrics)}")
+
+    def _check_profile(self) -> None:
+        start, colon, stop = self.profile.partition(":")
+        if self.profile and not (colon and start.isdecimal() and stop.isdecimal() and int(start) < int(stop)):
+            raise Refused("profile", self.profile, "must be START:STOP, two steps: 10:20")
+
+    def evaluation_data(self, name: str) -> Data:
+        """The data section that the evaluator `name` reads: `config.data` with its own patch, split and batch size."""
+        return evaluation_data(self.data, self.evaluate[name], f"evaluate.{name}")
+
+
+def evaluation_data(data: Data, evaluator: Any, prefix: str = "") -> Data:
+    """`data` as an evaluator reads it: with the evaluator's `data` patch, `split` and `batch_size`."""
+    changes = dict(getattr(evaluator, "data", None) or {})
+    own = {key: getattr(evaluator, key, None) for key in ("split", "batch_size")}
+    changes |= {key: value for key, value in own.items() if value}
+    return patch(data, changes, f"{prefix}.data" if prefix else "data")
+
+
+def values_of(experiment: Experiment, names: Mapping[str, Any]) -> dict[str, Any]:
+    """The experiment as plain values, as `config.json` holds them.
+
+    Args:
+        experiment: what was resolved.
+        names: the part named in each of `CHOICES`, and under `evaluate` by evaluator.
+    """
+    values = {}
+    for field in dataclasses.fields(experiment):
+        value = getattr(experiment, field.name)
+        if field.name == "model":
+            values["model"] = _model_values(value, bool(experiment.init_from))
+        elif field.name in CHOICES:
+            values[field.name] = {"name": names[field.name], **to_json(value)}
+        elif field.name == "evaluate":
+            values["evaluate"] = {key: {"name": names["evaluate"][key], **to_json(part)} for key, part in value.items()}
+        else:
+            values[field.name] = to_json(value)
+    return values
+
+
+def _model_values(model: ModelChoice, from_checkpoint: bool) -> dict[str, Any]:
+    # with `init_from` the architecture is the checkpoint's, so only the changes are the config's to state
+    fields = model.changes if from_checkpoint else to_json(model.config())
+    return {"name": model.name, "variant": model.variant, **to_json(fields)}

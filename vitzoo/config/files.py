@@ -1,0 +1,149 @@
+"""Config files: found by path or by name, run, and every fault in one told in one line with its place."""
+
+import ast
+import difflib
+import inspect
+import json
+import sys
+import traceback
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import vitzoo
+from vitzoo.errors import Refused
+
+PACKAGE = Path(vitzoo.__file__).parent
+FOLDERS = (PACKAGE / "configs", PACKAGE.parent / "configs")
+"""Where configs are found by name: inside the installed package, or beside it in a checkout."""
+
+
+def load(config: str | Path, arg: str | None = None) -> Any:
+    """What a config file's `get_config` returns, or the dict that a `config.json` holds.
+
+    Args:
+        config: a file, or a name in `configs/` such as `vit/imagenet`; either may end in `:ARG`.
+        arg: passed to `get_config`, in place of `:ARG`.
+
+    Raises:
+        Refused: there is no such config, or it fails; its file and line are named.
+    """
+    path, given = find_config(config)
+    arg = given if arg is None else arg
+    if path.suffix == ".json":
+        if arg is not None:
+            raise Refused("config", f"{config}", f"{path.name} takes no argument ({arg})")
+        return _read_json(path)
+    return _run(path, arg)
+
+
+def find_config(config: str | Path) -> tuple[Path, str | None]:
+    """The file that a config's name or path stands for, and the text after its colon.
+
+    Raises:
+        Refused: there is none; the nearest name is given.
+    """
+    text = str(config)
+    whole = _find(text)
+    if whole:
+        return whole, None
+    name, colon, arg = text.partition(":")
+    path = _find(name)
+    if path is None:
+        near = difflib.get_close_matches(name, [known for known, _ in named_configs()], 1, 0.4)
+        hint = f"did you mean {near[0]}? " if near else ""
+        raise Refused("config", text, f"no such file, and no config of that name; {hint}`vitzoo configs` lists them")
+    return path, arg if colon else None
+
+
+def _find(name: str) -> Path | None:
+    if not name:
+        return None
+    candidates = [Path(name).expanduser()]
+    if not candidates[0].is_absolute():
+        candidates += [folder / f"{name.removesuffix('.py').removeprefix('configs/')}.py" for folder in FOLDERS]
+    for path in candidates:
+        try:
+            if path.is_file():
+                return path
+        except OSError:  # a name too long for the file system
+            continue
+    return None
+
+
+def named_configs() -> Iterator[tuple[str, Path]]:
+    """Every config that can be named, and its file."""
+    folder = next((folder for folder in FOLDERS if folder.is_dir()), FOLDERS[0])
+    for path in sorted(folder.rglob("*.py")):
+        if not any(part.startswith("_") for part in path.relative_to(folder).parts):
+            yield path.relative_to(folder).with_suffix("").as_posix(), path
+
+
+def list_configs() -> list[tuple[str, str]]:
+    """Every config that can be named, with the first line of its docstring."""
+    return [(name, docstring(path).partition("\n")[0]) for name, path in named_configs()]
+
+
+def docstring(path: Path) -> str:
+    """What a config says of itself; it is not run."""
+    try:
+        return ast.get_docstring(ast.parse(path.read_text())) or ""
+    except (SyntaxError, OSError, UnicodeDecodeError) as error:
+        return f"(can't be read: {error})"
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        values = json.loads(path.read_text())
+    except OSError as error:
+        raise Refused("config", path, f"can't be read: {error.strerror}") from error
+    except ValueError as error:
+        raise Refused("config", path, f"is not JSON: {error}") from error
+    if not isinstance(values, dict):
+        raise Refused("config", path, "holds no JSON object")
+    return values
+
+
+def _run(path: Path, arg: str | None) -> Any:
+    # not imported as a module: it leaves no __pycache__ beside the user's file and is read anew each time
+    module = types.ModuleType(f"vitzoo_config_{path.stem}")
+    module.__file__ = str(path)
+    shown = f"{path}:{arg}" if arg is not None else str(path)
+    try:
+        exec(compile(path.read_bytes(), str(path), "exec"), module.__dict__)
+        get_config = module.__dict__.get("get_config")
+        if not callable(get_config):
+            raise Refused("config", shown, "defines no function get_config")
+        if arg is not None and not inspect.signature(get_config).parameters:
+            raise Refused("config", shown, f"its get_config takes no argument, so write it without :{arg}")
+        config = get_config() if arg is None else get_config(arg)
+    except Refused:
+        raise
+    except Exception as error:
+        raise Refused("config", shown, f"{_place(error, path)}: {_said(error)}") from error
+    if not hasattr(config, "items"):
+        raise Refused("config", shown, f"its get_config returns {type(config).__name__}, no config")
+    return config
+
+
+def _place(error: Exception, path: Path) -> str:
+    """FILE:LINE of the config's own line that failed."""
+    if isinstance(error, SyntaxError) and error.filename == str(path):
+        return f"{path.name}:{error.lineno}"
+    frames = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
+    return f"{path.name}:{frames[-1]}" if frames else path.name
+
+
+def _said(error: Exception) -> str:
+    text = error.args[0] if isinstance(error, KeyError) and error.args else error
+    if isinstance(error, SyntaxError):
+        text = error.msg
+    first = str(text).strip().partition("\n")[0]
+    return f"{type(error).__name__}: {first}" if first else type(error).__name__
+
+
+def add_to_path(folder: Path) -> None:
+    """Lets a config name parts in the user's own files (`my_model:MyModel`) beside which vitzoo is run."""
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))

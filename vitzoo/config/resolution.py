@@ -1,0 +1,85 @@
+"""A config file, its argument and overrides become one checked experiment, every value with where it came from."""
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from vitzoo.config.build import Layers, build_experiment, leaves, plain
+from vitzoo.config.defaults import Config
+from vitzoo.config.experiment import Experiment, values_of, variant_fields
+from vitzoo.config.files import load
+from vitzoo.errors import Refused
+from vitzoo.schema import Text
+
+Overrides = Iterable[str] | Mapping[str, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Resolved:
+    """A config with nothing left open."""
+
+    experiment: Experiment
+    sources: dict[str, str]
+    """By dotted name: `default`, `variant`, `file` or `flag`."""
+    values: dict[str, Any]
+    """The merged result as plain values: what `config.json` holds. Resolving it gives the same again."""
+    notes: list[str]
+    """What was left out in merging, for the user to read."""
+    name: str
+    """The config as the user wrote it."""
+
+
+def resolve(config: Any, arg: str | None = None, overrides: Overrides = ()) -> Resolved:
+    """Runs a config and merges, converts and checks it. Starts no device backend and reads no data.
+
+    Args:
+        config: a file or a name (either may end in `:ARG`), a `config.json`, or what a `get_config` returns.
+        arg: the argument of `get_config`, in place of `:ARG`.
+        overrides: `["optimizer.learning_rate=3e-4"]`, read as flags are, or `{"optimizer.learning_rate": 3e-4}`.
+
+    Raises:
+        Refused: the first thing that is wrong, by its dotted name.
+    """
+    if isinstance(config, Resolved):
+        config, label = config.values, config.name
+    else:
+        label = f"{config}" if isinstance(config, str | Path) else "(given)"
+    if isinstance(config, str | Path):
+        config, label = load(config, arg), f"{config}:{arg}" if arg is not None else label
+    stated, inherited = (config.stated(), config.inherited()) if isinstance(config, Config) else (config, {})
+    layers = Layers(plain(stated), nested(overrides), inherited)
+    experiment, names = build_experiment(layers)
+    values = values_of(experiment, names)
+    return Resolved(experiment, _sources(experiment, values, layers), values, layers.notes, label)
+
+
+def _sources(experiment: Experiment, values: dict[str, Any], layers: Layers) -> dict[str, str]:
+    model = experiment.model
+    variant = {} if not model.name or experiment.init_from else variant_fields(model.name, model.variant)
+    return {".".join(path): layers.source(list(path), variant) for path in leaves(values)}
+
+
+def nested(overrides: Overrides) -> dict[str, Any]:
+    """Overrides as nested dicts; `KEY=VALUE` texts keep their values as `Text`, to be read by the field's type."""
+    layer: dict[str, Any] = {}
+    if isinstance(overrides, Mapping):
+        pairs = [(str(key), value) for key, value in overrides.items()]
+    else:
+        pairs = [_split(text) for text in overrides]
+    for key, value in pairs:
+        *sections, field = key.split(".")
+        place = layer
+        for depth, section in enumerate(sections):
+            place = place.setdefault(section, {})
+            if not isinstance(place, dict):
+                raise Refused(".".join(sections[: depth + 1]), place, f"is given as a whole and in part ({key})")
+        place[field] = plain(value) if isinstance(value, Mapping) else value
+    return layer
+
+
+def _split(text: str) -> tuple[str, Text]:
+    key, equals, value = text.removeprefix("--").removeprefix("config.").partition("=")
+    if not equals or not all(key.split(".")):
+        raise Refused(key or text, None, "an override is written KEY=VALUE")
+    return key, Text(value)

@@ -1,0 +1,82 @@
+"""Variation of training images on the host, each draw keyed by (seed, global position)."""
+
+import math
+
+import numpy as np
+
+from vitzoo.data import draws
+from vitzoo.data.images import resize, resize_eval
+from vitzoo.data.randaugment import color_jitter, randaugment
+from vitzoo.data.settings import Augment, Preprocessing
+
+RESIZE_RANDOM_SCALE = 1.15  # 224 -> 258, close to the usual 256
+
+
+def varies_after_resize_only(augment: Augment) -> bool:
+    """Whether an example's image before shift and flip is always the same, so that it can be kept resized."""
+    return augment.crop in ("none", "shift") and not augment.randaugment_layers and not augment.color_jitter
+
+
+def augment_image(
+    image: np.ndarray, size: tuple[int, int], augment: Augment, preprocessing: Preprocessing, seed: int, position: int
+) -> np.ndarray:
+    """One training image: uint8 [H, W, C] of any size to uint8 [height, width, C]."""
+    rng = draws.generator(seed, position)
+    image = crop(image, size, augment, preprocessing, rng)
+    image = shift_and_flip(image[None], augment, seed, np.array([position]))[0]
+    if augment.randaugment_layers:
+        image = randaugment(image, augment.randaugment_layers, augment.randaugment_magnitude, rng)
+    if augment.color_jitter:
+        image = color_jitter(image, augment.color_jitter, rng)
+    return image
+
+
+def shift_and_flip(images: np.ndarray, augment: Augment, seed: int, positions: np.ndarray) -> np.ndarray:
+    """Random translation by up to `shift` pixels over black, and random left-right flips, of a batch [N, H, W, C].
+
+    Every example's draws depend on its position alone, so a batch gives what its examples give one by one.
+    """
+    if augment.crop == "shift":
+        images = _shift(images, augment.shift, seed, positions)
+    if augment.flip:
+        flipped = draws.uniform(seed, positions, 2) < 0.5
+        images = np.where(flipped[:, None, None, None], images[:, :, ::-1], images)
+    return images
+
+
+def _shift(images: np.ndarray, pixels: int, seed: int, positions: np.ndarray) -> np.ndarray:
+    count, height, width, _ = images.shape
+    down, right = ((draws.uniform(seed, positions, axis) * (2 * pixels + 1)).astype(int) for axis in (0, 1))
+    padded = np.pad(images, ((0, 0), (pixels, pixels), (pixels, pixels), (0, 0)))
+    rows = down[:, None] + np.arange(height)
+    columns = right[:, None] + np.arange(width)
+    return padded[np.arange(count)[:, None, None], rows[:, :, None], columns[:, None, :]]
+
+
+def crop(
+    image: np.ndarray, size: tuple[int, int], augment: Augment, preprocessing: Preprocessing, rng: np.random.Generator
+) -> np.ndarray:
+    """The image brought to `size` in the way `augment.crop` says."""
+    if augment.crop == "inception":
+        top, left, height, width = inception_window(image.shape[0], image.shape[1], augment.crop_area, rng)
+        return resize(image[top : top + height, left : left + width], size, preprocessing)
+    if augment.crop == "resize_random":
+        larger = tuple(round(side * RESIZE_RANDOM_SCALE) for side in size)
+        frame = resize_eval(image, larger, preprocessing)
+        top, left = (int(rng.integers(have - want + 1)) for have, want in zip(larger, size, strict=True))
+        return frame[top : top + size[0], left : left + size[1]]
+    return resize_eval(image, size, preprocessing)
+
+
+def inception_window(height: int, width: int, area: tuple[float, float], rng: np.random.Generator) -> tuple[int, int, int, int]:
+    """(top, left, height, width) of a random window: its share of the area uniform in `area`, its aspect ratio
+    log-uniform in 3/4 .. 4/3 (Szegedy et al. 2015, https://arxiv.org/abs/1409.4842). After ten windows that don't fit,
+    the whole image.
+    """
+    for _ in range(10):
+        target = height * width * rng.uniform(*area)
+        ratio = math.exp(rng.uniform(math.log(3 / 4), math.log(4 / 3)))
+        across, down = round(math.sqrt(target * ratio)), round(math.sqrt(target / ratio))
+        if 0 < across <= width and 0 < down <= height:
+            return int(rng.integers(height - down + 1)), int(rng.integers(width - across + 1)), down, across
+    return 0, 0, height, width

@@ -1,0 +1,238 @@
+"""Batches as a function of (seed, step): the same for any number of processes, workers and restarts.
+
+Each global position p = step * batch_size + row of an endless stream stands for one example (shuffled anew in each
+epoch; an epoch's end falls anywhere in a batch, nothing is dropped) and for its draws of augmentation. A process reads
+only the positions of its rows, so that resuming needs the step and nothing else.
+
+Workers are started by `spawn`: a script that trains with `data.workers` > 0 needs `if __name__ == "__main__":`.
+"""
+
+import functools
+import logging
+import os
+import signal
+
+import threading
+import time
+from collections.abc import Iterator
+
+import grain
+import numpy as np
+
+from vitzoo.data.augment import shift_and_flip, varies_after_resize_only
+from vitzoo.data.images import BadImage
+from vitzoo.data.memory import fits, memory_of
+from vitzoo.data.rows import Row, RowReader
+from vitzoo.data.settings import Augment, Data, Preprocessing
+from vitzoo.data.sources.base import Source
+from vitzoo.errors import Failed, Refused
+
+log = logging.getLogger(__name__)
+Batch = dict[str, np.ndarray]
+WHOLE = slice(None)
+ENDLESS = 2**62
+
+
+class TrainStream:
+    """The training batches of a source; see `train_stream`."""
+
+    def __init__(
+        self, reader: RowReader, data: Data, augment: Augment, *, seed: int, rows: slice
+    ):
+        self.reader, self.data, self.augment, self.seed = reader, data, augment, seed
+        self.rows = np.arange(data.batch_size)[rows]
+        self.order = example_order(reader.source, seed, data.balance)
+        self.in_memory = varies_after_resize_only(augment) and fits(data, len(reader.source), reader.size, reader.channels)
+        self.steps_per_epoch = len(reader.source) / data.batch_size
+        self.bad_count = 0
+        self._open: set[Iterator[Batch]] = set()
+
+    def iterate(self, start_step: int = 0) -> Iterator[Batch]:
+        """The batches `start_step`, `start_step + 1`, ... without end; their making runs ahead in the background.
+
+        Raises:
+            Failed: under `bad_files=stop`, a file can no longer be read; it is named.
+        """
+        dataset = self._in_memory(start_step) if self.in_memory else self._streamed(start_step)
+        return self._counted(_named_failures(dataset, self._open))
+
+    def close(self) -> None:
+        """Ends threads and workers of all iterators."""
+        for iterator in list(self._open):
+            _close(iterator, self._open)
+
+    def positions(self, step: int) -> np.ndarray:
+        """The global positions that this process loads for a step."""
+        return step * self.data.batch_size + self.rows
+
+    def _in_memory(self, start_step: int) -> grain.IterDataset:
+        batches = grain.MapDataset.range(start_step, ENDLESS).map(self._gathered)
+        return batches.to_iter_dataset(grain.ReadOptions(num_threads=1, prefetch_buffer_size=self.data.prefetch))
+
+    def _gathered(self, step: int) -> Batch:
+        positions = self.positions(step)
+        batch = memory_of(self.reader).gather(np.array([self.order[int(position)] for position in positions]))
+        batch["image"] = shift_and_flip(batch["image"], self.augment, self.seed, positions)
+        return batch
+
+    def _streamed(self, start_step: int) -> grain.IterDataset:
+        read = functools.partial(
+            _read_position, self.reader, self.order, self.augment, self.seed, self.data.batch_size, self.rows
+        )
+        rows = grain.MapDataset.range(start_step * len(self.rows), ENDLESS).map(read)
+        return batched(rows, len(self.rows), self.data)
+
+    def _counted(self, batches: Iterator[Batch]) -> Iterator[Batch]:
+        source = self.reader.source
+        for batch in batches:
+            for index in batch["id"][batch["weight"] == 0]:
+                self.bad_count += 1
+                path = source.where(int(np.flatnonzero(source.ids == index)[0]))
+                log.warning("left out, can't be read: %s (%d so far)", path, self.bad_count)
+            yield batch
+
+
+def train_stream(
+    source: Source,
+    data: Data,
+    preprocessing: Preprocessing,
+    augment: Augment,
+    *,
+    size: tuple[int, int],
+    channels: int,
+    seed: int,
+    rows: slice = WHOLE,
+) -> TrainStream:
+    """The endless stream of training batches.
+
+    `iterate(step)` gives dicts of numpy arrays: image uint8 [b, height, width, channels], label int32 [b] or float32
+    [b, classes], weight float32 [b], id int64 [b], for the b = len(rows) rows of each global batch of
+    `data.batch_size`. Batch k is a function of (seed, k) alone.
+
+    Raises:
+        Refused: `balance=classes` with several labels to an image; a single class.
+    """
+    classes = source.info.classes
+    if classes is not None and len(classes) < 2 and not source.info.multi_label:
+        raise Refused("data.name", data.name, f"there is only one class ({', '.join(classes)}): nothing to tell apart")
+    reader = RowReader(source, preprocessing, tuple(size), channels, data.bad_files)
+    return TrainStream(reader, data, augment, seed=seed, rows=rows)
+
+
+def eval_batches(
+    source: Source,
+    data: Data,
+    preprocessing: Preprocessing,
+    *,
+    size: tuple[int, int],
+    channels: int,
+    batch_size: int,
+    rows: slice = WHOLE,
+) -> Iterator[Batch]:
+    """One pass in order, each example once, in batches of one shape: the last is filled up with rows of weight 0, id -1.
+
+    Keys and shapes are those of `train_stream`; `rows` are those of each global batch of `batch_size`.
+    """
+    reader = RowReader(source, preprocessing, tuple(size), channels, data.bad_files)
+    own = np.arange(batch_size)[rows]
+    steps = -(-len(source) // batch_size)
+    if fits(data, len(source), reader.size, channels):
+        batches = grain.MapDataset.range(steps).map(functools.partial(_gather_padded, reader, batch_size, own))
+        dataset = batches.to_iter_dataset(grain.ReadOptions(num_threads=1, prefetch_buffer_size=data.prefetch))
+    else:
+        read = functools.partial(_read_padded, reader, batch_size, own)
+        dataset = batched(grain.MapDataset.range(steps * len(own)).map(read), len(own), data)
+    return _named_failures(dataset, set())
+
+
+def example_order(source: Source, seed: int, balance: str) -> grain.MapDataset:
+    """Global position -> example index, endless: every epoch a new permutation; or, balanced, the classes in turn, each
+    class's examples permuted anew whenever they are used up.
+    """
+    if balance != "classes":
+        return grain.MapDataset.range(len(source)).seed(seed % 2**32).shuffle().repeat()
+    if source.info.multi_label:
+        raise Refused("data.balance", balance, "needs one label for each image; this data has several")
+    labels = source.info.labels()
+    members = [np.flatnonzero(labels == label) for label in np.unique(labels)]
+    return grain.MapDataset.mix(
+        [
+            grain.MapDataset.source(rows).seed((seed + 1_000_003 * number) % 2**32).shuffle().repeat()
+            for number, rows in enumerate(members)
+        ]
+    )
+
+
+def batched(rows: grain.MapDataset, batch_size: int, data: Data) -> grain.IterDataset:
+    """Rows read in threads, or in `data.workers` processes, which make whole batches; both give the same batches."""
+    if data.workers:
+        _mark_flags_parsed()
+        batches = rows.batch(batch_size).to_iter_dataset(grain.ReadOptions(num_threads=1, prefetch_buffer_size=1))
+        options = grain.MultiprocessingOptions(num_workers=data.workers, per_worker_buffer_size=data.prefetch)
+        return batches.mp_prefetch(options, worker_init_fn=functools.partial(_start_worker, os.getpid()))
+    threads = max(2, min(16, os.cpu_count() or 2))
+    read = rows.to_iter_dataset(grain.ReadOptions(num_threads=threads, prefetch_buffer_size=data.prefetch * batch_size))
+    return grain.experimental.ThreadPrefetchIterDataset(read.batch(batch_size), prefetch_buffer_size=1)
+
+
+def _read_position(
+    reader: RowReader, order: grain.MapDataset, augment: Augment, seed: int, batch_size: int, rows: np.ndarray, number: int
+) -> Row:
+    """The `number`-th row that this process reads, counted from step 0."""
+    step, row = divmod(number, len(rows))
+    position = step * batch_size + int(rows[row])
+    return reader.read_augmented(int(order[position]), augment, seed, position)
+
+
+def _read_padded(reader: RowReader, batch_size: int, rows: np.ndarray, number: int) -> Row:
+    step, row = divmod(number, len(rows))
+    index = step * batch_size + int(rows[row])
+    return reader.read(index) if index < len(reader.source) else reader.padding()
+
+
+def _gather_padded(reader: RowReader, batch_size: int, rows: np.ndarray, step: int) -> Batch:
+    indices = step * batch_size + rows
+    real = indices < len(reader.source)
+    batch = memory_of(reader).gather(np.where(real, indices, 0))
+    padding = reader.padding()
+    for key, values in batch.items():
+        values[~real] = padding[key]
+    return batch
+
+
+def _named_failures(dataset: grain.IterDataset, opened: set) -> Iterator[Batch]:
+    """Iterates; an unreadable file ends it with a message of one line, and threads and workers end with the iteration."""
+    iterator = iter(dataset)
+    opened.add(iterator)
+    try:
+        yield from iterator
+    except BadImage as error:
+        raise Failed(f"{error} (data.bad_files=skip leaves such files out and counts them)") from error
+    finally:
+        _close(iterator, opened)
+
+
+def _close(iterator: Iterator[Batch], opened: set) -> None:
+    if iterator in opened:
+        opened.discard(iterator)
+        iterator.close()
+
+
+def _mark_flags_parsed() -> None:
+    """Grain reads absl's flags when it starts workers, which fails in programs that don't use absl."""
+    from absl import flags
+
+    if not flags.FLAGS.is_parsed():
+        flags.FLAGS.mark_as_parsed()
+
+
+def _start_worker(parent: int, index: int, count: int) -> None:
+    """A worker leaves Ctrl-C to its parent, and ends when the parent does, however that ended."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+
+
+def _end_with(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(0.5)
+    os._exit(1)

@@ -1,0 +1,144 @@
+"""What every kind of data gives: examples by position, and a description of them."""
+
+import dataclasses
+import functools
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, TypedDict
+
+import numpy as np
+
+from vitzoo.data import splits
+
+Labels = np.ndarray  # int32 [examples], or float32 [examples, classes] where an image may have several labels
+
+
+class Example(TypedDict):
+    """One example as it is stored: `image` is bytes of a file, a PIL image or an array [H, W] or [H, W, C]."""
+
+    image: Any
+    label: Any
+    id: int
+
+
+@dataclasses.dataclass(frozen=True)
+class SourceInfo:
+    """What is known of a source before any image is read for training.
+
+    `image_shape` is (height, width) where all images have one size. `channels` is 1 where all are grey, else 3.
+    `fingerprint` changes when the examples, their order, their labels or the class names change, not when they move.
+    """
+
+    name: str
+    split: str
+    n: int
+    classes: tuple[str, ...] | None
+    channels: int
+    image_shape: tuple[int, int] | None
+    multi_label: bool
+    fingerprint: str
+    files: Sequence[str] | None = dataclasses.field(default=None, repr=False)
+    notes: tuple[str, ...] = ()
+    labels: Callable[[], Labels] = dataclasses.field(default=lambda: np.zeros(0, np.int32), repr=False, compare=False)
+
+    @functools.cached_property
+    def class_counts(self) -> tuple[int, ...] | None:
+        """Examples of each class. Reads every label at first use: instant but for large TFDS datasets."""
+        if self.classes is None:
+            return None
+        labels = self.labels()
+        counts = labels.sum(0) if self.multi_label else np.bincount(labels, minlength=len(self.classes))
+        return tuple(int(count) for count in counts)
+
+
+class Source(Protocol):
+    """Random access to the examples of one split. `source[i]` is an `Example`; its id, `ids[i]`, is the same in every
+    slice of the dataset and differs between its splits.
+    """
+
+    info: SourceInfo
+    ids: np.ndarray
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int) -> Example: ...
+
+    def where(self, index: int) -> str:
+        """The file or record that example `index` comes from, for messages."""
+        ...
+
+
+class Dataset(Protocol):
+    """A kind of data, made from the `Data` section of a config. A user's own dataset is a class of this shape."""
+
+    def open(self, split: str) -> Source: ...
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """All examples of a dataset whose labels are known at once, and which of them each split holds.
+
+    `checksums` [examples] are of the images' contents; `read(i)` gives image i as stored; `files` their paths.
+    """
+
+    name: str
+    classes: tuple[str, ...]
+    labels: Labels
+    checksums: np.ndarray
+    splits: Mapping[str, np.ndarray]
+    channels: int
+    image_shape: tuple[int, int] | None
+    read: Callable[[int], Any]
+    files: Sequence[str] | None = None
+    notes: tuple[str, ...] = ()
+
+    def open(self, split: str) -> "TableSource":
+        pieces = splits.parse(split, {name: len(rows) for name, rows in self.splits.items()})
+        return TableSource(self, split, np.concatenate([self.splits[p.name][p.start : p.stop] for p in pieces]))
+
+
+class TableSource:
+    """Some rows of a table."""
+
+    def __init__(self, table: Table, split: str, rows: np.ndarray):
+        self.table, self.ids = table, rows.astype(np.int64)
+        self.info = SourceInfo(
+            name=table.name,
+            split=split,
+            n=len(rows),
+            classes=table.classes,
+            channels=table.channels,
+            image_shape=table.image_shape,
+            multi_label=table.labels.ndim == 2,
+            fingerprint=fingerprint(split, table.classes, table.labels[rows], table.checksums[rows]),
+            files=None if table.files is None else [table.files[row] for row in rows],
+            notes=table.notes,
+            labels=self.labels,
+        )
+
+    def labels(self) -> Labels:
+        return self.table.labels[self.ids]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __getitem__(self, index: int) -> Example:
+        row = int(self.ids[index])
+        return {"image": self.table.read(row), "label": self.table.labels[row], "id": row}
+
+    def where(self, index: int) -> str:
+        row = int(self.ids[index])
+        return self.table.files[row] if self.table.files is not None else f"{self.table.name} example {row}"
+
+
+def fingerprint(*parts: Any) -> str:
+    """16 hexadecimal digits that depend on every part: arrays by shape and content, all else by its text."""
+    digest = hashlib.sha256()
+    for part in parts:
+        if isinstance(part, np.ndarray):
+            digest.update(f"{part.dtype.str}{part.shape}".encode())
+            digest.update(np.ascontiguousarray(part).tobytes())
+        else:
+            digest.update(repr(part).encode())
+        digest.update(b"\0")
+    return digest.hexdigest()[:16]

@@ -1,0 +1,249 @@
+"""Datasets in TFDS's layout, prepared as ArrayRecord and read without TensorFlow; nothing here touches the network."""
+
+import contextlib
+import logging
+import os
+import pathlib
+import re
+import sys
+import tempfile
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow_datasets as tfds
+
+from vitzoo.data import splits
+from vitzoo.data.folders import data_folders
+from vitzoo.data.settings import Data
+from vitzoo.data.sources.base import Example, Labels, SourceInfo, fingerprint
+from vitzoo.errors import Refused
+
+log = logging.getLogger(__name__)
+_NAME = re.compile(r"(?P<name>\w+)(?:/(?P<config>[\w.\-]+))?(?::(?P<version>[\d.*]+))?")
+
+
+class TfdsDataset:
+    """A dataset that TFDS's catalogue, a prepared folder or a builder class of ours or the user's describes.
+
+    Raises:
+        Refused: it isn't prepared in any of the data folders, or not as ArrayRecord.
+    """
+
+    def __init__(self, data: Data, builder_class: type | None = None):
+        self.data = data
+        match = _NAME.fullmatch(data.name if builder_class is None or ":" not in data.name else builder_class.name)
+        if not match:
+            raise Refused("data.name", data.name, "is not a dataset; TFDS names read NAME, NAME/CONFIG or NAME:VERSION")
+        self.builder = _builder(data, builder_class, match["name"], match["config"], match["version"])
+        features = self.builder.info.features
+        self.image_key = _feature_key(data, "image_key", features, _is_image)
+        self.label_key = _feature_key(data, "label_key", features, _is_label)
+
+    def open(self, split: str) -> "TfdsSource":
+        counts = {name: info.num_examples for name, info in self.builder.info.splits.items()}
+        pieces = splits.parse(split, counts) if counts else []
+        decoders = {self.image_key: tfds.decode.SkipDecoding()}
+        try:
+            records = self.builder.as_data_source(split=split, decoders=decoders)
+        except NotImplementedError as error:
+            prepared = pathlib.Path(self.builder.data_dir).exists()
+            raise (_not_array_record(self.data, self.builder) if prepared else _missing(self.data, known=True)) from error
+        except (AssertionError, FileNotFoundError, ValueError) as error:
+            raise _missing(self.data, known=True) from error
+        return TfdsSource(self, split, records, self._ids(pieces, len(records)))
+
+    def _ids(self, pieces: Sequence[splits.Piece], count: int) -> np.ndarray:
+        """Positions in all splits laid end to end, so that no two examples of a dataset share an id."""
+        offsets, total = {}, 0
+        for name, info in self.builder.info.splits.items():
+            offsets[name], total = total, total + info.num_examples
+        ids = [np.arange(piece.start, piece.stop) + offsets[piece.name] for piece in pieces]
+        joined = np.concatenate(ids) if ids else np.arange(count)
+        return joined if len(joined) == count else np.arange(count)  # a mocked dataset has any number of examples
+
+
+class TfdsSource:
+    """One split of a prepared dataset. Images stay encoded until the pipeline decodes them."""
+
+    def __init__(self, dataset: TfdsDataset, split: str, records: Sequence[Any], ids: np.ndarray):
+        self.records, self.ids = records, ids.astype(np.int64)
+        self.image_key, self.label_key = dataset.image_key, dataset.label_key
+        info = dataset.builder.info
+        image, label = info.features[self.image_key], info.features[self.label_key]
+        self.multi_label = not isinstance(label, tfds.features.ClassLabel)
+        classes = label.feature if self.multi_label else label
+        self.classes = len(classes.names) if classes.names else classes.num_classes
+        height, width, channels = image.shape
+        self.info = SourceInfo(
+            name=info.full_name,
+            split=split,
+            n=len(records),
+            classes=tuple(classes.names or map(str, range(self.classes))),
+            channels=1 if channels == 1 else 3,
+            image_shape=None if height is None or width is None else (height, width),
+            multi_label=self.multi_label,
+            fingerprint=_fingerprint(info, split, len(records), classes.names),
+            labels=self.labels,
+        )
+
+    def labels(self) -> Labels:
+        """Every label. Reads all records, though no image is decoded."""
+        return np.stack([self._label(self.records[index]) for index in range(len(self))])
+
+    def _label(self, record: dict) -> Any:
+        label = record[self.label_key]
+        if not self.multi_label:
+            return np.int32(label)
+        row = np.zeros(self.classes, np.float32)
+        row[np.asarray(label, int)] = 1
+        return row
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def __getitem__(self, index: int) -> Example:
+        record = self.records[int(index)]
+        return {"image": record[self.image_key], "label": self._label(record), "id": int(self.ids[index])}
+
+    def where(self, index: int) -> str:
+        return f"{self.info.name} {self.info.split} example {index}"
+
+
+def prepare(builder: Any) -> None:
+    """Writes the dataset as ArrayRecord, in a temporary folder that is renamed when complete.
+
+    Two processes may do so at once: the first to finish wins, the other uses what it wrote.
+    """
+    final = pathlib.Path(builder.data_dir)
+    root = pathlib.Path(builder.data_dir_root)
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        scratch = tempfile.TemporaryDirectory(prefix=".vitzoo-prepare-", dir=root)
+    except OSError as error:
+        raise Refused("data.dir", root, f"can't be written ({error.strerror}); name a folder for prepared data") from error
+    with scratch as folder:
+        config = getattr(builder.builder_config, "name", None)
+        inner = type(builder)(data_dir=folder, config=config) if config else type(builder)(data_dir=folder)
+        with contextlib.redirect_stdout(sys.stderr):  # TFDS prints; stdout belongs to the command
+            inner.download_and_prepare(
+                file_format="array_record", download_config=tfds.download.DownloadConfig(try_download_gcs=False)
+            )
+        final.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            os.rename(inner.data_dir, final)
+        except OSError:
+            if not (final / "dataset_info.json").exists():
+                raise
+
+
+def _builder(data: Data, builder_class: Any, name: str, config: str | None, version: str | None) -> Any:
+    """The builder of a prepared folder; else of our own class, prepared now; else TFDS's, which reads only mocked data."""
+    folders = data_folders(data)
+    known = _class_config(builder_class, config)
+    for folder in folders:
+        if found := find_prepared(folder, name, known, version):
+            return tfds.builder_from_directory(found)
+    if builder_class is not None:
+        builder = builder_class(data_dir=os.fspath(folders[0]), **({"config": known} if known else {}))
+        if not getattr(builder_class, "PREPARED_ON_FIRST_USE", False):
+            raise _missing(data, known=True)
+        log.info("preparing %s in %s", data.name, folders[0])
+        tfds.disable_progress_bar()
+        with open(os.devnull, "w") as nowhere, contextlib.redirect_stderr(nowhere):
+            prepare(builder)
+        return tfds.builder_from_directory(builder.data_dir)
+    try:
+        return tfds.builder(data.name, data_dir=os.fspath(folders[0]))
+    except Exception as error:  # an unknown name, or a catalogue module that needs a library that isn't there
+        raise _missing(data, known=not isinstance(error, tfds.core.DatasetNotFoundError)) from error
+
+
+def _class_config(builder_class: Any, config: str | None) -> str | None:
+    """The configuration asked for, or the class's default, for classes that have any."""
+    configs = [] if builder_class is None else [entry.name for entry in builder_class.BUILDER_CONFIGS]
+    if config and builder_class is not None and config not in configs:
+        raise Refused("data.name", f"{builder_class.name}/{config}", f"no such configuration; there are: {', '.join(configs)}")
+    return config or (configs[0] if configs else None)
+
+
+def find_prepared(folder: pathlib.Path, name: str, config: str | None = None, version: str | None = None) -> pathlib.Path | None:
+    """The folder of a prepared dataset, newest version first: `folder` itself, or NAME[/CONFIG]/VERSION in it.
+
+    Raises:
+        Refused: several configurations are there and none was named.
+    """
+    if (folder / "features.json").exists() and (folder / "dataset_info.json").exists():
+        return folder if name in folder.parts else None
+    found = [path.parent for path in sorted((folder / name).glob("**/features.json")) if _is_prepared(path.parent)]
+    if config:
+        found = [path for path in found if path.parent.name == config]
+    if version:
+        pattern = re.compile(version.replace(".", r"\.").replace("*", r"\d+"))
+        found = [path for path in found if pattern.fullmatch(path.name)]
+    configs = sorted({path.parent.name for path in found if path.parent != folder / name})
+    if len(configs) > 1:
+        raise Refused("data.name", name, f"several configurations are prepared; name one: {name}/{configs[0]} ({', '.join(configs)})")
+    return max(found, key=_version_number, default=None)
+
+
+def _is_prepared(path: pathlib.Path) -> bool:
+    return (path / "dataset_info.json").exists() and "incomplete" not in path.name
+
+
+def _version_number(path: pathlib.Path) -> tuple[int, ...]:
+    return tuple(int(number) for number in re.findall(r"\d+", path.name))
+
+
+def _is_image(feature: Any) -> bool:
+    return isinstance(feature, tfds.features.Image)
+
+
+def _is_label(feature: Any) -> bool:
+    if isinstance(feature, tfds.features.Sequence):
+        return isinstance(feature.feature, tfds.features.ClassLabel)
+    return isinstance(feature, tfds.features.ClassLabel)
+
+
+def _feature_key(data: Data, setting: str, features: Any, wanted: Any) -> str:
+    """The feature to read: the one the setting names, else the dataset's only one of that kind."""
+    fitting = [key for key, feature in features.items() if wanted(feature)]
+    asked = getattr(data, setting)
+    if asked:
+        if asked not in fitting:
+            raise Refused(f"data.{setting}", asked, f"no such feature in {data.name}; there are: {', '.join(fitting) or 'none'}")
+        return asked
+    usual = setting.removesuffix("_key")
+    if usual in fitting:
+        return usual
+    if len(fitting) != 1:
+        raise Refused(f"data.{setting}", None, f"name the feature of {data.name} to read; there are: {', '.join(fitting) or 'none'}")
+    return fitting[0]
+
+
+def _fingerprint(info: Any, split: str, count: int, names: Sequence[str] | None) -> str:
+    shards = {name: (part.shard_lengths, part.num_bytes) for name, part in info.splits.items()}
+    return fingerprint(info.full_name, split, count, tuple(names or ()), sorted(shards.items()))
+
+
+def _missing(data: Data, *, known: bool) -> Refused:
+    looked = ", ".join(os.fspath(folder) for folder in data_folders(data))
+    if not known:
+        return Refused(
+            "data.name", data.name, f"no dataset of this name: not prepared in {looked}, and neither ours nor in TFDS's catalogue"
+        )
+    return Refused(
+        "data.name",
+        data.name,
+        f"not prepared; looked in {looked}. Put its folder there, point data.dir or $TFDS_DATA_DIR to it, "
+        f"or run: vitzoo data prepare {data.name}",
+    )
+
+
+def _not_array_record(data: Data, builder: Any) -> Refused:
+    return Refused(
+        "data.name",
+        data.name,
+        f"{builder.data_dir} holds {builder.info.file_format.value} files, which can't be read by position; "
+        f"prepare it as array_record: vitzoo data prepare {data.name}",
+    )

@@ -1,0 +1,31 @@
+"""The two ways in which a command ends badly, each one line for the user."""
+
+
+class Refused(Exception):
+    """What was asked can't be done: exit code 2, before any work.
+
+    Args:
+        field: the setting, flag, file or leaf at fault, as the user writes it (`data.batch_size`).
+        value: what it holds; `None` where there is nothing to show.
+        message: what is wrong and what would be right.
+    """
+
+    exit_code = 2
+
+    def __init__(self, field: str, value: object, message: str):
+        self.field, self.value, self.message = field, value, message
+        shown = "" if value is None else f" = {value}"
+        super().__init__(f"{field}{shown}: {message}" if message else f"{field}{shown}")
+
+    def __reduce__(self):  # worker processes send it back through pickle
+        return type(self), (self.field, self.value, self.message)
+
+    def under(self, prefix: str) -> "Refused":
+        """The same refusal with its field named from one level further out."""
+        return Refused(f"{prefix}.{self.field}", self.value, self.message)
+
+
+class Failed(Exception):
+    """A run that had begun can't go on (non-finite loss, disk full, data lost): exit code 1."""
+
+    exit_code = 1

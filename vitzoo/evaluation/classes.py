@@ -1,0 +1,77 @@
+"""Which of a model's classes a dataset's classes are: always by name, never by number alone."""
+
+import collections
+import dataclasses
+from collections.abc import Callable, Sequence
+
+import jax.numpy as jnp
+
+from vitzoo.errors import Refused
+
+
+@dataclasses.dataclass(frozen=True)
+class Mapping:
+    """How the logits of a model become those of a dataset's classes.
+
+    Attributes:
+        columns: for each class of the dataset its index in the model; `None` where they are the same already.
+        names: the names under which results are reported, `None` where nobody knows any.
+        count: how many classes the dataset has.
+        text: one line that says what was done.
+    """
+
+    columns: tuple[int, ...] | None
+    names: tuple[str, ...] | None
+    count: int
+    text: str
+
+    def select(self, model: Callable) -> Callable:
+        """The model with only the dataset's logits, so that arg-max and softmax see no other class."""
+        if self.columns is None:
+            return model
+        columns = jnp.asarray(self.columns)
+        return lambda images, **options: model(images, **options)[:, columns]
+
+
+def match(model: Sequence[str] | None, model_count: int, data: Sequence[str] | None, data_count: int) -> Mapping:
+    """Find the dataset's classes among the model's.
+
+    Raises:
+        Refused: a name of the dataset is unknown to the model or stands for two of its classes; or one side has no
+            names and the counts differ.
+    """
+    if model is None or data is None:
+        return by_number(model, model_count, data, data_count)
+    model, data = tuple(model), tuple(data)
+    if model == data:
+        return Mapping(None, data, len(data), f"classes: the model's {len(data)}")
+    refuse_unknown(model, data)
+    columns = tuple(model.index(name) for name in data)
+    shown = ", ".join(f"{name} → {index}" for name, index in list(zip(data, columns, strict=True))[:12])
+    more = f", … ({len(data)} in all)" if len(data) > 12 else ""
+    return Mapping(columns, data, len(data), f"classes: {len(data)} of the model's {len(model)} by name: {shown}{more}")
+
+
+def by_number(model: Sequence[str] | None, model_count: int, data: Sequence[str] | None, data_count: int) -> Mapping:
+    """The mapping where a side has no names: only equal counts can be trusted, and the line says so."""
+    if model_count != data_count:
+        side = "checkpoint" if model is None else "dataset"
+        raise Refused(
+            "data",
+            None,
+            f"has {data_count} classes and the model {model_count}; the {side} names none, so they can't be matched",
+        )
+    names = tuple(data or model or ()) or None
+    return Mapping(None, names, data_count, f"classes: {data_count}, by number (one side has no names)")
+
+
+def refuse_unknown(model: tuple[str, ...], data: tuple[str, ...]) -> None:
+    """Raises Refused if a class of the dataset isn't exactly one of the model's."""
+    counts = collections.Counter(model)
+    unknown = [name for name in data if not counts[name]]
+    if unknown:
+        shown, more = ", ".join(unknown[:5]), f" and {len(unknown) - 5} more" if len(unknown) > 5 else ""
+        raise Refused("classes", shown + more, f"aren't among the model's {len(model)} ({', '.join(model[:5])} …)")
+    twice = [name for name in data if counts[name] > 1]
+    if twice:
+        raise Refused("classes", twice[0], "names two classes of the model")

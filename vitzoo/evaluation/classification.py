@@ -1,0 +1,181 @@
+"""The evaluator of classifiers: what is computed per example on device, and the exact metrics of a whole pass."""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from vitzoo.errors import Refused
+from vitzoo.schema import setting
+
+Rows = Mapping[str, np.ndarray]
+
+
+@dataclasses.dataclass(frozen=True)
+class ClassificationEvaluator:
+    """Accuracy, top-5, loss and calibration of one label each; mean average precision and F1 of several.
+
+    Labels of int `[batch]` are one class each, labels of float `[batch, classes]` are several (0 or 1 each).
+    The loss is the plain one: no label smoothing and no class weights, so that runs that train differently compare.
+    """
+
+    split: str = setting("validation", "which examples, in TFDS's syntax", execution=True)
+    data: dict = setting(factory=dict, help="what differs from config.data, for instance another name", execution=True)
+    every_steps: int | None = setting(None, "evaluate after this many steps", minimum=1, execution=True)
+    every_epochs: float | None = setting(None, "evaluate after this many epochs", above=0, execution=True)
+    every_examples: int | None = setting(None, "evaluate after this many examples", minimum=1, execution=True)
+    batch_size: int | None = setting(None, "global; as in training unless set", minimum=1, execution=True)
+    calibration_bins: int = setting(15, "bins of equal width for the calibration error", minimum=2, execution=True)
+    loss: str = setting(
+        "auto",
+        "auto: softmax for one label, sigmoid for several",
+        choices=("auto", "softmax", "sigmoid"),
+        execution=True,
+    )
+
+    BETTER: ClassVar[dict[str, Callable]] = {
+        "accuracy": max,
+        "top5_accuracy": max,
+        "mean_average_precision": max,
+        "f1_macro": max,
+        "f1_micro": max,
+        "loss": min,
+        "calibration_error": min,
+    }
+
+    def check(self) -> None:
+        """Raises:
+        Refused: two intervals, or a split in two places.
+        """
+        given = [f for f in ("every_steps", "every_epochs", "every_examples") if getattr(self, f) is not None]
+        if len(given) > 1:
+            raise Refused(given[1], getattr(self, given[1]), f"is given besides {given[0]}; keep one of them")
+        if "split" in self.data:
+            raise Refused("data.split", self.data["split"], "belongs one level up: the evaluator's own split")
+
+    def outputs(self, model: Callable, batch: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
+        """What a pass keeps of each example, computed on device.
+
+        Args:
+            model: images `[batch, height, width, channels]` to logits `[batch, classes]`.
+            batch: `image` (float, normalised), `label`, `weight`.
+
+        Returns:
+            Arrays of `[batch]`: `weight`, `label`, `loss`, and for one label `prediction`, `probability` (of the
+            prediction) and `rank` (of the label: 0 is the top; ties go to the lower class as in arg-max). For several
+            labels `label` and `probability` are `[batch, classes]`.
+        """
+        logits = model(batch["image"], train=False).astype(jnp.float32)
+        label = batch["label"]
+        kept = {"weight": batch["weight"], "label": label}
+        if label.ndim == 2:
+            return kept | {"loss": sigmoid_loss(logits, label), "probability": jax.nn.sigmoid(logits)}
+        sigmoid = self.loss == "sigmoid"
+        probability = jax.nn.sigmoid(logits) if sigmoid else jax.nn.softmax(logits)
+        loss = optax.softmax_cross_entropy_with_integer_labels(logits, label)
+        if sigmoid:
+            loss = sigmoid_loss(logits, jax.nn.one_hot(label, logits.shape[-1]))
+        prediction = jnp.argmax(logits, axis=-1).astype(jnp.int32)
+        best = jnp.take_along_axis(probability, prediction[:, None], axis=-1)[:, 0]
+        return kept | {"loss": loss, "prediction": prediction, "probability": best, "rank": rank(logits, label)}
+
+    def metrics(self, rows: Rows, num_classes: int) -> dict[str, float]:
+        """The metrics of a pass, in float64 on the host; fractions are 0..1.
+
+        Args:
+            rows: what `outputs` gave, for the real examples only.
+            num_classes: how many the logits distinguish; the top-5 accuracy is given above 5.
+
+        Raises:
+            Refused: there are no rows, or a label lies outside the classes.
+        """
+        label = rows["label"]
+        if not len(label):
+            raise Refused("split", self.split, "holds no readable example, so there is nothing to evaluate")
+        if label.ndim == 2:
+            return multi_label_metrics(rows)
+        if label.min() < 0 or label.max() >= num_classes:
+            wrong = label.min() if label.min() < 0 else label.max()
+            raise Refused("label", wrong, f"lies outside the model's classes, 0 to {num_classes - 1}")
+        correct = rows["rank"] == 0
+        metrics = {"accuracy": correct.mean(dtype=np.float64), "loss": rows["loss"].mean(dtype=np.float64)}
+        if num_classes > 5:
+            metrics["top5_accuracy"] = (rows["rank"] < 5).mean(dtype=np.float64)
+        metrics["calibration_error"] = calibration_error(rows["probability"], correct, self.calibration_bins)
+        return {name: float(value) for name, value in metrics.items()}
+
+
+def sigmoid_loss(logits: jax.Array, label: jax.Array) -> jax.Array:
+    """Binary cross-entropy summed over the classes: `[batch, classes]` twice to `[batch]`."""
+    return optax.sigmoid_binary_cross_entropy(logits, label).sum(axis=-1)
+
+
+def rank(logits: jax.Array, label: jax.Array) -> jax.Array:
+    """How many classes come before the label's, int32 `[batch]`: the larger logits, and among equals the lower index.
+
+    A row with a logit that isn't finite ranks its label last: comparisons with NaN are all false, which would call it
+    right.
+    """
+    classes = logits.shape[-1]
+    own = jnp.take_along_axis(logits, label[:, None], axis=-1)
+    before = (logits > own) | ((logits == own) & (jnp.arange(classes) < label[:, None]))
+    finite = jnp.isfinite(logits).all(axis=-1)
+    return jnp.where(finite, before.sum(axis=-1), classes).astype(jnp.int32)
+
+
+def calibration_error(probability: np.ndarray, correct: np.ndarray, bins: int = 15) -> float:
+    """The expected calibration error (Guo et al. 2017, https://arxiv.org/abs/1706.04599, equation 3).
+
+    Predictions are sorted by probability into `bins` intervals (0, 1/bins], (1/bins, 2/bins] ... and the error is
+    Σ over bins of (share of the examples in it) · |accuracy in it − mean probability in it|.
+
+    Args:
+        probability: of the predicted class, `[n]`.
+        correct: whether the prediction is right, bool `[n]`.
+    """
+    probability = probability.astype(np.float64)
+    if not np.isfinite(probability).all():
+        return float("nan")
+    which = np.searchsorted(np.arange(1, bins) / bins, probability, side="left")
+    gap = np.bincount(which, weights=correct - probability, minlength=bins)
+    return float(np.abs(gap).sum() / len(probability))
+
+
+def multi_label_metrics(rows: Rows) -> dict[str, Any]:
+    """Mean average precision, F1 at probability 0.5, and loss, of labels and probabilities `[n, classes]`.
+
+    Both macro averages leave out classes that no example has (their average precision is undefined); how many those
+    are is `classes_without_positives`. The micro F1 counts every class.
+    """
+    truth = rows["label"] > 0.5
+    present = truth.any(axis=0)
+    metrics = {"loss": float(rows["loss"].mean(dtype=np.float64)), "classes_without_positives": int((~present).sum())}
+    if not present.any() or not np.isfinite(rows["probability"]).all():
+        return metrics | dict.fromkeys(("mean_average_precision", "f1_macro", "f1_micro"), float("nan"))
+    hits, said, had = agreement(truth, rows["probability"] > 0.5)
+    return metrics | {
+        "mean_average_precision": float(average_precisions(rows)[present].mean()),
+        "f1_macro": float((2 * hits[present] / (said + had)[present]).mean()),
+        "f1_micro": float(2 * hits.sum() / (said + had).sum()),
+    }
+
+
+def average_precisions(rows: Rows) -> np.ndarray:
+    """Average precision of every class, float64 `[classes]`; NaN for a class that no example has."""
+    from sklearn.metrics import average_precision_score
+
+    truth, probability = rows["label"] > 0.5, rows["probability"]
+    scores = [
+        average_precision_score(truth[:, c], probability[:, c]) if truth[:, c].any() else np.nan
+        for c in range(truth.shape[1])
+    ]
+    return np.array(scores, np.float64)
+
+
+def agreement(truth: np.ndarray, said: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """How often each class was rightly said, said, and true, int64 `[classes]` each, from bool `[n, classes]` twice."""
+    return (truth & said).sum(axis=0), said.sum(axis=0), truth.sum(axis=0)

@@ -1,0 +1,160 @@
+"""One pass over a dataset: every real example once, whatever the batch, the devices or the workers."""
+
+import collections
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import jax
+import numpy as np
+
+from vitzoo.config.build import patch
+from vitzoo.data.mixing import make_prepare
+from vitzoo.data.open import open_source
+from vitzoo.data.pipeline import eval_batches
+from vitzoo.data.settings import Data, Preprocessing
+from vitzoo.errors import Refused
+from vitzoo.evaluation.classes import Mapping as ClassMapping
+from vitzoo.evaluation.classes import match
+from vitzoo.parallel.mesh import padded_batch_size
+from vitzoo.parallel.sharding import activations, put, rows_of_this_process
+from vitzoo.steps.evaluate import make_eval_step
+
+Rows = dict[str, np.ndarray]
+IN_FLIGHT = 3  # batches computed ahead of the one being fetched, so that the device never waits for the host
+
+
+def collect(
+    eval_step: Callable,
+    params: Any,
+    batches: Iterable[Mapping[str, np.ndarray]],
+    mesh: Any,
+    seen: Callable | None = None,
+) -> Rows:
+    """Run `eval_step` over all batches and keep the rows of real examples (weight above 0), in the dataset's order.
+
+    Args:
+        eval_step: (params, batch) to arrays of `[batch, ...]`, `weight` among them, whole on every process.
+        batches: what `eval_batches` yields; their tail is padded with rows of weight 0.
+        mesh: where batches are put.
+        seen: called with the number of examples after each batch.
+
+    Returns:
+        The outputs as NumPy arrays of `[n, ...]`, and `position` int64 `[n]` (index in the dataset, unreadable
+        examples counted). With one process also `id` int64 `[n]`.
+    """
+    waiting: collections.deque = collections.deque()
+    taken = Taken()
+    for batch in batches:
+        ids = batch["id"] if jax.process_count() == 1 else None
+        with activations(mesh):
+            waiting.append((eval_step(params, put(batch, mesh)), ids))
+        if len(waiting) > IN_FLIGHT:
+            taken.take(*waiting.popleft())
+        if seen:
+            seen(taken.n)
+    while waiting:
+        taken.take(*waiting.popleft())
+    return taken.rows()
+
+
+@dataclasses.dataclass
+class Taken:
+    """Rows fetched so far."""
+
+    parts: list[Rows] = dataclasses.field(default_factory=list)
+    offset: int = 0
+    n: int = 0
+
+    def take(self, outputs: Mapping[str, jax.Array], ids: np.ndarray | None) -> None:
+        """Fetch one batch's outputs and keep its real rows."""
+        arrays = {key: np.asarray(value) for key, value in outputs.items()}
+        real = arrays.pop("weight") > 0
+        if ids is not None:
+            arrays["id"] = ids
+        kept = {key: value[real] for key, value in arrays.items()}
+        kept["position"] = self.offset + np.flatnonzero(real)
+        self.parts.append(kept)
+        self.offset += len(real)
+        self.n += int(real.sum())
+
+    def rows(self) -> Rows:
+        """All of them."""
+        if not self.parts:
+            raise Refused("split", None, "gave no batch, so there is nothing to evaluate")
+        return {key: np.concatenate([part[key] for part in self.parts]) for key in self.parts[0]}
+
+
+class Evaluation:
+    """An evaluator bound to its data and to a model's structure: compiled once, run as often as wanted.
+
+    Args:
+        evaluator: the part of the config (`split`, a patch of `data`, `outputs`, `metrics`).
+        graph: the model's static structure.
+        data: the config's data section, which the evaluator patches.
+        preprocessing: how images become pixels.
+        size: height and width that the model takes.
+        channels: channels that the model takes.
+        classes: the names of the model's classes, if known.
+        num_classes: how many logits the model gives.
+        mesh: where batches are put.
+
+    Raises:
+        Refused: the data is missing, empty, or of classes that aren't the model's.
+    """
+
+    def __init__(
+        self,
+        evaluator: Any,
+        graph: Any,
+        *,
+        data: Data,
+        preprocessing: Preprocessing,
+        size: tuple[int, int],
+        channels: int,
+        classes: tuple[str, ...] | None,
+        num_classes: int,
+        mesh: Any,
+    ):
+        self.evaluator, self.mesh = evaluator, mesh
+        self.data = evaluation_data(evaluator, data)
+        self.source = open_source(self.data, self.data.split)
+        info = self.source.info
+        self.classes: ClassMapping = match(classes, num_classes, info.classes, len(info.classes or ()) or num_classes)
+        self._preprocessing, self._size, self._channels = preprocessing, size, channels
+        prepare = make_prepare(None, preprocessing, self.classes.count, info.multi_label)
+        self._step = make_eval_step(graph, self._outputs, prepare)
+
+    def _outputs(self, model: Callable, batch: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
+        return self.evaluator.outputs(self.classes.select(model), batch)
+
+    def rows(self, params: Any, seen: Callable | None = None) -> Rows:
+        """What the evaluator keeps of each real example, in the dataset's order."""
+        batch_size = padded_batch_size(self.data.batch_size, self.mesh)
+        batches = eval_batches(
+            self.source,
+            self.data,
+            self._preprocessing,
+            size=self._size,
+            channels=self._channels,
+            batch_size=batch_size,
+            rows=rows_of_this_process(batch_size, self.mesh),
+        )
+        return collect(self._step, params, batches, self.mesh, seen)
+
+    def metrics(self, rows: Rows) -> dict[str, float]:
+        """The evaluator's metrics of those rows."""
+        return self.evaluator.metrics(rows, self.classes.count)
+
+    def __call__(self, params: Any) -> dict[str, float]:
+        """One pass: `n` (real examples) and the metrics."""
+        rows = self.rows(params)
+        return {"n": len(rows["position"]), **self.metrics(rows)}
+
+
+def evaluation_data(evaluator: Any, data: Data) -> Data:
+    """The data section an evaluator reads: `config.data`, its own patch, its split and its batch size."""
+    changes = {**evaluator.data, "split": evaluator.split}
+    if evaluator.batch_size is not None:
+        changes["batch_size"] = evaluator.batch_size
+    return patch(data, changes)

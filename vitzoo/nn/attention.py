@@ -1,0 +1,192 @@
+"""Attention: tokens take from each other what they ask for (Vaswani et al. 2017, https://arxiv.org/abs/1706.03762)."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jax import lax
+
+from vitzoo.nn import relative
+from vitzoo.nn.constrain import constrain
+from vitzoo.nn.dense import Dense, together
+from vitzoo.nn.execution import DEFAULT, Execution
+from vitzoo.nn.norms import LayerNorm
+from vitzoo.nn.rotary import Rotation, rotate
+from vitzoo.nn.stochastic import dropout
+
+RULES = (
+    (r".*/(query|key|value)/kernel", ("embed", "heads", "head_dim")),
+    (r".*/(query|key|value)/bias", ("heads", "head_dim")),
+    (r".*/out/kernel", ("heads", "head_dim", "embed")),
+    (r".*/out/bias", (None,)),
+    *relative.RULES,
+)
+"""Logical axes of the parameters here, for one layer."""
+
+LOWEST = jnp.finfo(jnp.float32).min
+
+
+class Places(NamedTuple):
+    """Where the tokens stand, for the kinds of positions that act inside attention."""
+
+    rotation: Rotation | None = None
+    patches: jax.Array | None = None  # [1 or batch, patches], numbers in raster order
+
+
+NOWHERE = Places()
+
+
+class Attention(nnx.Module):
+    """Multi-head attention: [batch, queries, width] to the same.
+
+    Args:
+        width: of the tokens in and out; `num_heads` divides it.
+        qk_norm: LayerNorm without bias over each head's queries and keys (https://arxiv.org/abs/2302.05442).
+        dropout: rate on the attention weights.
+        relative: a module that adds to the logits, called with the scaled query and the patches' places.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        num_heads: int,
+        *,
+        qk_norm: bool = False,
+        dropout: float = 0.0,
+        norm_epsilon: float = 1e-6,
+        relative: nnx.Module | None = None,
+        rngs: nnx.Rngs,
+        execution: Execution = DEFAULT,
+    ):
+        heads = (num_heads, width // num_heads)
+        self.dropout, self.execution, self.relative = dropout, execution, relative
+        self.query = Dense(width, heads, rngs=rngs, execution=execution)
+        self.key = Dense(width, heads, rngs=rngs, execution=execution)
+        self.value = Dense(width, heads, rngs=rngs, execution=execution)
+        self.out = Dense(heads, width, rngs=rngs, execution=execution)
+        norm = (lambda: LayerNorm(heads[1], epsilon=norm_epsilon, bias=False, execution=execution)) if qk_norm else None
+        self.query_norm, self.key_norm = (norm(), norm()) if norm else (None, None)
+
+    def __call__(
+        self,
+        x: jax.Array,
+        context: jax.Array | None = None,
+        *,
+        bias: jax.Array | None = None,
+        mask: jax.Array | None = None,
+        places: Places = NOWHERE,
+        key: jax.Array | None = None,
+        weights: bool = False,
+    ) -> tuple[jax.Array, jax.Array | None]:
+        """The tokens' answers and, where asked for, the weights [batch, heads, queries, keys].
+
+        Args:
+            x: [batch, queries, width].
+            context: [batch, keys, width], what keys and values are made of; x itself by default.
+            bias: added to the logits, broadcast to [batch, heads, queries, keys].
+            mask: true where a query may look, broadcast alike.
+            places: for rotary and relative positions.
+            key: for dropout; None is off.
+        """
+        query, keys, value = self._project(x, context)
+        if places.rotation is not None:
+            query, keys = rotate(query, places.rotation), rotate(keys, places.rotation)
+        query = query * (query.shape[-1] ** -0.5)
+        if self.relative is not None:
+            more = self.relative(query, places.patches)
+            bias = more if bias is None else bias + more
+        y, seen = attention(query, keys, value, bias, mask, self.dropout, key, weights=weights, own=self.execution.own)
+        return self.out(y), seen
+
+    def _project(self, x: jax.Array, context: jax.Array | None) -> tuple[jax.Array, jax.Array, jax.Array]:
+        layers = [self.query, self.key, self.value]
+        if context is None:
+            query, keys, value = together(layers, x) if self.execution.own else [layer(x) for layer in layers]
+        else:
+            query, keys, value = self.query(x), self.key(context), self.value(context)
+        if self.query_norm is not None and self.key_norm is not None:
+            query, keys = self.query_norm(query), self.key_norm(keys)
+        axes = ("batch", None, "heads", None)
+        return constrain(query, axes), constrain(keys, axes), constrain(value, axes)
+
+
+def attention(
+    query: jax.Array,
+    key: jax.Array,
+    value: jax.Array,
+    bias: jax.Array | None = None,
+    mask: jax.Array | None = None,
+    dropout_rate: float = 0.0,
+    dropout_key: jax.Array | None = None,
+    *,
+    weights: bool = False,
+    own: bool = False,
+) -> tuple[jax.Array, jax.Array | None]:
+    """softmax(query · keyᵀ + bias) · value, the softmax in float32: the one place where a kernel is chosen.
+
+    Args:
+        query: [batch, queries, heads, head_dim], already scaled.
+        key: [batch, keys, heads, head_dim].
+        value: the same shape as the keys.
+        bias: added to the logits, broadcast to [batch, heads, queries, keys].
+        mask: true where a query may look, broadcast alike. A query that may look nowhere gets the mean of the values.
+        dropout_rate: share of the weights dropped, when there is a key.
+        weights: return them too; computed by the plain kernel, whatever runs otherwise.
+        own: take the derivative written here (CPUs; no forward mode).
+
+    Returns:
+        [batch, queries, heads, head_dim], and the weights [batch, heads, queries, keys] before dropout, or None.
+    """
+    if own and not weights and (dropout_key is None or dropout_rate == 0):
+        return _head_major(query, key, value, bias, mask), None
+    chances = _softmax(jnp.einsum("bqhd,bkhd->bhqk", query, key), bias, mask)
+    kept = dropout(chances, dropout_rate, dropout_key).astype(value.dtype)
+    return jnp.einsum("bhqk,bkhd->bqhd", kept, value), chances if weights else None
+
+
+def _softmax(logits: jax.Array, bias: jax.Array | None, mask: jax.Array | None) -> jax.Array:
+    logits = logits.astype(jnp.float32)
+    logits = logits if bias is None else logits + bias.astype(jnp.float32)
+    return jax.nn.softmax(logits if mask is None else jnp.where(mask, logits, LOWEST))
+
+
+def _head_major(query, key, value, bias, mask):
+    """The kernel with its own derivative, between layouts: heads before tokens makes its products contiguous."""
+    batch, queries, heads, _ = query.shape
+    if bias is not None:  # its gradient is the logits'; summing over what was broadcast is left to JAX
+        bias = jnp.broadcast_to(bias.astype(jnp.float32), (batch, heads, queries, key.shape[1]))
+    return _own(*(jnp.swapaxes(x, 1, 2) for x in (query, key, value)), bias, mask).swapaxes(1, 2)
+
+
+def _dot(a: jax.Array, b: jax.Array, contract_a: int, contract_b: int) -> jax.Array:
+    return lax.dot_general(a, b, (((contract_a,), (contract_b,)), ((0, 1), (0, 1))))
+
+
+@jax.custom_vjp
+def _own(query, key, value, bias, mask):
+    return _forward(query, key, value, bias, mask)[0]
+
+
+def _forward(query, key, value, bias, mask):
+    chances = _softmax(_dot(query, key, 3, 3), bias, mask).astype(value.dtype)
+    return _dot(chances, value, 3, 2), (query, key, value, bias, chances)
+
+
+def _backward(saved, dy):
+    """Products that contract the second-last dimension of both are the slowest on CPUs, so it is transposed first."""
+    query, key, value, bias, chances = saved
+    dchances = _dot(dy, value, 3, 3).astype(jnp.float32)
+    wide = chances.astype(jnp.float32)
+    dlogits = wide * (dchances - (dchances * wide).sum(-1, keepdims=True))
+    dbias = None if bias is None else dlogits
+    dlogits = dlogits.astype(query.dtype)
+    dquery, dkey = _dot(dlogits, key, 3, 2), _dot(_transposed(dlogits), query, 3, 2)
+    return dquery, dkey, _dot(_transposed(chances), dy, 3, 2), dbias, None
+
+
+def _transposed(x: jax.Array) -> jax.Array:
+    return lax.optimization_barrier(x.swapaxes(2, 3))
+
+
+_own.defvjp(_forward, _backward)

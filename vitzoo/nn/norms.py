@@ -1,0 +1,83 @@
+"""Normalisation over the width, with its statistics in float32.
+
+The variance is the mean of the squared distance from the mean. Mean of squares minus square of the mean loses every
+digit where the mean is large: rows 9999, 10000, 10001, 10000 come out as -1000, 0, 1000, 0 instead of +-1.414.
+"""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jax import lax
+
+from vitzoo.nn.execution import DEFAULT, Execution
+
+RULES = ((r"(.*/)?\w*norm\w*/(scale|bias)", (None,)),)
+"""Logical axes of the parameters here, for one layer."""
+
+
+class LayerNorm(nnx.Module):
+    """Layer normalisation (Ba et al. 2016, https://arxiv.org/abs/1607.06450): [..., width] to the same.
+
+    Args:
+        width: size of the last dimension.
+        epsilon: added to the variance.
+        bias: whether there is one.
+    """
+
+    def __init__(self, width: int, *, epsilon: float = 1e-6, bias: bool = True, execution: Execution = DEFAULT):
+        self.epsilon, self.execution = epsilon, execution
+        self.scale = nnx.Param(jnp.ones(width))
+        self.bias = nnx.Param(jnp.zeros(width)) if bias else None
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        bias = jnp.zeros_like(self.scale[...]) if self.bias is None else self.bias[...]
+        function = _own_layer_norm if self.execution.own else _layer_norm
+        return function(x, self.scale[...], bias, self.epsilon).astype(self.execution.compute)
+
+
+class RMSNorm(nnx.Module):
+    """Division by the root mean square (Zhang and Sennrich 2019, https://arxiv.org/abs/1910.07467), as T5 has it."""
+
+    def __init__(self, width: int, *, epsilon: float = 1e-6, execution: Execution = DEFAULT):
+        self.epsilon, self.execution = epsilon, execution
+        self.scale = nnx.Param(jnp.ones(width))
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        x = x.astype(jnp.float32)
+        y = x * lax.rsqrt(jnp.square(x).mean(-1, keepdims=True) + self.epsilon)
+        return (y * self.scale[...]).astype(self.execution.compute)
+
+
+def _normalise(x: jax.Array, epsilon: float) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Normalised x, its mean and the inverse of its deviation."""
+    x = x.astype(jnp.float32)
+    mean = x.mean(-1, keepdims=True)
+    centred = x - mean
+    inverse = lax.rsqrt(jnp.square(centred).mean(-1, keepdims=True) + epsilon)
+    return centred * inverse, mean, inverse
+
+
+def _layer_norm(x: jax.Array, scale: jax.Array, bias: jax.Array, epsilon: float) -> jax.Array:
+    return _normalise(x, epsilon)[0] * scale + bias
+
+
+_own_layer_norm = jax.custom_vjp(_layer_norm, nondiff_argnums=(3,))
+
+
+def _forward(x, scale, bias, epsilon):
+    y, mean, inverse = _normalise(x, epsilon)
+    return y * scale + bias, (x, mean, inverse, scale)
+
+
+def _backward(epsilon, saved, dy):
+    x, mean, inverse, scale = saved
+    y, dscaled = (x.astype(jnp.float32) - mean) * inverse, dy * scale
+    along = partial(jnp.mean, axis=-1, keepdims=True)
+    dx = inverse * (dscaled - along(dscaled) - y * along(dscaled * y))
+    rows = tuple(range(x.ndim - 1))
+    return dx.astype(x.dtype), (dy * y).sum(rows), dy.sum(rows)
+
+
+_own_layer_norm.defvjp(_forward, _backward)

@@ -1,0 +1,145 @@
+"""Position embeddings added to the tokens, and their resizing to another grid of patches."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import nnx
+from jax.nn.initializers import normal
+
+from vitzoo.errors import Refused
+
+RULES = (
+    (r"positions/embedding", (None, None, "embed")),
+    (r"positions/[xy]", (None, "embed")),
+)
+"""Logical axes of the parameters here."""
+
+METHODS = ("corner_linear", "bilinear", "bicubic")
+
+Grid = tuple[int, int]
+
+
+class Learned1D(nnx.Module):
+    """One learned vector for each token in raster order, normal with deviation 0.02: [1, tokens, width]."""
+
+    def __init__(self, tokens: int, width: int, *, rngs: nnx.Rngs):
+        self.embedding = nnx.Param(normal(0.02)(rngs.params(), (1, tokens, width)))
+
+    def __call__(self) -> jax.Array:
+        return self.embedding[...]
+
+
+class Learned2D(nnx.Module):
+    """A learned half for the column (x) beside a learned half for the row (y): [1, rows * columns, width].
+
+    As in appendix D.4 of the ViT paper (https://arxiv.org/abs/2010.11929).
+    """
+
+    def __init__(self, grid: Grid, width: int, *, rngs: nnx.Rngs):
+        self.x = nnx.Param(normal(0.02)(rngs.params(), (grid[1], width // 2)))
+        self.y = nnx.Param(normal(0.02)(rngs.params(), (grid[0], width // 2)))
+
+    def __call__(self) -> jax.Array:
+        x, y = self.x[...], self.y[...]
+        shape = (len(y), len(x), x.shape[1])
+        halves = [jnp.broadcast_to(x[None], shape), jnp.broadcast_to(y[:, None], shape)]
+        return jnp.concatenate(halves, axis=-1).reshape(1, -1, 2 * x.shape[1])
+
+
+def sincos2d(grid: Grid, width: int, temperature: float = 10_000.0) -> np.ndarray:
+    """Fixed sines and cosines of x and of y, a quarter of the width each: [1, rows * columns, width].
+
+    As in MoCo v3 (https://arxiv.org/abs/2104.02057) and big_vision: `sin x, cos x, sin y, cos y`.
+    """
+    quarter = width // 4
+    speeds = temperature ** -(np.arange(quarter) / max(quarter - 1, 1))
+    y, x = (axis.reshape(-1, 1) * speeds for axis in np.mgrid[: grid[0], : grid[1]])
+    return np.concatenate([np.sin(x), np.cos(x), np.sin(y), np.cos(y)], axis=1)[None].astype(np.float32)
+
+
+def grid_of(rows: int) -> tuple[int, Grid]:
+    """Prefix rows and the square grid of a table of so many rows: 196 is (0, 14 x 14), 197 is (1, 14 x 14).
+
+    Raises:
+        Refused: neither `rows` nor `rows - 1` is a square; the grid must then be known from elsewhere.
+    """
+    for prefix in (0, 1):
+        side = round((rows - prefix) ** 0.5)
+        if side >= 1 and side * side == rows - prefix:
+            return prefix, (side, side)
+    raise Refused("positions", rows, "rows are no square grid, with or without a class token")
+
+
+def resize_table(
+    table: np.ndarray,
+    old_grid: Grid,
+    new_grid: Grid,
+    prefix_tokens: int = 0,
+    method: str = "corner_linear",
+    antialias: bool = False,
+) -> np.ndarray:
+    """A table of position embeddings for another grid of patches.
+
+    Args:
+        table: [..., prefix_tokens + rows * columns, width], raster order.
+        old_grid: rows and columns of the table.
+        new_grid: those wanted.
+        prefix_tokens: first rows that belong to no patch; they stay bit for bit.
+        method: `corner_linear` puts corners on corners, as the code of Google's ViT and big_vision does by
+            `scipy.ndimage.zoom(order=1)`; unlike it, the last row and column never come out as zeros where a coordinate
+            is rounded beyond the table (28 to 14, 16 to 30, 24 to 42). `bilinear` and `bicubic` put the edges of pixels
+            on edges, as torch, timm and JAX do.
+        antialias: widen `bilinear` and `bicubic` when shrinking. `bicubic` is the cubic with a = -0.5 and weights
+            renormalised at the border (PIL, JAX, timm), without it a = -0.75 and the border repeated (torch).
+            Nothing for `corner_linear`.
+
+    Raises:
+        Refused: the table's rows aren't those of the grid, or an unknown method.
+    """
+    if table.shape[-2] != prefix_tokens + old_grid[0] * old_grid[1]:
+        shown = f"{old_grid[0]}x{old_grid[1]} patches and {prefix_tokens} prefix tokens"
+        raise Refused("positions", table.shape[-2], f"rows, where {shown} need {prefix_tokens + np.prod(old_grid)}")
+    if old_grid == new_grid:
+        return table
+    prefix, patches = np.split(table, [prefix_tokens], axis=-2)
+    image = patches.reshape(*table.shape[:-2], *old_grid, -1)
+    image = resize_axis(image, new_grid[0], -3, method, antialias)
+    image = resize_axis(image, new_grid[1], -2, method, antialias)
+    resized = image.reshape(*table.shape[:-2], -1, table.shape[-1])
+    return np.concatenate([prefix, resized.astype(table.dtype)], axis=-2)
+
+
+def resize_axis(x: np.ndarray, size: int, axis: int, method: str, antialias: bool = False) -> np.ndarray:
+    """x with one dimension resized to `size`, in float64; see `resize_table`."""
+    weights = _weights(x.shape[axis], size, method, antialias)
+    return np.moveaxis(np.tensordot(weights, x, axes=(1, axis)), 0, axis)
+
+
+def _weights(old: int, new: int, method: str, antialias: bool) -> np.ndarray:
+    """[new, old]: the share of each old place in each new one; rows sum to 1."""
+    if method not in METHODS:
+        raise Refused("position_resize", method, f"one of {', '.join(METHODS)}")
+    if method == "corner_linear":
+        centres = np.arange(new) * (old - 1) / max(new - 1, 1)
+        return _linear(centres[:, None] - np.arange(old))
+    centres, stretch = (np.arange(new) + 0.5) * old / new - 0.5, max(old / new, 1) if antialias else 1
+    kernel = _linear if method == "bilinear" else partial(_cubic, a=-0.5 if antialias else -0.75)
+    margin = 0 if antialias else 2  # without: places beyond the border count for the border
+    weights = kernel((centres[:, None] - np.arange(-margin, old + margin)) / stretch)
+    inside = weights[:, margin : margin + old]
+    inside[:, 0] += weights[:, :margin].sum(1)
+    inside[:, -1] += weights[:, margin + old :].sum(1)
+    return inside / inside.sum(1, keepdims=True)
+
+
+def _linear(distance: np.ndarray) -> np.ndarray:
+    return np.maximum(1 - np.abs(distance), 0)
+
+
+def _cubic(distance: np.ndarray, a: float) -> np.ndarray:
+    d = np.abs(distance)
+    near = (a + 2) * d**3 - (a + 3) * d**2 + 1
+    far = a * (d**3 - 5 * d**2 + 8 * d - 4)
+    return np.where(d <= 1, near, np.where(d < 2, far, 0.0))

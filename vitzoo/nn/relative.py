@@ -1,0 +1,89 @@
+"""Positions that join attention's logits: what matters is how far apart two patches are.
+
+Pairs with a prefix token (class token, registers) get nothing: these tokens stand nowhere on the grid.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import nnx
+from jax.nn.initializers import normal
+
+from vitzoo.nn.positions import Grid, resize_axis
+
+RULES = (
+    (r".*/relative/embedding", (None, "head_dim")),
+    (r".*/relative/table", (None, None, "heads")),
+)
+"""Logical axes of the parameters here, for one layer."""
+
+
+class RelativeEmbedding(nnx.Module):
+    """1-D relative attention: the query times a learned embedding of the offset p_q - p_k in raster order.
+
+    As in appendix D.4 of the ViT paper (https://arxiv.org/abs/2010.11929), after Shaw et al. 2018
+    (https://arxiv.org/abs/1803.02155): one embedding for each offset, [2 * patches - 1, head_dim], shared by the heads
+    of a layer, zero-based at offset -(patches - 1).
+    """
+
+    def __init__(self, patches: int, head_dim: int, *, rngs: nnx.Rngs):
+        self.patches = patches
+        self.embedding = nnx.Param(normal(0.02)(rngs.params(), (2 * patches - 1, head_dim)))
+
+    def __call__(self, query: jax.Array, places: jax.Array) -> jax.Array:
+        """What joins the logits.
+
+        Args:
+            query: [batch, tokens, heads, head_dim], scaled as for the keys.
+            places: [1 or batch, tokens - prefix], each patch's number in raster order.
+
+        Returns:
+            [batch, heads, tokens, tokens].
+        """
+        prefix = query.shape[1] - places.shape[1]
+        every = jnp.einsum("bqhd,rd->bhqr", query[:, prefix:], self.embedding[...].astype(query.dtype))
+        offsets = places[:, None, :, None] - places[:, None, None, :] + self.patches - 1
+        return _without_prefix(jnp.take_along_axis(every, offsets, axis=-1), prefix)
+
+
+class RelativeBias(nnx.Module):
+    """One learned number for each head and each offset in rows and columns, [2 rows - 1, 2 columns - 1, heads].
+
+    As in Swin (https://arxiv.org/abs/2103.14030) and BEiT; zero at first.
+    """
+
+    def __init__(self, grid: Grid, heads: int):
+        self.grid = grid
+        self.table = nnx.Param(jnp.zeros((2 * grid[0] - 1, 2 * grid[1] - 1, heads)))
+
+    def __call__(self, query: jax.Array, places: jax.Array) -> jax.Array:
+        """What joins the logits: [1 or batch, heads, tokens, tokens]; arguments as `RelativeEmbedding`."""
+        rows, columns = places // self.grid[1], places % self.grid[1]
+        down = rows[:, :, None] - rows[:, None, :] + self.grid[0] - 1
+        right = columns[:, :, None] - columns[:, None, :] + self.grid[1] - 1
+        bias = jnp.moveaxis(self.table[...][down, right], -1, 1)
+        return _without_prefix(bias, query.shape[1] - places.shape[1])
+
+
+def resize_bias(table: np.ndarray, grid: Grid, method: str = "corner_linear") -> np.ndarray:
+    """A table of `RelativeBias` for another grid, the largest offsets on the largest.
+
+    Args:
+        table: [..., 2 rows - 1, 2 columns - 1, heads].
+        grid: rows and columns wanted.
+    """
+    for axis, size in ((-3, grid[0]), (-2, grid[1])):
+        table = resize_axis(table, 2 * size - 1, axis, method).astype(table.dtype)
+    return table
+
+
+def resize_embedding(table: np.ndarray, patches: int, method: str = "corner_linear") -> np.ndarray:
+    """A table of `RelativeEmbedding`, [..., 2 patches - 1, head_dim], stretched to another number of patches.
+
+    An offset in raster order is a mixture of rows and columns, so this keeps only how far, not in which direction.
+    """
+    return resize_axis(table, 2 * patches - 1, -2, method).astype(table.dtype)
+
+
+def _without_prefix(bias: jax.Array, prefix: int) -> jax.Array:
+    return jnp.pad(bias, ((0, 0), (0, 0), (prefix, 0), (prefix, 0)))

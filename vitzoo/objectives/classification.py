@@ -1,0 +1,149 @@
+"""Image classification: softmax or sigmoid cross-entropy."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from vitzoo.errors import Refused
+from vitzoo.schema import setting
+
+Batch = Mapping[str, jax.Array]
+TERM = "classification"
+
+
+@dataclasses.dataclass(frozen=True)
+class Classification:
+    """One class per image by softmax, or, by sigmoid, a yes or no for each class (several labels per image).
+
+    Losses are float32. The loss of an image under sigmoid is the sum over the classes, as in Beyer et al. 2020
+    (Are we done with ImageNet?).
+    """
+
+    loss: str = setting("softmax", "sigmoid is for several labels per image too", choices=("softmax", "sigmoid"))
+    label_smoothing: float = setting(
+        0.0, "labels become (1 − this) · label + this / classes (Szegedy et al. 2016)", minimum=0.0, below=1.0
+    )
+    class_weights: str | tuple[float, ...] = setting(
+        "",
+        "a factor for each class, in the classes' order, or `balanced`: examples / (classes · examples of the class); "
+        "with several labels per image, of the positive part, balanced: negatives / positives",
+    )
+
+    def check(self) -> None:
+        weights = self.class_weights
+        if isinstance(weights, str):
+            if weights not in ("", "balanced"):
+                raise Refused("class_weights", weights, "`balanced`, or a number for each class; empty is off")
+        elif not weights or min(weights) < 0 or max(weights) <= 0:
+            raise Refused("class_weights", weights, "numbers from 0 on, not all 0")
+
+    def bind(self, info: Any, num_classes: int) -> "BoundClassification":
+        """The objective for these data.
+
+        Args:
+            info: of the training split, with `multi_label` and `class_counts` (examples in each class, or `None`).
+            num_classes: the model's outputs.
+
+        Raises:
+            Refused: softmax over data with several labels per image; class weights that don't fit.
+        """
+        if info.multi_label and self.loss == "softmax":
+            raise Refused("objective.loss", "softmax", "these data have several labels per image; use sigmoid")
+        weights = self._weights(info, num_classes)
+        return BoundClassification(self.loss, self.label_smoothing, weights, num_classes, info.multi_label)
+
+    def _weights(self, info: Any, num_classes: int) -> tuple[float, ...] | None:
+        weights = self.class_weights
+        if weights == "":
+            return None
+        if weights == "balanced":
+            if info.class_counts is None or len(info.class_counts) != num_classes:
+                message = f"the data don't say how many examples each of the {num_classes} classes has; give numbers"
+                raise Refused("objective.class_weights", weights, message)
+            return _balanced(info.class_counts, getattr(info, "n", sum(info.class_counts)), info.multi_label)
+        if len(weights) != num_classes:
+            raise Refused("objective.class_weights", weights, f"{len(weights)} numbers for {num_classes} classes")
+        return tuple(float(weight) for weight in weights)
+
+
+def _balanced(counts: Sequence[int], examples: int, multi_label: bool) -> tuple[float, ...]:
+    """Factors under which every class weighs the same; 1 for a class without examples."""
+    found = np.maximum(np.asarray(counts, np.float64), 1)
+    factors = (examples - found) / found if multi_label else examples / (len(counts) * found)
+    return tuple(float(f) if n else 1.0 for f, n in zip(factors, counts, strict=True))
+
+
+@dataclasses.dataclass(frozen=True)
+class BoundClassification:
+    """`Classification` for given data.
+
+    Batches hold `image` float [B, H, W, C], `label` int [B] or float [B, classes] (soft, or several), and `weight`
+    float [B]: rows of weight 0 are padding and enter nothing. The loss is the mean over examples, weighted by `weight`
+    and, under softmax, by the class weights (soft labels: their mean under the label).
+    """
+
+    loss: str
+    label_smoothing: float
+    weights: tuple[float, ...] | None
+    num_classes: int
+    multi_label: bool
+
+    @property
+    def term_weights(self) -> dict[str, float]:
+        """Factor of each term in the differentiated loss."""
+        return {TERM: 1.0}
+
+    def counts(self, batch: Batch) -> dict[str, jax.Array]:
+        """What each term's sum is divided by, from the whole global batch."""
+        return {TERM: self._row_weights(batch).sum()}
+
+    def sums(
+        self, model: Any, batch: Batch, key: jax.Array | None = None, train: bool = True
+    ) -> tuple[dict[str, jax.Array], dict[str, tuple[jax.Array, jax.Array]]]:
+        """Sums over the rows of a (micro-)batch: `{term: sum}`, and `{metric: (sum, count)}`."""
+        logits = model(batch["image"], train=train, key=key).astype(jnp.float32)
+        rows = self._row_weights(batch)
+        losses = jnp.where(rows > 0, self._losses(logits, self._labels(batch)), 0)
+        return {TERM: (rows * losses).sum()}, self._metrics(logits, batch)
+
+    def _labels(self, batch: Batch) -> jax.Array:
+        label = batch["label"]
+        return label.astype(jnp.float32) if label.ndim == 2 else jax.nn.one_hot(label, self.num_classes)
+
+    def _row_weights(self, batch: Batch) -> jax.Array:
+        label = batch["label"]
+        weight = batch.get("weight", jnp.ones(label.shape[:1])).astype(jnp.float32)
+        if self.weights is None or self.multi_label:
+            return weight
+        return weight * (self._labels(batch) @ jnp.asarray(self.weights, jnp.float32))
+
+    def _losses(self, logits: jax.Array, labels: jax.Array) -> jax.Array:
+        labels = (1 - self.label_smoothing) * labels + self.label_smoothing / self.num_classes
+        if self.loss == "softmax":
+            return -(labels * jax.nn.log_softmax(logits)).sum(-1)
+        positive = jnp.asarray(self.weights, jnp.float32) if self.multi_label and self.weights is not None else 1.0
+        parts = positive * labels * jax.nn.log_sigmoid(logits) + (1 - labels) * jax.nn.log_sigmoid(-logits)
+        return -parts.sum(-1)
+
+    def _metrics(self, logits: jax.Array, batch: Batch) -> dict[str, tuple[jax.Array, jax.Array]]:
+        label = batch["label"]
+        weight = batch.get("weight", jnp.ones(label.shape[:1])).astype(jnp.float32)
+        if self.multi_label:
+            right = ((logits > 0) == (label > 0.5)).mean(-1)
+            return {"accuracy": ((weight * right).sum(), weight.sum())}
+        target = label.argmax(-1) if label.ndim == 2 else label
+        place = _rank(logits, target)
+        metrics = {"accuracy": place < 1} | ({"top5": place < 5} if self.num_classes > 5 else {})
+        return {name: ((weight * right).sum(), weight.sum()) for name, right in metrics.items()}
+
+
+def _rank(logits: jax.Array, target: jax.Array) -> jax.Array:
+    """How many classes come before the target, equal logits in the classes' order: 0 where arg-max is right."""
+    classes = jnp.arange(logits.shape[-1])
+    own = jnp.take_along_axis(logits, target[:, None], -1)
+    after = (logits < own) | ((logits == own) & (classes >= target[:, None]))
+    return (~after).sum(-1)  # so that a NaN comes before everything, and no arg-max of NaNs is right

@@ -1,0 +1,46 @@
+"""Adafactor: Shazeer & Stern 2018, as Zhai et al. 2022 (Scaling Vision Transformers) train with it."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from vitzoo.optim.base import Optimizer
+from vitzoo.schema import setting
+
+
+@dataclasses.dataclass(frozen=True)
+class Adafactor(Optimizer):
+    """Adam's memory at about half its price: the second moment factored into rows and columns, momentum in bfloat16.
+
+    Unlike the first paper's: learning rates like Adam's, no scaling by the parameters' size, momentum on and without
+    bias correction, the second moment's decay 1 − step^−0.8 capped at `beta2`.
+    """
+
+    beta1: float = setting(0.9, "decay of the momentum, which has no bias correction; 0 is off", minimum=0.0, below=1.0)
+    beta2: float = setting(0.999, "cap of the second moment's decay", above=0.0, maximum=1.0)
+    decay_exponent: float = setting(0.8, "the second moment's decay is 1 − step^−this, up to the cap", above=0.0)
+    update_clip: float = setting(
+        0.0, "largest root mean square of one tensor's update (paper: 1); 0 is off", minimum=0.0
+    )
+    min_factored_size: int = setting(32, "factor a tensor whose second largest dimension has this size", minimum=1)
+    epsilon: float = setting(1e-30, "added to the squared gradient", minimum=0.0)
+    moment_dtype: str = setting("bfloat16", "of the momentum", choices=("float32", "bfloat16"))
+
+    def method(self) -> optax.GradientTransformation:
+        def decay(count: jax.typing.ArrayLike, exponent: jax.typing.ArrayLike) -> jax.Array:
+            return jnp.minimum(self.beta2, 1 - (jnp.asarray(count, jnp.float32) + 1) ** -jnp.asarray(exponent))
+
+        return optax.chain(
+            optax.scale_by_factored_rms(
+                decay_rate=self.decay_exponent,
+                min_dim_size_to_factor=self.min_factored_size,
+                epsilon=self.epsilon,
+                decay_rate_fn=decay,
+            ),
+            optax.clip_by_block_rms(self.update_clip) if self.update_clip else optax.identity(),
+            optax.ema(self.beta1, debias=False, accumulator_dtype=self.moment_dtype)
+            if self.beta1
+            else optax.identity(),
+        )

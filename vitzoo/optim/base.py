@@ -1,0 +1,62 @@
+"""What every optimizer has: the settings of the chain around its method."""
+
+import dataclasses
+import re
+from typing import ClassVar
+
+import optax
+
+from vitzoo.errors import Refused
+from vitzoo.schema import setting
+
+
+@dataclasses.dataclass(frozen=True)
+class Optimizer:
+    """Settings of the chain that `build` makes: clip, scale by `method`, decay, multipliers, schedule.
+
+    A new optimizer is a subclass with a `method`.
+    """
+
+    learning_rate: float = setting(1e-3, "peak of the schedule", minimum=0.0)
+    weight_decay: float = setting(0.0, "decoupled; multiplied by the learning rate, as in torch and optax", minimum=0.0)
+    weight_decay_rules: tuple[tuple[str, float], ...] = setting(
+        ((r".*kernel", 1.0),),
+        "(regular expression on the whole path, factor of weight_decay): first match wins; no match, no decay. By "
+        "default kernels only: not biases, norms, tokens, positions, LayerScale",
+    )
+    grad_clip: float = setting(0.0, "largest global norm of the gradients that aren't frozen; 0 is off", minimum=0.0)
+    learning_rate_rules: tuple[tuple[str, float], ...] = setting(
+        (), "(regular expression on the whole path, factor of the learning rate): first match wins; no match, 1"
+    )
+    layer_decay: float = setting(
+        1.0,
+        "factor of the learning rate from each block to the one below (BEiT's convention: head 1, last block "
+        "layer_decay, embeddings layer_decay^(depth + 1)); 1 is off",
+        above=0.0,
+        maximum=1.0,
+    )
+    freeze: tuple[str, ...] = setting((), "paths of parameters that don't train; `(?!head/).*` is all but the head")
+
+    per_tensor: ClassVar[bool] = True
+    """Whether `method` looks at whole tensors, so that it must see each layer of a stack by itself."""
+
+    def check(self) -> None:
+        named = [("weight_decay_rules", self.weight_decay_rules), ("learning_rate_rules", self.learning_rate_rules)]
+        for field, rules in named:
+            for pattern, factor in rules:
+                _check_pattern(field, pattern)
+                if not 0 <= factor < float("inf"):
+                    raise Refused(field, f"{pattern}: {factor}", "the factor must be a number from 0 on")
+        for pattern in self.freeze:
+            _check_pattern("freeze", pattern)
+
+    def method(self) -> optax.GradientTransformation:
+        """Gradients to updates, of size about 1 and in the gradients' direction; the chain does the rest."""
+        raise NotImplementedError
+
+
+def _check_pattern(field: str, pattern: str) -> None:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise Refused(field, pattern, f"not a regular expression: {error}") from error

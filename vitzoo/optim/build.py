@@ -1,0 +1,92 @@
+"""The whole update, spelled out: clip, scale by method, decoupled decay, multipliers, schedule."""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from vitzoo.nn.paths import flatten, unflatten
+from vitzoo.optim.base import Optimizer
+from vitzoo.optim.rules import LeafRule, leaf_rules
+from vitzoo.optim.schedules import Rate
+from vitzoo.optim.transforms import per_layer, plain
+
+Tree = dict[str, Any]
+
+
+class Update(Protocol):
+    def __call__(self, gradients: Tree, state: Tree, params: Tree, *, step: jax.Array | int) -> tuple[Tree, Tree]: ...
+
+
+@dataclasses.dataclass(frozen=True)
+class Chain:
+    """An optax transformation with extra argument `step`, over the parameters that train.
+
+    Args:
+        init: parameters to state: nested dict of arrays, `updates` (steps applied) and the method's.
+        update: gradients, state, parameters and `step=` (batches consumed before this one: the schedule's argument)
+            to what is added to the parameters, and the new state. Trees hold the trained parameters only.
+        partition: a tree over all parameters to those that train and those that are frozen. `init` and `update`
+            take the first part.
+        rules: what each leaf gets.
+    """
+
+    init: Callable[[Tree], Tree]
+    update: Update
+    partition: Callable[[Mapping[str, Any]], tuple[Tree, Tree]]
+    rules: dict[str, LeafRule]
+
+
+def build(optimizer: Optimizer, schedule: Rate, shapes: Mapping[str, Any]) -> Chain:
+    """The optimizer for parameters of these shapes.
+
+    Args:
+        optimizer: the settings.
+        schedule: step to learning rate, with the peak in it (`Schedule.make`).
+        shapes: nested dict of all parameters, arrays or `ShapeDtypeStruct`s.
+
+    Raises:
+        Refused: a rule that matches nothing.
+    """
+    rules = leaf_rules(optimizer, shapes)
+    method = plain(per_layer(optimizer.method()) if optimizer.per_tensor else optimizer.method())
+
+    def init(params: Tree) -> Tree:
+        kept = method.init(params)
+        return {"updates": jnp.zeros((), jnp.int32)} | ({"method": kept} if kept else {})
+
+    def update(gradients: Tree, state: Tree, params: Tree, *, step: jax.Array | int) -> tuple[Tree, Tree]:
+        clipped = clip(gradients, optimizer.grad_clip)
+        scaled, kept = method.update(clipped, state.get("method", {}), params)
+        rate, weights = schedule(step), flatten(params)
+
+        def change(path: str, value: jax.Array) -> jax.Array:
+            rule = rules[path]
+            value = value + rule.decay * weights[path] if rule.decay else value
+            return -rate * rule.multiplier.astype("float32") * value
+
+        changes = unflatten({path: change(path, value) for path, value in flatten(scaled).items()})
+        return changes, {"updates": state["updates"] + 1} | ({"method": kept} if kept else {})
+
+    def partition(tree: Mapping[str, Any]) -> tuple[Tree, Tree]:
+        leaves = flatten(tree)
+        trained, frozen = ({p: v for p, v in leaves.items() if rules[p].frozen is kind} for kind in (False, True))
+        return unflatten(trained), unflatten(frozen)
+
+    return Chain(init, update, partition, rules)
+
+
+def join(trained: Tree, frozen: Tree) -> Tree:
+    """The inverse of `Chain.partition`."""
+    return unflatten(flatten(trained) | flatten(frozen))
+
+
+def clip(gradients: Tree, largest: float) -> Tree:
+    """Gradients scaled so that their global norm is at most `largest`; untouched, bit by bit, where it is; 0 is off."""
+    if not largest:
+        return gradients
+    factor = largest / jnp.maximum(optax.global_norm(gradients), largest)
+    return jax.tree.map(lambda g: factor * g, gradients)

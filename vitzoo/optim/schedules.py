@@ -1,0 +1,120 @@
+"""Learning rate as a function of the step: warm-up, a shape, and an optional cooldown on top.
+
+The rate for the batch with index `step` (0 for the first) is `schedule(step)`; it is logged at `step + 1`, when that
+batch has been consumed. The peak is the optimizer's `learning_rate`. All values are float32.
+
+    warm-up of w steps    peak · (start + (1 − start) · step / w) for step < w: the start at 0, the peak at w
+    shape                 the peak at w; cosine and linear reach `final` · peak at the total, one past the last batch
+    cooldown of c steps   what the shape gives · (total − step) / c over the last c steps: zero at the total
+
+Training may end before its warm-up does (a trial of few steps): the peak is then never reached.
+"""
+
+import dataclasses
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+
+from vitzoo.errors import Refused
+from vitzoo.schema import setting
+
+Rate = Callable[[jax.Array | int], jax.Array]
+"""Step (batches consumed before this one) to learning rate."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Schedule:
+    """What all schedules share. A duration is given in one unit, and becomes the nearest number of steps."""
+
+    warmup_steps: int = setting(0, "linear warm-up, in steps", minimum=0)
+    warmup_epochs: float = setting(0.0, "linear warm-up, in epochs", minimum=0.0)
+    warmup_examples: int = setting(0, "linear warm-up, in examples", minimum=0)
+    warmup_fraction: float = setting(0.0, "linear warm-up, as a part of the training", minimum=0.0, maximum=1.0)
+    warmup_start: float = setting(0.0, "rate of the first batch, as a fraction of the peak", minimum=0.0, maximum=1.0)
+    cooldown_steps: int = setting(0, "linear decay to zero at the end, in steps", minimum=0)
+    cooldown_epochs: float = setting(0.0, "linear decay to zero at the end, in epochs", minimum=0.0)
+    cooldown_examples: int = setting(0, "linear decay to zero at the end, in examples", minimum=0)
+    cooldown_fraction: float = setting(0.0, "linear decay to zero at the end, as a part", minimum=0.0, maximum=1.0)
+
+    def check(self) -> None:
+        for what in ("warmup", "cooldown"):
+            given = [name for unit in _UNITS if getattr(self, name := f"{what}_{unit}")]
+            if len(given) > 1:
+                raise Refused(given[1], getattr(self, given[1]), f"{given[0]} is set too; give one (0 is off)")
+
+    def make(self, total_steps: int, batch_size: int, examples_per_epoch: int, peak: float) -> Rate:
+        """The learning rate as a function of the step.
+
+        Args:
+            total_steps: length of the training.
+            batch_size: examples in a global batch, whatever the accumulation.
+            examples_per_epoch: size of the training split.
+            peak: the optimizer's `learning_rate`.
+        """
+        steps_per = {"steps": 1.0, "epochs": examples_per_epoch / batch_size, "examples": 1 / batch_size}
+        steps_per["fraction"] = float(total_steps)
+        warmup = self._steps("warmup", steps_per)
+        cooldown = self._steps("cooldown", steps_per)
+
+        def rate(step: jax.Array | int) -> jax.Array:
+            now = jnp.asarray(step, jnp.float32)
+            factor = self.shape(jnp.maximum(now - warmup, 0), max(total_steps - warmup, 1))
+            if warmup:
+                factor *= self.warmup_start + (1 - self.warmup_start) * jnp.minimum(now / warmup, 1)
+            if cooldown:
+                factor *= jnp.clip((total_steps - now) / cooldown, 0, 1)
+            return peak * factor
+
+        return rate
+
+    def _steps(self, what: str, steps_per: dict[str, float]) -> int:
+        exact = max(getattr(self, f"{what}_{unit}") * steps_per[unit] for unit in _UNITS)
+        return max(1, round(exact)) if exact else 0
+
+    def shape(self, step: jax.Array, total: int) -> jax.Array:
+        """The fraction of the peak, `step` steps after a warm-up that leaves `total`. A new schedule defines this."""
+        raise NotImplementedError
+
+
+_UNITS = ("steps", "epochs", "examples", "fraction")
+
+
+@dataclasses.dataclass(frozen=True)
+class Constant(Schedule):
+    """The peak throughout."""
+
+    def shape(self, step: jax.Array, total: int) -> jax.Array:
+        return jnp.ones_like(step)
+
+
+@dataclasses.dataclass(frozen=True)
+class Cosine(Schedule):
+    """Half a cosine from the peak to `final` (Loshchilov & Hutter 2017, one cycle)."""
+
+    final: float = setting(0.0, "rate at the end, as a fraction of the peak", minimum=0.0, maximum=1.0)
+
+    def shape(self, step: jax.Array, total: int) -> jax.Array:
+        return self.final + (1 - self.final) * 0.5 * (1 + jnp.cos(jnp.pi * jnp.minimum(step / total, 1)))
+
+
+@dataclasses.dataclass(frozen=True)
+class Linear(Schedule):
+    """A straight line from the peak to `final`."""
+
+    final: float = setting(0.0, "rate at the end, as a fraction of the peak", minimum=0.0, maximum=1.0)
+
+    def shape(self, step: jax.Array, total: int) -> jax.Array:
+        return self.final + (1 - self.final) * (1 - jnp.minimum(step / total, 1))
+
+
+@dataclasses.dataclass(frozen=True)
+class InverseSquareRoot(Schedule):
+    """1/√(1 + step/timescale) after the warm-up (Zhai et al. 2022, section 3.5): with a cooldown, training may be
+    prolonged from any point before it.
+    """
+
+    timescale: int = setting(10_000, "steps after the warm-up until the rate is 1/√2 of the peak", minimum=1)
+
+    def shape(self, step: jax.Array, total: int) -> jax.Array:
+        return jax.lax.rsqrt(1 + step / self.timescale)

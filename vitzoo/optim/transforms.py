@@ -1,0 +1,88 @@
+"""Two wrappers of optax transformations: one that sees layers of a stack singly, one whose state is plain dicts."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from vitzoo.nn.paths import flatten, is_stacked, unflatten
+
+Tree = dict[str, Any]
+
+
+def per_layer(method: optax.GradientTransformation) -> optax.GradientTransformation:
+    """`method`, seeing each layer of a stacked leaf as a tensor of its own (`jax.vmap` over the leading axis).
+
+    The state is a dict: `single` for leaves that aren't stacked, `layers_12` for stacks of twelve.
+    """
+
+    def init(params: Tree) -> Tree:
+        return {name: _over(name, method.init)(leaves) for name, leaves in _groups(params).items()}
+
+    def update(updates: Tree, state: Tree, params: Tree | None = None) -> tuple[Tree, Tree]:
+        grouped = _groups(updates)
+        weights = _groups(params) if params is not None else dict.fromkeys(grouped)
+        results = {n: _over(n, method.update)(leaves, state[n], weights[n]) for n, leaves in grouped.items()}
+        flat: Tree = {}
+        for new, _ in results.values():
+            flat |= flatten(new)
+        return unflatten(flat), {name: kept for name, (_, kept) in results.items()}
+
+    return optax.GradientTransformation(init, update)
+
+
+def _groups(tree: Tree) -> dict[str, Tree]:
+    groups: dict[str, Tree] = {}
+    for path, leaf in flatten(tree).items():
+        groups.setdefault(f"layers_{leaf.shape[0]}" if is_stacked(path) else "single", {})[path] = leaf
+    return {name: unflatten(leaves) for name, leaves in groups.items()}
+
+
+def _over(group: str, function: Any) -> Any:
+    return function if group == "single" else jax.vmap(function)
+
+
+def plain(method: optax.GradientTransformation) -> optax.GradientTransformation:
+    """`method` with its state as nested dicts of arrays, which have stable paths on disk and in sharding rules.
+
+    Named tuples become dicts of their fields, other tuples dicts of their positions; empty parts are left out.
+    """
+
+    def init(params: Tree) -> Tree:
+        return _to_plain(method.init(params)) or {}
+
+    def update(updates: Tree, state: Tree, params: Tree | None = None) -> tuple[Tree, Tree]:
+        like = jax.eval_shape(method.init, updates if params is None else params)
+        new, kept = method.update(updates, _from_plain(state, like), params)
+        return new, _to_plain(kept) or {}
+
+    return optax.GradientTransformation(init, update)
+
+
+def _children(node: Any) -> dict[str, Any] | None:
+    if isinstance(node, Mapping):
+        return dict(node)
+    if not isinstance(node, tuple | list):
+        return None
+    fields = getattr(node, "_fields", None)
+    return dict(zip(fields if fields is not None else map(str, range(len(node))), node, strict=True))
+
+
+def _to_plain(node: Any) -> Any:
+    children = _children(node)
+    if children is None:
+        return node if node is None else jnp.asarray(node)
+    kept = {name: _to_plain(child) for name, child in children.items()}
+    return {name: child for name, child in kept.items() if child is not None} or None
+
+
+def _from_plain(state: Any, like: Any) -> Any:
+    children = _children(like)
+    if children is None:
+        return state
+    parts = {name: _from_plain((state or {}).get(name), child) for name, child in children.items()}
+    if isinstance(like, Mapping):
+        return parts
+    return type(like)(**parts) if hasattr(like, "_fields") else type(like)(parts.values())

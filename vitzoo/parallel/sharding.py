@@ -1,0 +1,174 @@
+"""Which device holds which part of every array: a table from paths to logical axes, and one from those to mesh axes.
+
+A part or model says, for each leaf, what its dimensions mean (`("embed", "mlp")`); this file says where a meaning goes.
+"""
+
+import contextlib
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from vitzoo.errors import Refused
+from vitzoo.nn import constrain
+from vitzoo.nn.paths import flatten, is_stacked, match_rules, unflatten
+from vitzoo.parallel.mesh import BATCH_AXES
+
+PARAMETER_AXES: dict[str, str | None] = {
+    "embed": "fsdp",  # the model's width: the one dimension nearly every large leaf has
+    "mlp": "tensor",
+    "heads": "tensor",
+    "classes": "tensor",
+    "vocabulary": "tensor",
+    "head_dim": None,
+    "patch": None,
+    "channels": None,
+    "positions": None,
+}
+"""Logical axis of a parameter to mesh axis."""
+
+ACTIVATION_AXES: dict[str, str | tuple[str, ...] | None] = {"batch": BATCH_AXES, "heads": "tensor", "mlp": "tensor"}
+"""Logical axis of an activation to mesh axes. What isn't named stays whole."""
+
+Rules = Sequence[tuple[str, tuple[str | None, ...]]]
+
+
+def param_shardings(shapes: Mapping[str, Any], rules: Rules, mesh: Mesh) -> dict[str, Any]:
+    """A `NamedSharding` for each parameter, nested as `shapes`.
+
+    Args:
+        shapes: nested dict of arrays or `ShapeDtypeStruct`s.
+        rules: (regular expression on the displayed path, logical axes of one layer's dimensions), first match wins;
+            `()` replicates. The layer axis of stacked blocks is never split.
+        mesh: from `make_mesh`.
+
+    Raises:
+        Refused: a leaf that no rule matches, or a rule whose axes don't fit its leaf.
+    """
+    table = match_rules(rules, shapes, "SHARDING_RULES", every_leaf=True, every_rule=False)
+    return unflatten(
+        {
+            path: NamedSharding(mesh, _spec(path, leaf.shape, table[path], mesh))
+            for path, leaf in flatten(shapes).items()
+        }
+    )
+
+
+def _spec(path: str, shape: Sequence[int], logical: Sequence[str | None], mesh: Mesh) -> PartitionSpec:
+    first = int(is_stacked(path))
+    if logical and len(logical) != len(shape) - first:
+        raise Refused(
+            "SHARDING_RULES", path, f"one layer has shape {tuple(shape[first:])}, but the rule says {tuple(logical)}"
+        )
+    wanted = {first + index: axis for index, name in enumerate(logical) if (axis := _mesh_axis(path, name))}
+    return PartitionSpec(*_place(wanted, shape, first, mesh.shape))
+
+
+def _mesh_axis(path: str, name: str | None) -> str | None:
+    if name is not None and name not in PARAMETER_AXES:
+        raise Refused("SHARDING_RULES", path, f"no logical axis {name!r}; there are {', '.join(PARAMETER_AXES)}")
+    return None if name is None else PARAMETER_AXES[name]
+
+
+def _place(wanted: Mapping[int, str], shape: Sequence[int], first: int, sizes: Mapping[str, int]) -> list[str | None]:
+    """Each wanted mesh axis on its dimension, or, where that doesn't divide, on the largest free one that does."""
+    spec: list[str | None] = [None] * len(shape)
+    for index, axis in wanted.items():
+        if shape[index] % sizes[axis] == 0 and axis not in spec:
+            spec[index] = axis
+    for axis in wanted.values():
+        free = [i for i in range(first, len(shape)) if spec[i] is None and shape[i] % sizes[axis] == 0]
+        if axis not in spec and free:
+            spec[max(free, key=lambda i: shape[i])] = axis
+    return [axis if axis and sizes[axis] > 1 else None for axis in spec]
+
+
+def optimizer_shardings(
+    state: Mapping[str, Any], params: Mapping[str, Any], shardings: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Shardings of the optimizer's leaves, from those of the parameters they belong to.
+
+    A leaf belongs to the parameter whose path ends its own. Of the same shape, it lies as its parameter does; with one
+    dimension less (factored second moments), as its parameter without that dimension; any other is replicated.
+
+    Args:
+        state: nested dict of `ShapeDtypeStruct`s, the optimizer's state.
+        params: the parameters' shapes.
+        shardings: the parameters' shardings, from `param_shardings`.
+    """
+    shapes, places = flatten(params), flatten(shardings)
+    replicated = NamedSharding(next(iter(places.values())).mesh, PartitionSpec())
+
+    def place(path: str, leaf: Any) -> NamedSharding:
+        owner = _owner(path, shapes)
+        return _derived(path, leaf.shape, shapes[owner].shape, places[owner]) or replicated if owner else replicated
+
+    return unflatten({path: place(path, leaf) for path, leaf in flatten(state).items()})
+
+
+def _owner(path: str, params: Mapping[str, Any]) -> str | None:
+    parts = path.split("/")
+    return next((name for start in range(len(parts)) if (name := "/".join(parts[start:])) in params), None)
+
+
+def _derived(path: str, shape: Sequence[int], whole: Sequence[int], place: NamedSharding) -> NamedSharding | None:
+    spec = list(place.spec) + [None] * (len(whole) - len(place.spec))
+    if tuple(shape) == tuple(whole):
+        return place
+    cuts = [cut for cut in range(len(whole)) if tuple(whole[:cut]) + tuple(whole[cut + 1 :]) == tuple(shape)]
+    if not cuts:
+        return None
+    cut = cuts[0] if "v_col" in path.split("/") else cuts[-1]  # equal sizes: optax's row is what is left of the last
+    return NamedSharding(place.mesh, PartitionSpec(*spec[:cut], *spec[cut + 1 :]))
+
+
+def batch_sharding(mesh: Mesh) -> NamedSharding:
+    """Rows over data × fsdp; every other dimension whole. Fits arrays of any rank."""
+    return NamedSharding(mesh, PartitionSpec(BATCH_AXES))
+
+
+def replicated(mesh: Mesh) -> NamedSharding:
+    """The whole array on every device."""
+    return NamedSharding(mesh, PartitionSpec())
+
+
+def activations(mesh: Mesh) -> contextlib.AbstractContextManager[None]:
+    """While open, `nn.constrain` lays activations over this mesh. It must be open while a step is traced."""
+    return constrain.set_rules(ACTIVATION_AXES, mesh)
+
+
+def rows_of_this_process(batch_size: int, mesh: Mesh) -> slice:
+    """The rows of a global batch that lie on this process's devices: those it has to load.
+
+    Raises:
+        Refused: the mesh's device order gives this process rows that aren't neighbours.
+    """
+    where = batch_sharding(mesh).addressable_devices_indices_map((batch_size,))
+    parts = sorted({index[0].indices(batch_size)[:2] for index in where.values() if index})
+    joined = sum(stop - start for start, stop in parts)
+    rows = slice(parts[0][0], parts[-1][1])
+    if rows.stop - rows.start != joined:
+        raise Refused("mesh", dict(mesh.shape), f"this process would hold separate parts of a batch, rows {parts}")
+    return rows
+
+
+def put(batch: Mapping[str, np.ndarray], mesh: Mesh) -> dict[str, jax.Array]:
+    """The global batch on the devices, from the rows that each process loaded (`rows_of_this_process`).
+
+    `id` stays behind: devices have no use for it, and its 64 bits no room there.
+    """
+    where = batch_sharding(mesh)
+    return {key: _put(value, where) for key, value in batch.items() if key != "id"}
+
+
+def _put(rows: np.ndarray, where: NamedSharding) -> jax.Array:
+    return jax.make_array_from_process_local_data(where, np.asarray(rows))
+
+
+def bytes_per_device(shapes: Mapping[str, Any], shardings: Mapping[str, Any]) -> int:
+    """Memory that a tree takes on the fullest device."""
+    pairs = zip(jax.tree.leaves(shapes), jax.tree.leaves(shardings), strict=True)
+    return sum(math.prod(place.shard_shape(leaf.shape)) * np.dtype(leaf.dtype).itemsize for leaf, place in pairs)

@@ -1,0 +1,52 @@
+"""Every part that a config can name, and where it is. Adding one is a file and a line here.
+
+A name with a colon (`my_package.my_file:MyModel`) is the user's own, imported as it stands. The table holds text, so
+that naming a part from a lower floor imports nothing until a config asks for it.
+"""
+
+import difflib
+import importlib
+
+from vitzoo.errors import Refused
+
+PARTS: dict[str, dict[str, str]] = {
+    "model": {"vit": "vitzoo.models.vit:ViT"},
+    "objective": {"classification": "vitzoo.objectives.classification:Classification"},
+    "optimizer": {
+        "adamw": "vitzoo.optim.adamw:AdamW",
+        "sgd": "vitzoo.optim.sgd:SGD",
+        "adafactor": "vitzoo.optim.adafactor:Adafactor",
+    },
+    "schedule": {
+        "constant": "vitzoo.optim.schedules:Constant",
+        "cosine": "vitzoo.optim.schedules:Cosine",
+        "linear": "vitzoo.optim.schedules:Linear",
+        "rsqrt": "vitzoo.optim.schedules:InverseSquareRoot",
+    },
+    "dataset": {
+        "digits": "vitzoo.data.datasets.digits:Digits",
+        "fashion_mnist": "vitzoo.data.datasets.fashion_mnist:FashionMnist",
+        "mnist_5k": "vitzoo.data.datasets.mnist_5k:Mnist5k",
+    },
+    "evaluator": {"classification": "vitzoo.evaluation.classification:ClassificationEvaluator"},
+}
+
+
+def find(kind: str, name: str) -> type:
+    """The class that `name` stands for.
+
+    Raises:
+        Refused: the name is unknown (the nearest is named), or the user's own module can't be imported.
+    """
+    known = PARTS[kind]
+    if ":" not in name and name not in known:
+        near = difflib.get_close_matches(name, known, 1)
+        hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(sorted(known))}"
+        raise Refused(f"{kind}.name", name, f"no such {kind}; {hint} Your own is written package.module:Class")
+    module, _, attribute = known.get(name, name).partition(":")
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        if name in known:
+            raise
+        raise Refused(f"{kind}.name", name, f"can't be imported: {error}") from error

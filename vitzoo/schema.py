@@ -1,0 +1,360 @@
+"""How a part of vitzoo declares its settings, and how values become a checked, frozen part.
+
+A *part* (model config, objective, optimizer, schedule, evaluator, data section) is a frozen dataclass whose fields
+are made with `setting`. `build` turns a dict of values, from a file or from flags, into one; `to_json` turns it back.
+"""
+
+import ast
+import dataclasses
+import difflib
+import functools
+import math
+import numbers
+import re
+import types
+import typing
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from vitzoo.errors import Refused
+
+Part = TypeVar("Part")
+
+
+@dataclasses.dataclass(frozen=True)
+class Limits:
+    """What a value may be, beyond its type."""
+
+    help: str
+    minimum: float | None = None
+    above: float | None = None
+    maximum: float | None = None
+    below: float | None = None
+    choices: Sequence[str] | None = None
+    execution: bool = False  # may differ when a run is resumed: it changes how, not what, is computed
+
+
+def setting(default: Any = dataclasses.MISSING, help: str = "", *, factory: Any = dataclasses.MISSING, **limits) -> Any:
+    """A dataclass field with a help text and limits: `minimum`, `above`, `maximum`, `below`, `choices`, `execution`."""
+    return dataclasses.field(default=default, default_factory=factory, metadata={"limits": Limits(help, **limits)})
+
+
+def limits_of(field: dataclasses.Field) -> Limits:
+    """The limits a field was declared with; none for a plain dataclass field."""
+    return field.metadata.get("limits", Limits(""))
+
+
+class Text(str):
+    """A value typed on a command line, still to be read as whatever type its field has.
+
+    A plain `str`, as a file holds it, is a string and nothing else: `total_steps = "10"` in a file is refused.
+    """
+
+
+@functools.cache
+def annotations(cls: type) -> dict[str, Any]:
+    """The types of the settable fields of a dataclass, by name."""
+    hints = typing.get_type_hints(cls)
+    return {field.name: hints[field.name] for field in dataclasses.fields(cls) if field.init}  # type: ignore[arg-type]
+
+
+def default_of(field: dataclasses.Field) -> Any:
+    """A field's default value; `dataclasses.MISSING` where it has to be set."""
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory()
+    return field.default
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """A hint that names the known word closest to `name`, or all of them."""
+    known = sorted(known)
+    near = difflib.get_close_matches(name.lower(), known, 1, 0.6)
+    return f"did you mean {near[0]}?" if near else f"known: {', '.join(known) or 'none'}"
+
+
+def dotted(prefix: str, name: str) -> str:
+    """`name` as seen from outside the section `prefix`."""
+    return f"{prefix}.{name}" if prefix else name
+
+
+# ---------------------------------------------------------------------------------------------------- one value
+
+
+def convert(annotation: Any, value: Any, field: str) -> Any:
+    """`value` as the type `annotation` says, or refused.
+
+    An integer is fine for a float; a bool for a number, a float for an integer, NaN and infinity are refused.
+    `Text`, from a flag, is read by the type: `1e3` is no integer, `true`, `false`, `1` and `0` are booleans and `no`
+    is not; tuples are split at commas, `none` is for optional fields, a dict is `key:number,key:number` or a literal.
+
+    Raises:
+        Refused: names `field`, the value and what would be right.
+    """
+    origin = typing.get_origin(annotation)
+    if annotation is Any:
+        return literal(value) if isinstance(value, Text) else _plain(value)
+    if origin in (typing.Union, types.UnionType):
+        return _convert_union(typing.get_args(annotation), value, field)
+    if origin is typing.Literal:
+        return _convert_choice(typing.get_args(annotation), value, field)
+    if dataclasses.is_dataclass(annotation):
+        return build(annotation, value, field)  # type: ignore[arg-type, type-var]
+    converter = _CONVERTERS.get(origin or annotation)
+    if converter is None:
+        return _convert_other(annotation, value, field)
+    return converter(typing.get_args(annotation), value, field)
+
+
+def literal(text: str) -> Any:
+    """What a flag's text most plainly is, where no type says: a number, true, false, none, a list, or else a string."""
+    lowered = text.strip().lower()
+    if lowered in ("true", "false", "none"):
+        return {"true": True, "false": False, "none": None}[lowered]
+    try:
+        value = ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return str(text)
+    return _plain(value) if isinstance(value, int | float | str | tuple | list | dict) else str(text)
+
+
+def _plain(value: Any) -> Any:
+    """Containers of configs (lists, ConfigDicts) as tuples and dicts."""
+    if isinstance(value, Mapping) or hasattr(value, "to_dict"):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return tuple(_plain(item) for item in value)
+    return str(value) if isinstance(value, Text) else value
+
+
+def _convert_bool(_, value: Any, field: str) -> bool:
+    if isinstance(value, Text) and value.lower() in ("true", "1", "false", "0"):
+        return value.lower() in ("true", "1")
+    if isinstance(value, bool):
+        return value
+    raise Refused(field, value, "must be true or false")
+
+
+def _convert_int(_, value: Any, field: str) -> int:
+    if isinstance(value, Text):
+        try:
+            return int(value)
+        except ValueError:
+            number = _number(value)
+    elif isinstance(value, numbers.Integral) and not isinstance(value, bool):
+        return int(value)
+    else:
+        number = float(value) if isinstance(value, float) else math.nan
+    whole = f", written out: {int(number)}" if math.isfinite(number) and number.is_integer() else ""
+    raise Refused(field, value, f"must be an integer{whole}")
+
+
+def _convert_float(_, value: Any, field: str) -> float:
+    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    number = _number(value) if isinstance(value, Text) else float(value) if is_number else None
+    if number is None or (math.isnan(number) and str(value).strip().lower().lstrip("+-") != "nan"):
+        raise Refused(field, value, "must be a number")
+    if not math.isfinite(number):
+        raise Refused(field, value, "must be a finite number")
+    return number
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
+
+
+def _convert_str(_, value: Any, field: str) -> str:
+    if isinstance(value, str):
+        return str(value)
+    raise Refused(field, value, "must be text")
+
+
+def _convert_none(_, value: Any, field: str) -> None:
+    if value is not None and not (isinstance(value, Text) and value.lower() == "none"):
+        raise Refused(field, value, "must be none")
+
+
+def _convert_sequence(arguments: tuple, value: Any, field: str) -> tuple:
+    if isinstance(value, Text):
+        # a written-out list keeps commas within its items apart; otherwise brackets are the item's own (a pattern's)
+        listed = literal(value) if value.strip()[:1] in ("(", "[") else None
+        value = (
+            listed if isinstance(listed, tuple) else [Text(part.strip()) for part in value.split(",") if part.strip()]
+        )
+    if not isinstance(value, list | tuple):
+        raise Refused(field, value, "must be a list (in a flag: a,b,c)")
+    if not arguments:
+        return tuple(_plain(item) for item in value)
+    if len(arguments) == 1 or arguments[-1] is Ellipsis:
+        return tuple(convert(arguments[0], item, field) for item in value)
+    if len(value) != len(arguments):
+        raise Refused(field, ",".join(map(str, value)), f"must be {len(arguments)} values (in a flag: a,b)")
+    return tuple(convert(kind, item, field) for kind, item in zip(arguments, value, strict=True))
+
+
+def _convert_mapping(arguments: tuple, value: Any, field: str) -> dict:
+    if isinstance(value, Text):
+        value = _mapping_from_text(value, field)
+    if not (isinstance(value, Mapping) or hasattr(value, "to_dict")):
+        raise Refused(field, value, "must be a dict (in a flag: key:value,key:value)")
+    key_type, item_type = arguments or (str, Any)
+    items = {str(key): convert(item_type, item, dotted(field, str(key))) for key, item in value.items()}
+    return {convert(key_type, key, field): item for key, item in items.items()}
+
+
+def _mapping_from_text(text: str, field: str) -> dict:
+    if text.strip().startswith("{"):
+        value = literal(text)
+        if isinstance(value, dict):
+            return value
+        raise Refused(field, text, "is not a dict")
+    # a key is a pattern and may hold commas and colons of its own; what ends an entry is `:value` before a comma
+    entries = re.findall(r"(.+?):([\w.+-]*)(?:,|$)", text)
+    if sum(len(key) + len(item) + 1 for key, item in entries) + max(len(entries) - 1, 0) != len(text.rstrip(",")):
+        raise Refused(field, text, "must be key:value,key:value")
+    return {key.strip(): Text(item.strip()) for key, item in entries}
+
+
+def _convert_choice(choices: tuple, value: Any, field: str) -> Any:
+    for choice in choices:
+        if value == choice or (isinstance(value, Text) and value == str(choice)):
+            return choice
+    raise Refused(field, value, nearest(str(value), map(str, choices)))
+
+
+def _convert_other(annotation: Any, value: Any, field: str) -> Any:
+    if isinstance(annotation, type) and isinstance(value, annotation):
+        return value
+    raise Refused(field, value, f"must be a {getattr(annotation, '__name__', annotation)}")
+
+
+_CONVERTERS: dict[Any, Any] = {
+    bool: _convert_bool,
+    int: _convert_int,
+    float: _convert_float,
+    str: _convert_str,
+    type(None): _convert_none,
+    tuple: _convert_sequence,
+    list: _convert_sequence,
+    Sequence: _convert_sequence,
+    dict: _convert_mapping,
+    Mapping: _convert_mapping,
+}
+
+# the order in which text is tried against the members of a union: `1` is a number before it is a bool, and anything
+# at all is text
+_UNION_ORDER = (type(None), int, float, bool, tuple, Sequence, list, dict, Mapping, str)
+
+
+def _convert_union(members: tuple, value: Any, field: str) -> Any:
+    if value is None and type(None) in members:
+        return None
+    if isinstance(value, Text):
+        if value.lower() == "none" and type(None) in members:
+            return None
+        rank: dict[Any, int] = {kind: i for i, kind in enumerate(_UNION_ORDER)}
+        members = tuple(sorted(members, key=lambda kind: rank.get(typing.get_origin(kind) or kind, len(rank))))
+    refusals = []
+    for member in members:
+        try:
+            return convert(member, value, field)
+        except Refused as refusal:
+            refusals.append(refusal)
+    messages = dict.fromkeys(r.message.removeprefix("must be ") for r in refusals if r.message != "must be none")
+    known = list(messages) + (["none"] if type(None) in members else [])
+    deeper = [refusal for refusal in refusals if refusal.field != field]
+    raise deeper[0] if deeper else Refused(field, value, "must be " + ", or ".join(known))
+
+
+# ------------------------------------------------------------------------------------------------------ a part
+
+
+def build(cls: type[Part], values: Any, prefix: str = "") -> Part:
+    """The part `cls` with `values` in its fields, each converted and checked; then `cls.check`, if it has one.
+
+    Args:
+        cls: a dataclass. Fields that are dataclasses themselves are built from a dict of theirs.
+        values: a mapping of field names to values, or an instance of `cls`, which is returned.
+        prefix: what goes before a field's name in a refusal (`optimizer`).
+
+    Raises:
+        Refused: an unknown key (the nearest is named), a missing one, a wrong type or a value outside the limits.
+    """
+    if isinstance(values, cls):
+        return values
+    given = convert_fields(cls, values, prefix)
+    for field in dataclasses.fields(cls):  # type: ignore[arg-type]
+        if field.init and field.name not in given and default_of(field) is dataclasses.MISSING:
+            help = limits_of(field).help
+            raise Refused(dotted(prefix, field.name), None, f"must be set{f' ({help})' if help else ''}")
+    return _checked(lambda: cls(**given), prefix)
+
+
+def convert_fields(cls: type, values: Any, prefix: str = "") -> dict[str, Any]:
+    """The given fields of the part `cls`, each converted and within its limits: the first half of `build`."""
+    hints = annotations(cls)
+    if isinstance(values, Text) or not (isinstance(values, Mapping) or hasattr(values, "items")):
+        raise Refused(prefix, values, f"is a section: set one of its fields ({', '.join(hints)})")
+    for key in values:
+        if key not in hints:
+            raise Refused(dotted(prefix, str(key)), values[key], f"no such field; {nearest(str(key), hints)}")
+    converted = {}
+    for field in dataclasses.fields(cls):
+        if field.name in values:
+            name = dotted(prefix, field.name)
+            converted[field.name] = convert(hints[field.name], values[field.name], name)
+            check_limits(limits_of(field), converted[field.name], name)
+    return converted
+
+
+def patch(part: Part, changes: Any, prefix: str = "") -> Part:
+    """`part` with some fields changed; converted and checked as `build` does."""
+    given = convert_fields(type(part), changes, prefix)
+    return _checked(lambda: dataclasses.replace(part, **given), prefix)  # type: ignore[type-var]
+
+
+def _checked(make: Callable[[], Part], prefix: str) -> Part:
+    """What `make` gives, after its own `check`; a refusal's field is named from outside `prefix`."""
+    try:
+        part = make()
+        if hasattr(part, "check"):
+            part.check()
+    except Refused as refusal:
+        raise (refusal.under(prefix) if prefix else refusal) from None
+    return part
+
+
+def check_limits(limits: Limits, value: Any, field: str) -> None:
+    """Refuses a value (or one of a tuple's or a dict's values) outside its limits."""
+    if isinstance(value, tuple | dict):
+        for item in value.values() if isinstance(value, dict) else value:
+            check_limits(limits, item, field)
+        return
+    if limits.choices is not None and isinstance(value, str) and value not in limits.choices:
+        raise Refused(field, value or "''", nearest(value, limits.choices))
+    if not isinstance(value, numbers.Real) or isinstance(value, bool):
+        return
+    bounds = (
+        ("at least", limits.minimum, lambda bound: value >= bound),
+        ("above", limits.above, lambda bound: value > bound),
+        ("at most", limits.maximum, lambda bound: value <= bound),
+        ("below", limits.below, lambda bound: value < bound),
+    )
+    if not all(bound is None or holds(bound) for _, bound, holds in bounds):
+        said = " and ".join(f"{word} {bound:g}" for word, bound, _ in bounds if bound is not None)
+        raise Refused(field, value, f"must be {said}")
+
+
+def to_json(value: Any) -> Any:
+    """A part, or any value of one, as what JSON holds: dicts, lists, numbers, text and null. `build` reads it back."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: to_json(getattr(value, field.name)) for field in dataclasses.fields(value) if field.init}
+    if isinstance(value, Mapping) or hasattr(value, "to_dict"):
+        return {str(key): to_json(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_json(item) for item in value]
+    if isinstance(value, str):
+        return str(value)
+    return value.item() if hasattr(value, "item") else value

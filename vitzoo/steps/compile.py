@@ -1,0 +1,50 @@
+"""Steps compiled for a mesh: where arguments lie, what is donated. Compiled at the first call, once for each shape."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.sharding import Mesh
+
+from vitzoo.parallel.sharding import activations, batch_sharding, replicated
+from vitzoo.steps.state import State
+from vitzoo.steps.train import Batch, Scalars, Step
+
+
+def jit_train_step(step: Step, mesh: Mesh, shardings: State) -> Any:
+    """The step of `make_train_step` as `jax.jit` makes it, `(state, batch, seed)`: for `lower`, to plan and to measure.
+
+    Args:
+        step: from `make_train_step`.
+        mesh: from `parallel.mesh.make_mesh`.
+        shardings: of the whole state, from `steps.state.shardings`.
+    """
+    places = (shardings, batch_sharding(mesh), replicated(mesh))
+    results = (shardings, replicated(mesh))
+    return jax.jit(_on(mesh, step), in_shardings=places, out_shardings=results, donate_argnums=0)
+
+
+def compile_train_step(
+    step: Step, mesh: Mesh, shardings: State, seed: int
+) -> Callable[[State, Batch], tuple[State, Scalars]]:
+    """`(state, batch) -> (state, metrics)`. The state given is donated: use the one returned.
+
+    The seed is an argument of the compiled program, not a constant in it: another seed needs no compilation.
+    """
+    compiled, key = jit_train_step(step, mesh, shardings), jax.device_put(jnp.uint32(seed), replicated(mesh))
+    return lambda state, batch: compiled(state, batch, key)
+
+
+def compile_eval_step(step: Callable, mesh: Mesh, param_shardings: Any) -> Callable[[Any, Batch], dict[str, jax.Array]]:
+    """`(params, batch) -> {name: [B, ...]}`, the results whole on every device and process."""
+    places = (param_shardings, batch_sharding(mesh))
+    return jax.jit(_on(mesh, step), in_shardings=places, out_shardings=replicated(mesh))
+
+
+def _on(mesh: Mesh, step: Callable) -> Callable:
+    def traced(*arguments: Any) -> Any:
+        with activations(mesh):
+            return step(*arguments)
+
+    return traced

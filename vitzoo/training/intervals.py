@@ -1,0 +1,38 @@
+"""When something is due: every so many steps, epochs or examples, and at the end."""
+
+from fractions import Fraction
+from typing import Any
+
+
+def due(step: int, period: Fraction | None) -> bool:
+    """Whether a multiple of `period` (in steps, not always whole) is reached at `step` and was not at the step before."""
+    return period is not None and step // period > (step - 1) // period
+
+
+def period(part: Any, batch_size: int, examples: int) -> Fraction | None:
+    """The steps between two times, from a part's `every_steps`, `every_epochs` or `every_examples`; None if none is set.
+
+    Args:
+        part: a section or evaluator of the config.
+        batch_size: examples a step.
+        examples: examples an epoch.
+    """
+    if (steps := getattr(part, "every_steps", None)) is not None:
+        return Fraction(steps)
+    if (epochs := getattr(part, "every_epochs", None)) is not None:
+        return _exact(epochs) * examples / batch_size
+    if (number := getattr(part, "every_examples", None)) is not None:
+        return Fraction(number, batch_size)
+    return None
+
+
+def total_steps(experiment: Any, examples: int) -> int:
+    """The length of a training in steps: every example of the last epoch is seen, so a part of a step counts as one."""
+    if experiment.total_steps is not None:
+        return experiment.total_steps
+    seen = _exact(experiment.total_epochs) * examples if experiment.total_examples is None else experiment.total_examples
+    return max(1, -(-seen // experiment.data.batch_size))
+
+
+def _exact(number: float) -> Fraction:
+    return Fraction(str(number))  # 0.1 means a tenth, not its nearest binary fraction

@@ -1,0 +1,103 @@
+"""Where a run's numbers go: `metrics.jsonl`, TensorBoard events, and Weights & Biases if asked."""
+
+import json
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+from vitzoo.errors import Refused
+
+FILE = "metrics.jsonl"
+LOST = "metrics.lost.jsonl"
+
+
+class Metrics:
+    """Writes one line an event, complete on disk before the step's checkpoint is.
+
+    Args:
+        workdir: the run's folder.
+        step: the step that the run starts or resumes from; later lines of an interrupted run move to
+            `metrics.lost.jsonl`, so that the file ends as if nothing had happened.
+        wandb: keyword arguments for `wandb.init`, or None.
+    """
+
+    def __init__(self, workdir: Path, step: int, wandb: dict | None = None):
+        from tensorboardX import SummaryWriter
+
+        self.seconds = set_back(workdir, step)
+        self._file = (workdir / FILE).open("a", buffering=1)
+        self._events = SummaryWriter(str(workdir), purge_step=step + 1 if step else None, flush_secs=10)
+        self._wandb = None if wandb is None else _start_wandb(workdir, wandb)
+
+    def write(self, line: dict[str, Any]) -> None:
+        """Add a line with `step` and `split`; numbers that are not finite become null."""
+        line = {key: _plain(value) for key, value in line.items()}
+        self._file.write(json.dumps(line, allow_nan=False) + "\n")
+        numbers = {
+            f"{line['split']}/{key}": value
+            for key, value in line.items()
+            if key not in ("step", "split") and isinstance(value, int | float)
+        }
+        for name, value in numbers.items():
+            self._events.add_scalar(name, value, line["step"])
+        if self._wandb is not None:
+            self._wandb.log(numbers, step=line["step"])
+
+    def close(self) -> None:
+        self._file.close()
+        self._events.close()
+        if self._wandb is not None:
+            self._wandb.finish()
+
+
+def read(workdir: Path) -> list[dict[str, Any]]:
+    """The lines of a run's `metrics.jsonl`, without one that was cut off by a kill."""
+    file = workdir / FILE
+    lines = file.read_text().splitlines() if file.is_file() else []
+    return [content for content in map(_parsed, lines) if content is not None]
+
+
+def set_back(workdir: Path, step: int) -> float:
+    """Move the lines after `step` to `metrics.lost.jsonl`; returns the seconds that the last one kept states."""
+    file = workdir / FILE
+    if not file.is_file():
+        return 0.0
+    kept, lost, seconds = [], [], 0.0
+    for line in file.read_text().splitlines():
+        content = _parsed(line)
+        if content is None or content["step"] > step:
+            lost.append(line)
+        else:
+            kept.append(line)
+            seconds = content.get("seconds", seconds)
+    if lost:
+        with (workdir / LOST).open("a") as stream:
+            stream.writelines(line + "\n" for line in lost)
+        partial = workdir / f".{FILE}.partial"
+        partial.write_text("".join(line + "\n" for line in kept))
+        os.replace(partial, file)
+    return seconds
+
+
+def _parsed(line: str) -> dict | None:
+    try:
+        content = json.loads(line)
+    except ValueError:
+        return None
+    return content if isinstance(content, dict) and "step" in content else None
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "item"):
+        value = value.item()
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _start_wandb(workdir: Path, options: dict) -> Any:
+    try:
+        import wandb
+    except ImportError:
+        raise Refused("log.wandb", True, "Weights & Biases is not installed: pip install 'vitzoo[wandb]'") from None
+    name = workdir.resolve().name
+    return wandb.init(dir=str(workdir), **{"name": name, "id": name, "resume": "allow", **options})

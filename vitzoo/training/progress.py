@@ -1,0 +1,108 @@
+"""How far a run is: a bar on a terminal, a plain line now and then elsewhere."""
+
+import datetime
+import time
+from collections.abc import Callable
+from typing import Any, TextIO
+
+_SECONDS_BETWEEN_LINES = 5.0
+
+
+class Progress:
+    """Shows steps, examples a second and the time left.
+
+    Args:
+        start: the step the run begins or resumes at.
+        total: the step it ends at.
+        batch_size: examples a step.
+        stream: where to write; a bar is drawn only if it is a terminal.
+        utilisation: examples a second → model FLOP utilisation (0..1), on an accelerator whose peak is known.
+    """
+
+    def __init__(
+        self,
+        start: int,
+        total: int,
+        batch_size: int,
+        stream: TextIO,
+        utilisation: Callable[[float], float] | None = None,
+    ):
+        self._total, self._batch_size, self._stream, self._utilisation = total, batch_size, stream, utilisation
+        self._mark: tuple[int, float] | None = None  # step and time since when the speed is taken
+        self._paused = 0.0
+        self._shown = 0.0
+        self._rate = 0.0
+        self._bar = _Bar(start, total, stream) if stream.isatty() else None
+
+    def step(self, step: int) -> None:
+        """Count a step; the first only starts the clock, since it holds the compilation."""
+        if self._mark is None:
+            self._mark = (step, time.monotonic())
+        elif (seconds := time.monotonic() - self._mark[1] - self._paused) > 0:
+            self._rate = (step - self._mark[0]) * self._batch_size / seconds
+        if self._bar:
+            self._bar.show(step, self._speed(step))
+
+    def pause(self, seconds: float) -> None:
+        """Leave `seconds` (an evaluation, a wait for the disk) out of the speed."""
+        self._paused += seconds if self._mark else 0.0
+
+    def train_line(self, step: int, values: dict[str, Any]) -> None:
+        """Report the training metrics of a step: every time on a terminal's bar, else every few seconds."""
+        text = "  ".join(f"{name} {_short(value)}" for name, value in values.items())
+        if self._bar:
+            self._bar.values(text)
+        elif time.monotonic() - self._shown > _SECONDS_BETWEEN_LINES or step == self._total:
+            self._shown = time.monotonic()
+            self.say(f"step {step}/{self._total}  {text}  {self._speed(step)}")
+
+    def say(self, text: str) -> None:
+        """Write a line, above the bar where there is one."""
+        if self._bar:
+            self._bar.say(text)
+        else:
+            print(text, file=self._stream, flush=True)
+
+    def close(self) -> None:
+        if self._bar:
+            self._bar.close()
+
+    def _speed(self, step: int) -> str:
+        if not self._rate:
+            return ""
+        left = datetime.timedelta(seconds=round((self._total - step) * self._batch_size / self._rate))
+        used = f"  MFU {self._utilisation(self._rate):.1%}" if self._utilisation else ""
+        return f"{self._rate:,.0f} examples/s{used}  {left} left"
+
+
+class _Bar:
+    def __init__(self, start: int, total: int, stream: TextIO):
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+        self._progress = Progress(
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[speed]}"),
+            TextColumn("{task.fields[values]}"),
+            console=Console(file=stream),
+            refresh_per_second=4,
+        )
+        self._task = self._progress.add_task("", total=total, completed=start, speed="compiling", values="")
+        self._progress.start()
+
+    def show(self, step: int, speed: str) -> None:
+        self._progress.update(self._task, completed=step, speed=speed or "compiling")
+
+    def values(self, text: str) -> None:
+        self._progress.update(self._task, values=text)
+
+    def say(self, text: str) -> None:
+        self._progress.console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+    def close(self) -> None:
+        self._progress.stop()
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

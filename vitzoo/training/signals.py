@@ -1,0 +1,34 @@
+"""SIGTERM and Ctrl-C as requests: the loop finishes its step, saves and leaves; a second Ctrl-C leaves at once."""
+
+import signal
+import sys
+import threading
+from types import FrameType, TracebackType
+
+
+class Signals:
+    """While the block runs, `exit_code` is None until a signal asks the run to end: 75 by SIGTERM, 130 by Ctrl-C.
+
+    Outside the main thread (a notebook's worker) Python delivers no signals and nothing is installed.
+    """
+
+    def __init__(self) -> None:
+        self.exit_code: int | None = None
+        self._before: dict[int, object] = {}
+
+    def __enter__(self) -> "Signals":
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGTERM, signal.SIGINT):
+                self._before[number] = signal.signal(number, self._asked)
+        return self
+
+    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)  # type: ignore[arg-type]
+
+    def _asked(self, number: int, frame: FrameType | None) -> None:
+        if number == signal.SIGINT and self.exit_code == 130:
+            raise KeyboardInterrupt
+        self.exit_code = 75 if number == signal.SIGTERM else 130
+        again = " (Ctrl-C again leaves at once)" if number == signal.SIGINT else ""
+        print(f"{signal.Signals(number).name}: saving a checkpoint{again}", file=sys.stderr, flush=True)

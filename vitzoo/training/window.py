@@ -1,0 +1,76 @@
+"""The training metrics since the last line of the log: fetched late, so that the host runs ahead of the device."""
+
+import collections
+import math
+from typing import Any
+
+import jax
+
+from vitzoo.errors import Failed
+
+_IN_FLIGHT = 2  # steps the host may be ahead by: the device never waits, and batches don't pile up in its memory
+_LAST = ("learning_rate",)  # shown as of the last step; all others are means over the steps since the last line
+
+
+class Window:
+    """Means of the steps' metrics. What is not yet logged travels in the checkpoint (`saved`), so that the line of a
+    resumed run is the one that an uninterrupted run writes.
+
+    Args:
+        stop: end the run at a step that is not finite, before anything of it is saved.
+        saved: from the checkpoint that the run resumes from.
+    """
+
+    def __init__(self, stop: bool, saved: dict | None = None):
+        saved = saved or {"sums": {}, "last": {}}
+        self._stop = stop
+        self._sums: dict[str, tuple[float, int]] = {name: (s, n) for name, (s, n) in saved["sums"].items()}
+        self._last: dict[str, float] = saved["last"]
+        self._waiting: collections.deque[tuple[int, dict[str, jax.Array]]] = collections.deque()
+
+    def add(self, step: int, metrics: dict[str, jax.Array]) -> None:
+        """Take the metrics of the batch that led to `step`, without waiting for them.
+
+        Raises:
+            Failed: an earlier step was not finite and the run is to stop at one.
+        """
+        self._waiting.append((step, metrics))
+        if len(self._waiting) > _IN_FLIGHT:
+            self._fetch(*self._waiting.popleft())
+
+    def settle(self) -> None:
+        """Wait for every step so far.
+
+        Raises:
+            Failed: one was not finite and the run is to stop at one.
+        """
+        while self._waiting:
+            self._fetch(*self._waiting.popleft())
+
+    def line(self) -> dict[str, Any]:
+        """The means since the last call; a metric that was never finite is NaN."""
+        self.settle()
+        means = {name: total / count if count else math.nan for name, (total, count) in self._sums.items()}
+        line = {**means, **self._last}
+        self._sums, self._last = {}, {}
+        return line
+
+    def saved(self) -> dict:
+        """Plain values for the checkpoint."""
+        self.settle()
+        return {"sums": {name: list(pair) for name, pair in self._sums.items()}, "last": self._last}
+
+    def _fetch(self, step: int, metrics: dict[str, jax.Array]) -> None:
+        values = {name: float(value) for name, value in jax.device_get(metrics).items()}
+        finite = not values.pop("skipped", 0) and math.isfinite(values["loss"])
+        if self._stop and not finite:
+            raise Failed(
+                f"step {step}: loss {values['loss']}, gradient norm {values.get('grad_norm', math.nan)}: not finite, and "
+                "non_finite = stop; nothing of this step was saved (a lower learning rate, warm-up or grad_clip may help)"
+            )
+        for name, value in values.items():
+            if name in _LAST:
+                self._last[name] = value
+            else:
+                total, count = self._sums.get(name, (0.0, 0))
+                self._sums[name] = (total + value, count + 1) if finite else (total, count)

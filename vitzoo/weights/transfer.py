@@ -1,0 +1,191 @@
+"""Weights of one model onto another of its family: strict, with a report of every leaf that isn't simply taken.
+
+What may differ is what a user may ask for: another head, size of image, number of channels, pooling, kind of position.
+Everything else that is missing, left over or of another shape is refused by name.
+"""
+
+import dataclasses
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from vitzoo.errors import Refused
+from vitzoo.nn.paths import display, flatten, is_stacked, unflatten
+from vitzoo.weights.adapt import Flat, adapt
+
+BODY = ("patch_size", "width", "depth", "mlp_dim", "num_heads")
+"""Settings that are the checkpoint's for good: no leaf of another could be used."""
+
+EXPLAINED = {
+    "pooling": r"class_token|pool/.*",
+    "has_class_token": r"class_token",
+    "norm_after_pooling": r"head_norm/.*|encoder/norm/.*",
+    "registers": r"registers",
+    "positions": r"positions/.*|.*/relative/.*",
+    "layer_scale": r".*/scale[12]",
+    "qk_norm": r".*/(query|key)_norm/.*",
+    "pre_logits": r"pre_logits/.*",
+}
+"""Setting that differs → the leaves that may then be new or left out. The head has a rule of its own."""
+
+KINDS = ("resized", "adapted", "new", "dropped")
+
+
+@dataclasses.dataclass
+class Report:
+    """What became of every leaf: how many were taken as they are, and a note (kind, path, text) on each other."""
+
+    used: int = 0
+    notes: list[tuple[str, str, str]] = dataclasses.field(default_factory=list)
+
+    def add(self, kind: str, path: str, text: str) -> None:
+        """Note a leaf that was resized or adapted, is new or was dropped."""
+        self.notes.append((kind, display(path), text))
+
+    def paths(self, kind: str) -> list[str]:
+        """The leaves with that note."""
+        return [path for noted, path, _ in self.notes if noted == kind]
+
+    def lines(self) -> list[str]:
+        """The report as it is printed, the counts first."""
+        counts = [f"{len(self.paths(kind))} {kind}" for kind in KINDS if self.paths(kind)]
+        first = f"weights: {', '.join([f'{self.used} leaves as they are', *counts])}"
+        return [first] + [f"  {kind:8} {path}: {text}" for kind, path, text in self.notes]
+
+
+@dataclasses.dataclass(frozen=True)
+class Head:
+    """What to do with the class head.
+
+    Attributes:
+        columns: the source's column of each class of the target; `None` makes the head new.
+        text: what was decided, for the report.
+    """
+
+    columns: tuple[int, ...] | None
+    text: str
+
+    @property
+    def reordered(self) -> bool:
+        return self.columns is not None and self.columns != tuple(range(len(self.columns)))
+
+
+def match_head(old: Sequence[str] | None, old_count: int, new: Sequence[str] | None, new_count: int) -> Head:
+    """Whether a head can be kept: only for the same classes by name, in whatever order.
+
+    Without names on both sides, equal counts keep it: nothing says that the classes are others.
+    """
+    text = f"{old_count} → {new_count}, new, zero-initialised"
+    if old_count != new_count:
+        return Head(None, text)
+    if (old is None and new is None) or (old is not None and new is not None and list(old) == list(new)):
+        return Head(tuple(range(old_count)), "the same classes")
+    if old is None or new is None:
+        return Head(None, f"{text} (one side names no classes)")
+    if len(set(old)) != len(old) or set(old) != set(new):
+        return Head(None, f"{text} (other class names)")
+    return Head(tuple(list(old).index(name) for name in new), "put in the order of the new class names")
+
+
+def transfer(
+    source: Mapping[str, Any],
+    model: type,
+    old: Any,
+    new: Any,
+    shapes: Mapping[str, Any],
+    *,
+    head: Head,
+    fresh: Callable[[], Mapping[str, Any]],
+) -> tuple[dict[str, Any], Report]:
+    """The source's parameters made to fit a target model.
+
+    Args:
+        source: nested parameters of the checkpoint, NumPy.
+        model: their class.
+        old: the Config they were trained with; its grid is that of the position table.
+        new: the Config of the model wanted.
+        shapes: nested `ShapeDtypeStruct`s of that model's parameters.
+        head: from `match_head`.
+        fresh: gives initial parameters of the target; called only if a leaf other than the head is new.
+
+    Returns:
+        Nested parameters of the target, and the report.
+
+    Raises:
+        Refused: a setting of the body differs; or a leaf is missing, left over or of another shape, and no setting
+            that differs explains it.
+    """
+    for field in BODY:
+        before, after = getattr(old, field, None), getattr(new, field, None)
+        if before != after:
+            raise Refused(f"model.{field}", after, f"can't change: the checkpoint's is {before}")
+    report = Report()
+    have, want = flatten(source), flatten(shapes)
+    told = (lambda kind, path, text: report.add(kind, path, text)) if set(have) else report.add
+    taken = take_head(adapt(have, model, old, new, told), want, new, head, report)
+    explained = [p for field, p in EXPLAINED.items() if getattr(old, field, None) != getattr(new, field, None)]
+    new_paths = check_leaves(taken, want, explained)
+    initial = flatten(fresh()) if new_paths else {}
+    for path in new_paths:
+        report.add("new", path, "initialised")
+    for path in sorted(have.keys() - want.keys()):
+        report.add("dropped", path, "not in this model")
+    noted = {path for kind in KINDS for path in report.paths(kind)}
+    report.used = sum(display(path) not in noted for path in want)
+    return unflatten({path: np.asarray(initial.get(path, taken.get(path))) for path in want}), report
+
+
+def take_head(params: Flat, want: Mapping[str, Any], new: Any, head: Head, report: Report) -> Flat:
+    """The parameters with their head kept, put in order, or made new: zeros, the bias `head_bias_init`."""
+    params = dict(params)
+    for path in [path for path in want if path.startswith("head/")]:
+        kept = head.columns is not None and path in params and len(params[path]) == (want[path].shape or [0])[0]
+        if kept and head.reordered:
+            report.add("adapted", path, head.text)
+            params[path] = params[path][..., list(head.columns or ())]
+        elif not kept:
+            report.add("new", path, head.text if head.columns is None else "zero-initialised")
+            value = getattr(new, "head_bias_init", 0.0) if path == "head/bias" else 0.0
+            params[path] = np.full(want[path].shape, value, want[path].dtype)
+    return params
+
+
+def check_leaves(taken: Flat, want: Mapping[str, Any], explained: Sequence[str]) -> list[str]:
+    """The target's leaves that are new because a differing setting says so.
+
+    Raises:
+        Refused: any other leaf is missing or has another shape, or one is left over; all kinds are named together.
+    """
+
+    def allowed(path: str) -> bool:
+        return any(re.fullmatch(pattern, path) for pattern in explained)
+
+    missing = [path for path in want if path not in taken]
+    shaped = [path for path in want if path in taken and taken[path].shape != tuple(want[path].shape)]
+    extra = [path for path in taken if path not in want and not path.startswith("head/")]
+    problems = [
+        *name_some("misses", [display(path) for path in missing if not allowed(path)]),
+        *name_some("has besides", [display(path) for path in extra if not allowed(path)]),
+        *name_some("has of another shape", [shapes_of(path, taken, want) for path in shaped if not allowed(path)]),
+    ]
+    if problems:
+        raise Refused("checkpoint", None, f"doesn't fit this model: it {'; it '.join(problems)}")
+    return missing + shaped
+
+
+def name_some(verb: str, names: list[str], most: int = 4) -> list[str]:
+    """`misses 9 leaves: a, b, c, d …`, or nothing."""
+    if not names:
+        return []
+    more = " …" if len(names) > most else ""
+    return [f"{verb} {len(names)} {'leaf' if len(names) == 1 else 'leaves'}: {', '.join(names[:most])}{more}"]
+
+
+def shapes_of(path: str, taken: Flat, want: Mapping[str, Any]) -> str:
+    """A leaf with the two shapes that don't agree, in layers where that is the difference."""
+    have, wanted = taken[path].shape, tuple(want[path].shape)
+    if is_stacked(path) and have[1:] == wanted[1:]:
+        return f"{display(path)} (of {have[0]} layers, not {wanted[0]})"
+    return f"{display(path)} ({have}, not {wanted})"
