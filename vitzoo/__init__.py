@@ -1,0 +1,51 @@
+"""Vision Transformers in JAX: from a config file to a trained, evaluated, self-describing checkpoint.
+
+Names resolve on first use: `import vitzoo` imports nothing heavy, not even JAX.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from vitzoo import config as config
+    from vitzoo.api import create_model as create_model
+    from vitzoo.api import list_models as list_models
+    from vitzoo.api import train as train
+    from vitzoo.evaluation.evaluate import evaluate as evaluate
+    from vitzoo.inference.predict import predict as predict
+    from vitzoo.weights.load import load as load
+
+    __version__: str
+
+_WHERE = {
+    "create_model": "vitzoo.api",
+    "evaluate": "vitzoo.evaluation.evaluate",
+    "list_models": "vitzoo.api",
+    "load": "vitzoo.weights.load",
+    "predict": "vitzoo.inference.predict",
+    "train": "vitzoo.api",
+}
+__all__ = ["__version__", "config", "create_model", "evaluate", "list_models", "load", "predict", "train"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _WHERE:
+        return getattr(importlib.import_module(_WHERE[name]), name)
+    if name == "config":
+        return importlib.import_module("vitzoo.config")
+    if name == "__version__":
+        return _version()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("vitzoo")
+    except PackageNotFoundError:  # run from a checkout that was never installed
+        return "0+unknown"
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -144,7 +144,7 @@ def _convert_int(_, value: Any, field: str) -> int:
         return int(value)
     else:
         number = float(value) if isinstance(value, float) else math.nan
-    whole = f", written out: {int(number)}" if math.isfinite(number) and number.is_integer() else ""
+    whole = f" (written out: {int(number)})" if math.isfinite(number) and number.is_integer() else ""
     raise Refused(field, value, f"must be an integer{whole}")
 
 
@@ -177,12 +177,11 @@ def _convert_none(_, value: Any, field: str) -> None:
 
 
 def _convert_sequence(arguments: tuple, value: Any, field: str) -> tuple:
+    pairs = bool(arguments) and len(typing.get_args(arguments[0])) == 2 and arguments[-1] is Ellipsis
     if isinstance(value, Text):
-        # a written-out list keeps commas within its items apart; otherwise brackets are the item's own (a pattern's)
-        listed = literal(value) if value.strip()[:1] in ("(", "[") else None
-        value = (
-            listed if isinstance(listed, tuple) else [Text(part.strip()) for part in value.split(",") if part.strip()]
-        )
+        value = _list_from_text(value, pairs, field)
+    if pairs and isinstance(value, Mapping):
+        value = tuple(value.items())
     if not isinstance(value, list | tuple):
         raise Refused(field, value, "must be a list (in a flag: a,b,c)")
     if not arguments:
@@ -194,6 +193,15 @@ def _convert_sequence(arguments: tuple, value: Any, field: str) -> tuple:
     return tuple(convert(kind, item, field) for kind, item in zip(arguments, value, strict=True))
 
 
+def _list_from_text(text: Text, pairs: bool, field: str) -> Any:
+    # a written-out list keeps commas within its items; other brackets are an item's own (a pattern's)
+    if text.strip()[:1] in ("(", "[") and isinstance(written := literal(text), tuple):
+        return written
+    if pairs:
+        return _mapping_from_text(text, field)
+    return tuple(Text(part.strip()) for part in text.split(",") if part.strip())
+
+
 def _convert_mapping(arguments: tuple, value: Any, field: str) -> dict:
     if isinstance(value, Text):
         value = _mapping_from_text(value, field)
@@ -201,7 +209,7 @@ def _convert_mapping(arguments: tuple, value: Any, field: str) -> dict:
         raise Refused(field, value, "must be a dict (in a flag: key:value,key:value)")
     key_type, item_type = arguments or (str, Any)
     items = {str(key): convert(item_type, item, dotted(field, str(key))) for key, item in value.items()}
-    return {convert(key_type, key, field): item for key, item in items.items()}
+    return {convert(key_type, Text(key), field): item for key, item in items.items()}  # JSON's keys are text
 
 
 def _mapping_from_text(text: str, field: str) -> dict:

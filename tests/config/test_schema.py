@@ -44,7 +44,7 @@ def test_text_that_is_no_integer_literal_is_refused_for_an_integer(text):
 
 
 def test_a_whole_number_with_an_exponent_is_answered_with_its_integer():
-    assert refusal(int, Text("1e3")) == "part.field = 1e3: must be an integer, written out: 1000"
+    assert refusal(int, Text("1e3")) == "part.field = 1e3: must be an integer (written out: 1000)"
 
 
 @pytest.mark.parametrize("text", ["nan", "inf", "-inf", "1e999"])
@@ -108,6 +108,14 @@ def test_rules_are_written_pattern_colon_number():
     assert convert(rules, {"head": 2}, "x") == {"head": 2.0}
     assert "must be key:value" in refusal(rules, Text("head"))
     assert "must be a number" in refusal(rules, Text("head:fast"))
+
+
+def test_ordered_rules_are_pairs_and_may_be_written_as_a_dict():
+    rules = tuple[tuple[str, float], ...]
+    expected = (("head/.*", 10.0), (".*", 1.0))
+    for written in (Text("head/.*:10,.*:1"), {"head/.*": 10, ".*": 1}, [["head/.*", 10], [".*", 1]]):
+        assert convert(rules, written, "x") == expected
+    assert convert(rules, Text("(a|b)/.*:2,[cd]{1,2}:3"), "x") == (("(a|b)/.*", 2.0), ("[cd]{1,2}", 3.0))
 
 
 def test_where_no_type_says_text_is_read_as_the_plainest_literal():

@@ -1,5 +1,6 @@
 """Who may use a run folder, and that its records survive a kill."""
 
+import errno
 import json
 import os
 import signal
@@ -9,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from vitzoo.errors import Refused
+from vitzoo.config.experiment import Log
+from vitzoo.errors import Failed, Refused
 from vitzoo.training import curves, metrics, run_folder
 from vitzoo.training.metrics import Metrics
 from vitzoo.training.signals import Signals
@@ -77,9 +79,18 @@ def test_a_file_being_replaced_is_never_half_written(tmp_path, monkeypatch):
     assert run_folder.read_config(tmp_path) == {"seed": 0}
 
 
+def test_a_full_disk_ends_the_run_with_its_cause(tmp_path):
+    def fill():
+        with run_folder.locked(tmp_path / "run"):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(Failed, match=r"run: No space left on device"):
+        fill()
+
+
 def test_provenance_holds_the_first_start_and_every_resume(tmp_path):
-    run_folder.record_provenance(tmp_path, 0, "cpu:1")
-    run_folder.record_provenance(tmp_path, 10, "cpu:1")
+    run_folder.begin(tmp_path, {"seed": 0}, 0, {}, "cpu, 1 device")
+    run_folder.begin(tmp_path, {"seed": 0}, 10, {}, "cpu, 1 device")
     content = json.loads((tmp_path / "provenance.json").read_text())
     assert {"command", "versions", "git", "host", "device", "started"} <= set(content)
     assert (content["step"], [one["step"] for one in content["resumed"]]) == (0, [10])
@@ -95,17 +106,17 @@ def test_lines_after_the_checkpoint_move_away_and_a_cut_line_with_them(tmp_path)
 
 
 def test_a_number_that_is_not_finite_is_null_in_the_file(tmp_path):
-    writer = Metrics(tmp_path, 0)
-    writer.write({"step": 1, "split": "train", "loss": float("nan"), "skipped": 1})
+    writer = Metrics(tmp_path, 0, Log())
+    writer.evaluation(1, "val", {"n": 5, "loss": float("nan")})
     writer.close()
-    assert metrics.read(tmp_path) == [{"step": 1, "split": "train", "loss": None, "skipped": 1}]
+    assert metrics.read(tmp_path) == [{"step": 1, "split": "val", "n": 5, "loss": None}]
     assert list(tmp_path.glob("events.out.tfevents*"))
 
 
 def test_weights_and_biases_that_is_not_installed_is_refused(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "wandb", None)
     with pytest.raises(Refused, match=r"vitzoo\[wandb\]"):
-        Metrics(tmp_path, 0, wandb={"project": "digits"})
+        Metrics(tmp_path, 0, Log(wandb=True))
 
 
 def test_curves_have_a_panel_for_each_metric_and_a_line_for_each_split(tmp_path):

@@ -117,16 +117,15 @@ class Store:
         Raises:
             Refused: the checkpoint lacks an item of the state, or its leaves differ.
         """
-        folder = self.folder / str(step)
-        try:
-            loop = read.values(folder / "loop")
-            state = {name: read.arrays_as(folder / name, abstract[name]) for name in TREES if name in abstract}
-        except manifest.Damaged as error:
-            raise Refused("workdir", str(self.folder), str(error)) from error
-        for name in COUNTERS:
-            leaf = abstract[name]
-            state[name] = jax.device_put(np.asarray(loop[name], leaf.dtype), leaf.sharding)
-        return state, loop
+        return restore(self.folder / str(step), abstract)
+
+    def loop(self, step: int) -> dict:
+        """The loop's plain values in a checkpoint."""
+        return read.values(self.folder / str(step) / "loop")
+
+    def description(self, step: int) -> dict:
+        """The content of a checkpoint's `model.json`."""
+        return model_json.read(self.folder / str(step))
 
     def _open(self) -> ocp.CheckpointManager:
         """Orbax's manager, made with the first save so that refused runs leave no folder."""
@@ -164,6 +163,25 @@ class Store:
         left = steps.newest(self.folder).step
         intact = f"; checkpoint {left} is intact" if left is not None else ""
         return Failed(f"checkpoint {step} could not be saved in {self.folder}: {first}{intact}")
+
+
+def restore(folder: Path, abstract: dict, field: str = "workdir") -> tuple[dict, dict]:
+    """The state and the loop's plain values of one verified checkpoint folder; see `Store.restore`.
+
+    Args:
+        folder: the step's folder.
+        abstract: the state's shapes, dtypes and shardings.
+        field: the setting to name in a refusal.
+    """
+    try:
+        loop = read.values(folder / "loop")
+        state = {name: read.arrays_as(folder / name, abstract[name]) for name in TREES if name in abstract}
+    except manifest.Damaged as error:
+        raise Refused(field, str(folder), str(error)) from error
+    for name in COUNTERS:
+        leaf = abstract[name]
+        state[name] = jax.device_put(np.asarray(loop[name], leaf.dtype), leaf.sharding)
+    return state, loop
 
 
 class _KeepBest(policies.PreservationPolicy):

@@ -76,7 +76,8 @@ class Layers:
 
 def _same_duration(stem: str, flag: str, value: Any) -> bool:
     match = _DURATION.fullmatch(flag)
-    return match is not None and match[1] == stem and value is not None and str(value).lower() != "none"
+    off = value is None or str(value).lower() in ("none", "0", "0.0")
+    return match is not None and match[1] == stem and not off
 
 
 def _at(layer: dict[str, Any], name: str) -> dict[str, Any]:
@@ -203,6 +204,8 @@ def _evaluator(layers: Layers, key: str, data: Data) -> tuple[str, Any]:
         patched = layer.get("data", {})
         if isinstance(patched, dict) and "split" in patched and "split" not in layer:
             layer["split"] = patched.pop("split")  # the evaluator's own `split` is the shortcut for it
+            if not patched:
+                layer.pop("data")
         own_data = merge(own_data, patched) if isinstance(patched, dict) else patched
     if own_data:
         # typed by the data section that it patches, not by the evaluator's dict of anything

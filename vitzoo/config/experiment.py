@@ -96,7 +96,7 @@ def config_class_of(name: str) -> type:
 
 
 def variant_fields(name: str, variant: str) -> dict[str, Any]:
-    """The fields that a variant sets, beyond the model's defaults."""
+    """The fields that a variant sets."""
     if not variant:
         return {}
     model, config_class = find("model", name), config_class_of(name)
@@ -105,8 +105,9 @@ def variant_fields(name: str, variant: str) -> dict[str, Any]:
             config = config_class.from_variant(variant)
         except Refused as refusal:
             raise refusal.under("model") from None
-        fields = [field for field in dataclasses.fields(config_class) if field.init]
-        return {field.name: value for field in fields if (value := getattr(config, field.name)) != default_of(field)}
+        stated = {field for sizes in getattr(model, "VARIANTS", {}).values() for field in sizes}
+        fields = [(field, getattr(config, field.name)) for field in dataclasses.fields(config_class) if field.init]
+        return {field.name: value for field, value in fields if field.name in stated or value != default_of(field)}
     variants = getattr(model, "VARIANTS", {})
     if variant not in variants:
         raise Refused("model.variant", variant, f"no such variant of {name}; {nearest(variant, variants)}")
@@ -128,6 +129,7 @@ class Experiment:
     total_steps: int | None = setting(None, "length of the training, in global batches", minimum=1)
     total_epochs: float | None = setting(None, "length of the training, in passes over the data", above=0)
     total_examples: int | None = setting(None, "length of the training, in examples", minimum=1)
+    min_steps: int = setting(0, "train no fewer steps, however few total_epochs or total_examples come to", minimum=0)
 
     model: ModelChoice
     objective: Any
@@ -155,7 +157,10 @@ class Experiment:
 
     mesh: str = setting("auto", "devices by axis, data:2,fsdp:4; auto: fsdp over all of them", execution=True)
     platform: str = setting(
-        "", "cpu, gpu, cuda, rocm or tpu: refused where it is absent; empty: the best", execution=True
+        "",
+        "refused where it is absent; empty: the best there is",
+        choices=("", "cpu", "gpu", "cuda", "rocm", "tpu"),
+        execution=True,
     )
     remat: str = setting(
         "none", "recompute activations to save memory", choices=("none", "full", "dots"), execution=True

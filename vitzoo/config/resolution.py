@@ -41,7 +41,10 @@ def resolve(config: Any, arg: str | None = None, overrides: Overrides = ()) -> R
     Raises:
         Refused: the first thing that is wrong, by its dotted name.
     """
+    overrides = overrides if isinstance(overrides, Mapping) else list(overrides)
     if isinstance(config, Resolved):
+        if not overrides:
+            return config
         config, label = config.values, config.name
     else:
         label = f"{config}" if isinstance(config, str | Path) else "(given)"

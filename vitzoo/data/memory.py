@@ -2,7 +2,6 @@
 
 import os
 import weakref
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -58,7 +57,7 @@ class Memory:
 _HELD: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
 
-def memory_of(reader: RowReader, make: Callable[[], Memory] | None = None) -> Memory:
+def memory_of(reader: RowReader) -> Memory:
     """The memory of a reader's source: one for all streams and evaluations that read it in the same way."""
     held = _HELD.setdefault(reader.source, {})
     key = (reader.size, reader.channels, reader.preprocessing, reader.bad_files)

@@ -36,13 +36,13 @@ ENDLESS = 2**62
 class TrainStream:
     """The training batches of a source; see `train_stream`."""
 
-    def __init__(
-        self, reader: RowReader, data: Data, augment: Augment, *, seed: int, rows: slice
-    ):
+    def __init__(self, reader: RowReader, data: Data, augment: Augment, *, seed: int, rows: slice):
         self.reader, self.data, self.augment, self.seed = reader, data, augment, seed
         self.rows = np.arange(data.batch_size)[rows]
         self.order = example_order(reader.source, seed, data.balance)
-        self.in_memory = varies_after_resize_only(augment) and fits(data, len(reader.source), reader.size, reader.channels)
+        self.in_memory = varies_after_resize_only(augment) and fits(
+            data, len(reader.source), reader.size, reader.channels
+        )
         self.steps_per_epoch = len(reader.source) / data.batch_size
         self.bad_count = 0
         self._open: set[Iterator[Batch]] = set()
@@ -54,7 +54,7 @@ class TrainStream:
             Failed: under `bad_files=stop`, a file can no longer be read; it is named.
         """
         dataset = self._in_memory(start_step) if self.in_memory else self._streamed(start_step)
-        return self._counted(_named_failures(dataset, self._open))
+        return self._counted(_named_failures(dataset, self._open, self.data.workers > 0))
 
     def close(self) -> None:
         """Ends threads and workers of all iterators."""
@@ -142,7 +142,7 @@ def eval_batches(
     else:
         read = functools.partial(_read_padded, reader, batch_size, own)
         dataset = batched(grain.MapDataset.range(steps * len(own)).map(read), len(own), data)
-    return _named_failures(dataset, set())
+    return _named_failures(dataset, set(), data.workers > 0)
 
 
 def example_order(source: Source, seed: int, balance: str) -> grain.MapDataset:
@@ -176,7 +176,13 @@ def batched(rows: grain.MapDataset, batch_size: int, data: Data) -> grain.IterDa
 
 
 def _read_position(
-    reader: RowReader, order: grain.MapDataset, augment: Augment, seed: int, batch_size: int, rows: np.ndarray, number: int
+    reader: RowReader,
+    order: grain.MapDataset,
+    augment: Augment,
+    seed: int,
+    batch_size: int,
+    rows: np.ndarray,
+    number: int,
 ) -> Row:
     """The `number`-th row that this process reads, counted from step 0."""
     step, row = divmod(number, len(rows))
@@ -200,12 +206,14 @@ def _gather_padded(reader: RowReader, batch_size: int, rows: np.ndarray, step: i
     return batch
 
 
-def _named_failures(dataset: grain.IterDataset, opened: set) -> Iterator[Batch]:
+def _named_failures(dataset: grain.IterDataset, opened: set, workers: bool) -> Iterator[Batch]:
     """Iterates; an unreadable file ends it with a message of one line, and threads and workers end with the iteration."""
     iterator = iter(dataset)
     opened.add(iterator)
     try:
-        yield from iterator
+        for batch in iterator:
+            # Workers send arrays in shared memory; a copy lets go of it at once.
+            yield {key: np.array(values, subok=False) for key, values in batch.items()} if workers else batch
     except BadImage as error:
         raise Failed(f"{error} (data.bad_files=skip leaves such files out and counts them)") from error
     finally:

@@ -45,7 +45,9 @@ def _fill(picture: Image.Image) -> int | tuple[int, int, int]:
 
 
 def _move(picture: Image.Image, matrix: tuple[float, ...]) -> Image.Image:
-    return picture.transform(picture.size, Image.Transform.AFFINE, matrix, Image.Resampling.NEAREST, fillcolor=_fill(picture))
+    return picture.transform(
+        picture.size, Image.Transform.AFFINE, matrix, Image.Resampling.NEAREST, fillcolor=_fill(picture)
+    )
 
 
 def _rotate(picture: Image.Image, level: float, rng: np.random.Generator) -> Image.Image:
@@ -72,7 +74,12 @@ def _cut_out(picture: Image.Image, level: float, rng: np.random.Generator) -> Im
     """A square around a random centre; at the border part of it falls outside."""
     half = round(40 / 224 * min(picture.size) * level)
     across, down = int(rng.integers(picture.width)), int(rng.integers(picture.height))
-    box = max(0, across - half), max(0, down - half), min(picture.width, across + half), min(picture.height, down + half)
+    box = (
+        max(0, across - half),
+        max(0, down - half),
+        min(picture.width, across + half),
+        min(picture.height, down + half),
+    )
     picture = picture.copy()
     if box[0] < box[2] and box[1] < box[3]:
         picture.paste(_fill(picture), box)

@@ -10,19 +10,31 @@ from vitzoo.schema import setting
 class Data:
     """Which examples, and how they are fed. An evaluator's `data` is a patch of this."""
 
-    name: str = setting("", "TFDS name, folder:PATH, csv:FILE, one of ours (digits, fashion_mnist, mnist_5k) or module:Class")
+    name: str = setting(
+        "", "TFDS name, folder:PATH, csv:FILE, one of ours (digits, fashion_mnist, mnist_5k) or module:Class"
+    )
     split: str = setting("train", "in TFDS's syntax, for every kind of data: train[:99%], train[100:200], train+test")
     batch_size: int = setting(128, "examples in a global batch, over all devices and processes", minimum=1)
     dir: str = setting("", "folder of prepared data; else $TFDS_DATA_DIR, else ~/tensorflow_datasets", execution=True)
     workers: int = setting(0, "worker processes; 0 reads in threads", minimum=0, execution=True)
     prefetch: int = setting(2, "batches made ahead of the device", minimum=1, execution=True)
-    bad_files: str = setting("stop", "an unreadable file stops the run, or is named, counted and left out", choices=("stop", "skip"))
-    validation_fraction: float = setting(
-        0.1, "of a folder or CSV with no validation or test part: this share of each class is `validation`", minimum=0.0, below=1.0
+    bad_files: str = setting(
+        "stop", "an unreadable file stops the run, or is named, counted and left out", choices=("stop", "skip")
     )
-    balance: str = setting("none", "`classes`: every class is drawn equally often in training", choices=("none", "classes"))
+    validation_fraction: float = setting(
+        0.1,
+        "of a folder or CSV with no validation or test part: this share of each class is `validation`",
+        minimum=0.0,
+        below=1.0,
+    )
+    balance: str = setting(
+        "none", "`classes`: every class is drawn equally often in training", choices=("none", "classes")
+    )
     in_memory: str = setting(
-        "auto", "hold decoded images in RAM (auto: up to 1 GiB); same batches", choices=("auto", "always", "never"), execution=True
+        "auto",
+        "hold decoded images in RAM (auto: up to 1 GiB); same batches",
+        choices=("auto", "always", "never"),
+        execution=True,
     )
     image_key: str = setting("", "feature of a TFDS dataset that holds the image; else its only image feature")
     label_key: str = setting("", "feature of a TFDS dataset that holds the class; else its only class feature")
@@ -44,9 +56,15 @@ class Preprocessing:
         choices=("squash", "short_side_crop", "pad"),
     )
     interpolation: str = setting("bilinear", "of resizing", choices=("nearest", "bilinear", "bicubic", "lanczos"))
-    antialias: bool = setting(True, "filter when shrinking (as PIL does); false samples points (as tf.image.resize does)")
-    crop_fraction: float = setting(1.0, "part of the resized side that the centre crop keeps (224/256 = 0.875)", above=0.0, maximum=1.0)
-    mean: tuple[float, ...] | None = setting(None, "of each channel on the 0..255 scale; none: 127.5, so that pixels become -1..1")
+    antialias: bool = setting(
+        True, "filter when shrinking (as PIL does); false samples points (as tf.image.resize does)"
+    )
+    crop_fraction: float = setting(
+        1.0, "part of the resized side that the centre crop keeps (224/256 = 0.875)", above=0.0, maximum=1.0
+    )
+    mean: tuple[float, ...] | None = setting(
+        None, "of each channel on the 0..255 scale; none: 127.5, so that pixels become -1..1"
+    )
     std: tuple[float, ...] | None = setting(None, "of each channel on the 0..255 scale; none: 127.5")
 
     def check(self) -> None:
@@ -61,7 +79,7 @@ class Preprocessing:
 @dataclasses.dataclass(frozen=True)
 class Augment:
     """Variation of training images. The order is: crop, shift, flip, RandAugment, colour jitter; then, on the device,
-    for the whole global batch, mixup or CutMix, then erasing.
+    for the whole global batch, erasing, then mixup or CutMix.
     """
 
     crop: str = setting(
@@ -74,12 +92,20 @@ class Augment:
     shift: int = setting(0, "pixels, for crop=shift", minimum=0)
     flip: bool = setting(False, "left and right, half of the time")
     randaugment_layers: int = setting(0, "RandAugment operations per image; 0 is off", minimum=0)
-    randaugment_magnitude: float = setting(10.0, "RandAugment's strength, 10 being each operation's full range", minimum=0.0, maximum=30.0)
-    color_jitter: float = setting(0.0, "largest relative change of brightness, contrast and saturation", minimum=0.0, maximum=1.0)
+    randaugment_magnitude: float = setting(
+        10.0, "RandAugment's strength, 10 being each operation's full range", minimum=0.0, maximum=30.0
+    )
+    color_jitter: float = setting(
+        0.0, "largest relative change of brightness, contrast and saturation", minimum=0.0, maximum=1.0
+    )
     mixup: float = setting(0.0, "mixup's Beta parameter; 0 is off", minimum=0.0)
-    cutmix: float = setting(0.0, "CutMix's Beta parameter; 0 is off; with mixup on, one of the two for each batch", minimum=0.0)
+    cutmix: float = setting(
+        0.0, "CutMix's Beta parameter; 0 is off; with mixup on, one of the two for each batch", minimum=0.0
+    )
     mix_probability: float = setting(1.0, "share of batches that mixup or CutMix acts on", minimum=0.0, maximum=1.0)
-    random_erasing: float = setting(0.0, "share of images with a random rectangle set to the mean colour", minimum=0.0, maximum=1.0)
+    random_erasing: float = setting(
+        0.0, "share of images with a random rectangle set to the mean colour", minimum=0.0, maximum=1.0
+    )
 
     def check(self) -> None:
         low, high = self.crop_area

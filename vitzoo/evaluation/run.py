@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from vitzoo.config.build import patch
+from vitzoo.config.experiment import evaluation_data
 from vitzoo.data.mixing import make_prepare
 from vitzoo.data.open import open_source
 from vitzoo.data.pipeline import eval_batches
@@ -17,7 +17,8 @@ from vitzoo.errors import Refused
 from vitzoo.evaluation.classes import Mapping as ClassMapping
 from vitzoo.evaluation.classes import match
 from vitzoo.parallel.mesh import padded_batch_size
-from vitzoo.parallel.sharding import activations, put, rows_of_this_process
+from vitzoo.parallel.sharding import put, rows_of_this_process
+from vitzoo.steps.compile import compile_eval_step
 from vitzoo.steps.evaluate import make_eval_step
 
 Rows = dict[str, np.ndarray]
@@ -47,8 +48,7 @@ def collect(
     taken = Taken()
     for batch in batches:
         ids = batch["id"] if jax.process_count() == 1 else None
-        with activations(mesh):
-            waiting.append((eval_step(params, put(batch, mesh)), ids))
+        waiting.append((eval_step(params, put(batch, mesh)), ids))
         if len(waiting) > IN_FLIGHT:
             taken.take(*waiting.popleft())
         if seen:
@@ -98,6 +98,7 @@ class Evaluation:
         classes: the names of the model's classes, if known.
         num_classes: how many logits the model gives.
         mesh: where batches are put.
+        objective: of the training; its `loss` is the evaluator's where that says `auto`.
 
     Raises:
         Refused: the data is missing, empty, or of classes that aren't the model's.
@@ -115,15 +116,17 @@ class Evaluation:
         classes: tuple[str, ...] | None,
         num_classes: int,
         mesh: Any,
+        objective: Any = None,
     ):
-        self.evaluator, self.mesh = evaluator, mesh
-        self.data = evaluation_data(evaluator, data)
+        self.evaluator, self.mesh = with_loss(evaluator, objective), mesh
+        self.data = evaluation_data(data, evaluator)
         self.source = open_source(self.data, self.data.split)
         info = self.source.info
         self.classes: ClassMapping = match(classes, num_classes, info.classes, len(info.classes or ()) or num_classes)
         self._preprocessing, self._size, self._channels = preprocessing, size, channels
         prepare = make_prepare(None, preprocessing, self.classes.count, info.multi_label)
-        self._step = make_eval_step(graph, self._outputs, prepare)
+        # where the parameters lie is left to the parameters: one compilation serves raw and averaged ones
+        self._step = compile_eval_step(make_eval_step(graph, self._outputs, prepare), mesh, None)
 
     def _outputs(self, model: Callable, batch: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
         return self.evaluator.outputs(self.classes.select(model), batch)
@@ -152,9 +155,8 @@ class Evaluation:
         return {"n": len(rows["position"]), **self.metrics(rows)}
 
 
-def evaluation_data(evaluator: Any, data: Data) -> Data:
-    """The data section an evaluator reads: `config.data`, its own patch, its split and its batch size."""
-    changes = {**evaluator.data, "split": evaluator.split}
-    if evaluator.batch_size is not None:
-        changes["batch_size"] = evaluator.batch_size
-    return patch(data, changes)
+def with_loss(evaluator: Any, objective: Any) -> Any:
+    """The evaluator with the objective's kind of loss, where it leaves that open and both know one."""
+    if getattr(evaluator, "loss", None) != "auto" or not hasattr(objective, "loss"):
+        return evaluator
+    return dataclasses.replace(evaluator, loss=objective.loss)

@@ -1,5 +1,6 @@
 """Attention: tokens take from each other what they ask for (Vaswani et al. 2017, https://arxiv.org/abs/1706.03762)."""
 
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -65,8 +66,9 @@ class Attention(nnx.Module):
         self.key = Dense(width, heads, rngs=rngs, execution=execution)
         self.value = Dense(width, heads, rngs=rngs, execution=execution)
         self.out = Dense(heads, width, rngs=rngs, execution=execution)
-        norm = (lambda: LayerNorm(heads[1], epsilon=norm_epsilon, bias=False, execution=execution)) if qk_norm else None
-        self.query_norm, self.key_norm = (norm(), norm()) if norm else (None, None)
+        norm = partial(LayerNorm, heads[1], epsilon=norm_epsilon, bias=False, execution=execution)
+        self.query_norm = norm() if qk_norm else None
+        self.key_norm = norm() if qk_norm else None
 
     def __call__(
         self,

@@ -48,15 +48,21 @@ class Learned2D(nnx.Module):
         return jnp.concatenate(halves, axis=-1).reshape(1, -1, 2 * x.shape[1])
 
 
-def sincos2d(grid: Grid, width: int, temperature: float = 10_000.0) -> np.ndarray:
+class SinCos2D(nnx.Module):
     """Fixed sines and cosines of x and of y, a quarter of the width each: [1, rows * columns, width].
 
     As in MoCo v3 (https://arxiv.org/abs/2104.02057) and big_vision: `sin x, cos x, sin y, cos y`.
     """
-    quarter = width // 4
-    speeds = temperature ** -(np.arange(quarter) / max(quarter - 1, 1))
-    y, x = (axis.reshape(-1, 1) * speeds for axis in np.mgrid[: grid[0], : grid[1]])
-    return np.concatenate([np.sin(x), np.cos(x), np.sin(y), np.cos(y)], axis=1)[None].astype(np.float32)
+
+    def __init__(self, grid: Grid, width: int, temperature: float = 10_000.0):
+        self.grid, self.width, self.temperature = grid, width, temperature
+
+    def __call__(self) -> jax.Array:
+        quarter = self.width // 4
+        speeds = self.temperature ** -(np.arange(quarter) / max(quarter - 1, 1))
+        y, x = (axis.reshape(-1, 1) * speeds for axis in np.mgrid[: self.grid[0], : self.grid[1]])
+        parts = [np.sin(x), np.cos(x), np.sin(y), np.cos(y)]
+        return jnp.asarray(np.concatenate(parts, axis=1)[None], jnp.float32)
 
 
 def grid_of(rows: int) -> tuple[int, Grid]:

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from flax import nnx
 from jax import lax
 
@@ -62,11 +63,8 @@ class Block(nnx.Module):
         )
         self.norm2 = LayerNorm(width, epsilon=norm_epsilon, execution=execution)
         self.mlp = MLP(width, mlp_dim, gelu=gelu, dropout=dropout, rngs=rngs, execution=execution)
-        self.scale1, self.scale2 = (
-            (None, None)
-            if layer_scale is None
-            else (nnx.Param(jnp.full(width, layer_scale)), nnx.Param(jnp.full(width, layer_scale)))
-        )
+        self.scale1 = None if layer_scale is None else nnx.Param(jnp.full(width, layer_scale))
+        self.scale2 = None if layer_scale is None else nnx.Param(jnp.full(width, layer_scale))
 
     def __call__(
         self,
@@ -87,8 +85,8 @@ class Block(nnx.Module):
             drop: this block's rate of stochastic depth; None is off.
             bias, mask, places, weights: see `Attention`.
         """
-        attend = {"bias": bias, "mask": mask, "places": places, "weights": weights}
-        y, seen = self.attention(self.norm1(x) if self.pre_norm else x, key=fold(key, 0), **attend)
+        y = self.norm1(x) if self.pre_norm else x
+        y, seen = self.attention(y, bias=bias, mask=mask, places=places, key=fold(key, 0), weights=weights)
         y = dropout(y, self.dropout, fold(key, 1))
         x = self._add(x, y, self.norm1, self.scale1, drop, fold(key, 2))
         y = self.mlp(self.norm2(x) if self.pre_norm else x, fold(key, 3))
@@ -134,7 +132,7 @@ class Stack(nnx.Module):
         self,
         x: jax.Array,
         key: jax.Array | None = None,
-        drop: jax.Array | None = None,
+        drop: np.ndarray | jax.Array | None = None,
         *,
         features: bool = False,
         weights: bool = False,
@@ -157,8 +155,8 @@ class Stack(nnx.Module):
             x, seen = state.merge(graph, params)(x, fold(key, index), rate, weights=weights, **shared)
             return x, (x if features else None, seen)
 
-        drop = None if key is None else drop
-        x, (blocks, attention) = self._loop(self._remat(body), x, (layers, jnp.arange(self.depth), drop))
+        rates = None if key is None or drop is None else jnp.asarray(drop)
+        x, (blocks, attention) = self._loop(self._remat(body), x, (layers, jnp.arange(self.depth), rates))
         return Run(x if self.norm is None else self.norm(x), blocks, attention)
 
     def _remat(self, body: Callable) -> Callable:
@@ -177,6 +175,6 @@ class Stack(nnx.Module):
         pieces = zip(*(lax.split(leaf, [1] * self.depth) for leaf in leaves), strict=True)
         made = []
         for piece in pieces:
-            x, y = body(x, tree.unflatten([leaf[0] for leaf in piece]))
+            x, y = body(x, jax.tree.unflatten(tree, [leaf[0] for leaf in piece]))
             made.append(y)
         return x, jax.tree.map(lambda *layers: jnp.stack(layers), *made)

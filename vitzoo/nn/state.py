@@ -52,6 +52,12 @@ def stacked(make: Callable[[nnx.Rngs], Module], depth: int, rngs: nnx.Rngs) -> M
 
     Each is initialised by itself, so that an initialiser sees the shape of one layer.
     """
-    graph, _ = abstract(make)
-    keys = jax.random.split(rngs.params(), depth)
-    return merge(graph, jax.vmap(lambda key: split(make(nnx.Rngs(key)))[1])(keys))
+    graphs = []
+
+    def init(key: jax.Array) -> Params:
+        graph, params = split(make(nnx.Rngs(key)))
+        graphs.append(graph)  # static, so it may leave the vmap
+        return params
+
+    params = jax.vmap(init)(jax.random.split(rngs.params(), depth))
+    return merge(graphs[0], params)

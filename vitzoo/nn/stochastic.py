@@ -1,5 +1,7 @@
 """Random removal in training, each draw from a key given for it. Without a key nothing is removed."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 
@@ -41,3 +43,22 @@ def kept_patches(rate: float, key: jax.Array, batch: int, patches: int) -> jax.A
     kept = max(1, round(patches * (1 - rate)))
     order = jnp.argsort(jax.random.uniform(key, (batch, patches)), axis=1)
     return jnp.sort(order[:, :kept], axis=1)
+
+
+def kept_tokens(tree: Any, patches: jax.Array, prefix: int) -> Any:
+    """The prefix tokens and the patches that stay.
+
+    Args:
+        tree: arrays [1 or batch, prefix + patches, ...].
+        patches: from `kept_patches`.
+
+    Returns:
+        Arrays [batch, prefix + kept, ...].
+    """
+
+    def keep(x: jax.Array) -> jax.Array:
+        x = jnp.broadcast_to(x, (len(patches), *x.shape[1:]))
+        index = patches.reshape(*patches.shape, *(1,) * (x.ndim - 2))
+        return jnp.concatenate([x[:, :prefix], jnp.take_along_axis(x[:, prefix:], index, axis=1)], axis=1)
+
+    return jax.tree.map(keep, tree)

@@ -88,5 +88,5 @@ def clip(gradients: Tree, largest: float) -> Tree:
     """Gradients scaled so that their global norm is at most `largest`; untouched, bit by bit, where it is; 0 is off."""
     if not largest:
         return gradients
-    factor = largest / jnp.maximum(optax.global_norm(gradients), largest)
+    factor = largest / jnp.maximum(optax.tree.norm(gradients), largest)
     return jax.tree.map(lambda g: factor * g, gradients)

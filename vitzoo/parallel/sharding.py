@@ -76,6 +76,7 @@ def _mesh_axis(path: str, name: str | None) -> str | None:
 def _place(wanted: Mapping[int, str], shape: Sequence[int], first: int, sizes: Mapping[str, int]) -> list[str | None]:
     """Each wanted mesh axis on its dimension, or, where that doesn't divide, on the largest free one that does."""
     spec: list[str | None] = [None] * len(shape)
+    wanted = {index: axis for index, axis in wanted.items() if sizes[axis] > 1}
     for index, axis in wanted.items():
         if shape[index] % sizes[axis] == 0 and axis not in spec:
             spec[index] = axis
@@ -83,7 +84,7 @@ def _place(wanted: Mapping[int, str], shape: Sequence[int], first: int, sizes: M
         free = [i for i in range(first, len(shape)) if spec[i] is None and shape[i] % sizes[axis] == 0]
         if axis not in spec and free:
             spec[max(free, key=lambda i: shape[i])] = axis
-    return [axis if axis and sizes[axis] > 1 else None for axis in spec]
+    return spec
 
 
 def optimizer_shardings(

@@ -1,5 +1,6 @@
 """Steps compiled for a mesh: where arguments lie, what is donated. Compiled at the first call, once for each shape."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -36,13 +37,19 @@ def compile_train_step(
     return lambda state, batch: compiled(state, batch, key)
 
 
-def compile_eval_step(step: Callable, mesh: Mesh, param_shardings: Any) -> Callable[[Any, Batch], dict[str, jax.Array]]:
-    """`(params, batch) -> {name: [B, ...]}`, the results whole on every device and process."""
-    places = (param_shardings, batch_sharding(mesh))
+def compile_eval_step(step: Callable, mesh: Mesh) -> Callable[[Any, Batch], dict[str, jax.Array]]:
+    """`(params, batch) -> {name: [B, ...]}`, the results whole on every device and process.
+
+    Args:
+        step: from `make_eval_step`.
+        mesh: where batches are put. Parameters are taken from where they lie.
+    """
+    places = (None, batch_sharding(mesh))
     return jax.jit(_on(mesh, step), in_shardings=places, out_shardings=replicated(mesh))
 
 
 def _on(mesh: Mesh, step: Callable) -> Callable:
+    @functools.wraps(step)
     def traced(*arguments: Any) -> Any:
         with activations(mesh):
             return step(*arguments)

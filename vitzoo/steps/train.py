@@ -85,7 +85,7 @@ def make_train_step(
             return sum((factors[term] * sums[term] for term in factors), jnp.zeros(())), (sums, metrics)
 
         gradients, value, sums, metrics = _accumulate(loss, trained, batch, jax.random.fold_in(key, 1), accumulate)
-        norm = optax.global_norm(gradients)
+        norm = optax.tree.norm(gradients)
         changes, moments = tx.update(gradients, state["optimizer"], trained, step=state["step"])
         new: State = {"params": join(optax.apply_updates(trained, changes), frozen), "optimizer": moments}
         new["updates"] = state["updates"] + 1

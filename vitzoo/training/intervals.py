@@ -5,12 +5,12 @@ from typing import Any
 
 
 def due(step: int, period: Fraction | None) -> bool:
-    """Whether a multiple of `period` (in steps, not always whole) is reached at `step` and was not at the step before."""
+    """Whether a multiple of `period` (in steps, not always whole) lies in (step − 1, step]."""
     return period is not None and step // period > (step - 1) // period
 
 
 def period(part: Any, batch_size: int, examples: int) -> Fraction | None:
-    """The steps between two times, from a part's `every_steps`, `every_epochs` or `every_examples`; None if none is set.
+    """The steps between two times, from a part's `every_steps`, `every_epochs` or `every_examples`; None without one.
 
     Args:
         part: a section or evaluator of the config.
@@ -30,7 +30,9 @@ def total_steps(experiment: Any, examples: int) -> int:
     """The length of a training in steps: every example of the last epoch is seen, so a part of a step counts as one."""
     if experiment.total_steps is not None:
         return experiment.total_steps
-    seen = _exact(experiment.total_epochs) * examples if experiment.total_examples is None else experiment.total_examples
+    seen = (
+        _exact(experiment.total_epochs) * examples if experiment.total_examples is None else experiment.total_examples
+    )
     return max(1, -(-seen // experiment.data.batch_size))
 
 

@@ -3,9 +3,12 @@
 import json
 import math
 import os
+import time
+import zlib
 from pathlib import Path
 from typing import Any
 
+from vitzoo.config.experiment import Log
 from vitzoo.errors import Refused
 
 FILE = "metrics.jsonl"
@@ -13,25 +16,32 @@ LOST = "metrics.lost.jsonl"
 
 
 class Metrics:
-    """Writes one line an event, complete on disk before the step's checkpoint is.
+    """Writes one line an event, before the step's checkpoint is saved; numbers that are not finite become null.
 
     Args:
         workdir: the run's folder.
         step: the step that the run starts or resumes from; later lines of an interrupted run move to
             `metrics.lost.jsonl`, so that the file ends as if nothing had happened.
-        wandb: keyword arguments for `wandb.init`, or None.
+        log: the config's section.
     """
 
-    def __init__(self, workdir: Path, step: int, wandb: dict | None = None):
-        from tensorboardX import SummaryWriter
-
-        self.seconds = set_back(workdir, step)
+    def __init__(self, workdir: Path, step: int, log: Log):
+        self._before = set_back(workdir, step)  # seconds of the processes that were interrupted
+        self._began = time.monotonic()
         self._file = (workdir / FILE).open("a", buffering=1)
-        self._events = SummaryWriter(str(workdir), purge_step=step + 1 if step else None, flush_secs=10)
-        self._wandb = None if wandb is None else _start_wandb(workdir, wandb)
+        self._events = _start_tensorboard(workdir, step) if log.tensorboard else None
+        self._wandb = _start_wandb(workdir, log) if log.wandb else None
 
-    def write(self, line: dict[str, Any]) -> None:
-        """Add a line with `step` and `split`; numbers that are not finite become null."""
+    def train(self, progress: dict[str, Any], values: dict[str, Any]) -> None:
+        """Add a line of the training, where `progress` is `step`, `examples`, `epoch`."""
+        seconds = round(self._before + time.monotonic() - self._began, 3)
+        self._write({**progress, "seconds": seconds, "split": "train", **values})
+
+    def evaluation(self, step: int, split: str, values: dict[str, Any]) -> None:
+        """Add a line of an evaluator; `values` begin with `n`."""
+        self._write({"step": step, "split": split, **values})
+
+    def _write(self, line: dict[str, Any]) -> None:
         line = {key: _plain(value) for key, value in line.items()}
         self._file.write(json.dumps(line, allow_nan=False) + "\n")
         numbers = {
@@ -39,14 +49,16 @@ class Metrics:
             for key, value in line.items()
             if key not in ("step", "split") and isinstance(value, int | float)
         }
-        for name, value in numbers.items():
-            self._events.add_scalar(name, value, line["step"])
+        if self._events is not None:
+            for name, value in numbers.items():
+                self._events.add_scalar(name, value, line["step"])
         if self._wandb is not None:
             self._wandb.log(numbers, step=line["step"])
 
     def close(self) -> None:
         self._file.close()
-        self._events.close()
+        if self._events is not None:
+            self._events.close()
         if self._wandb is not None:
             self._wandb.finish()
 
@@ -94,10 +106,18 @@ def _plain(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _start_wandb(workdir: Path, options: dict) -> Any:
+def _start_tensorboard(workdir: Path, step: int) -> Any:
+    from tensorboardX import SummaryWriter
+
+    return SummaryWriter(str(workdir), purge_step=step + 1 if step else None, flush_secs=10)
+
+
+def _start_wandb(workdir: Path, log: Log) -> Any:
     try:
         import wandb
     except ImportError:
         raise Refused("log.wandb", True, "Weights & Biases is not installed: pip install 'vitzoo[wandb]'") from None
-    name = workdir.resolve().name
-    return wandb.init(dir=str(workdir), **{"name": name, "id": name, "resume": "allow", **options})
+    folder = workdir.resolve()
+    identity = f"{folder.name}-{zlib.crc32(str(folder).encode()):08x}"  # the same when the run is resumed
+    name = log.wandb_name or folder.name
+    return wandb.init(dir=str(workdir), project=log.wandb_project, name=name, id=identity, resume="allow")

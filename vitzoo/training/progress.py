@@ -1,8 +1,9 @@
 """How far a run is: a bar on a terminal, a plain line now and then elsewhere."""
 
+import contextlib
 import datetime
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TextIO
 
 _SECONDS_BETWEEN_LINES = 5.0
@@ -43,9 +44,12 @@ class Progress:
         if self._bar:
             self._bar.show(step, self._speed(step))
 
-    def pause(self, seconds: float) -> None:
-        """Leave `seconds` (an evaluation, a wait for the disk) out of the speed."""
-        self._paused += seconds if self._mark else 0.0
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Leave what the block takes (an evaluation, a wait for the disk) out of the speed."""
+        began = time.monotonic()
+        yield
+        self._paused += time.monotonic() - began if self._mark else 0.0
 
     def train_line(self, step: int, values: dict[str, Any]) -> None:
         """Report the training metrics of a step: every time on a terminal's bar, else every few seconds."""
@@ -55,6 +59,10 @@ class Progress:
         elif time.monotonic() - self._shown > _SECONDS_BETWEEN_LINES or step == self._total:
             self._shown = time.monotonic()
             self.say(f"step {step}/{self._total}  {text}  {self._speed(step)}")
+
+    def evaluation_line(self, step: int, name: str, values: dict[str, Any]) -> None:
+        """Report an evaluator's metrics."""
+        self.say(f"step {step}  {name}  " + "  ".join(f"{key} {_short(value)}" for key, value in values.items()))
 
     def say(self, text: str) -> None:
         """Write a line, above the bar where there is one."""
@@ -96,6 +104,10 @@ class _Bar:
 
     def values(self, text: str) -> None:
         self._progress.update(self._task, values=text)
+
+    def evaluation_line(self, step: int, name: str, values: dict[str, Any]) -> None:
+        """Report an evaluator's metrics."""
+        self.say(f"step {step}  {name}  " + "  ".join(f"{key} {_short(value)}" for key, value in values.items()))
 
     def say(self, text: str) -> None:
         self._progress.console.print(text, highlight=False, markup=False, soft_wrap=True)

@@ -15,13 +15,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from vitzoo.errors import Refused
+from vitzoo.config.comparison import Differences, compare
+from vitzoo.errors import Failed, Refused
 
 CONFIG = "config.json"
 PROVENANCE = "provenance.json"
 LOCK = ".lock"
 _LOGS = {".log", ".out", ".err"}  # where a shell or a scheduler may already be writing what this run prints
 _PACKAGES = ("vitzoo", "jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "grain", "tensorflow-datasets", "numpy")
+_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EFBIG}
 _held: set[Path] = set()
 
 
@@ -43,6 +45,10 @@ def locked(workdir: Path) -> Iterator[None]:
         _take(descriptor, workdir, file)
         _held.add(key)
         yield
+    except OSError as error:
+        if error.errno not in _DISK:
+            raise
+        raise Failed(f"{workdir}: {error.strerror}; what was saved before is intact") from error
     finally:
         os.close(descriptor)
         _held.discard(key)
@@ -87,12 +93,36 @@ def write_json(file: Path, content: Any) -> None:
     os.replace(partial, file)
 
 
-def read_config(workdir: Path) -> dict | None:
-    """The configuration that the run was started with; None for a new run.
+def check_config(workdir: Path, values: dict[str, Any]) -> Differences:
+    """Compare the config asked for with the one the run was started with; empty for a new run.
+
+    Returns:
+        The execution settings that differ, by name: (then, now).
 
     Raises:
-        Refused: the file is damaged.
+        Refused: a setting of the training's meaning differs, or `config.json` can't be read.
     """
+    before = read_config(workdir)
+    if before is None:
+        return {}
+    meaning, execution = compare(before, values)
+    if meaning:
+        field, (then, now) = next(iter(meaning.items()))
+        more = f" (and {', '.join(list(meaning)[1:4])})" if len(meaning) > 1 else ""
+        raise Refused(field, now, f"this run was started with {then}{more}; start a new workdir for another training")
+    return execution
+
+
+def begin(workdir: Path, values: dict[str, Any], step: int, differences: Differences, device: str) -> None:
+    """Write `config.json` and `provenance.json`; a config with other execution settings keeps the one before."""
+    if differences:
+        write_json(workdir / f"config.before-{step}.json", read_config(workdir))
+    write_json(workdir / CONFIG, values)
+    _record_provenance(workdir, step, device)
+
+
+def read_config(workdir: Path) -> dict | None:
+    """The values that the run was started with; None for a new run."""
     file = workdir / CONFIG
     try:
         return json.loads(file.read_text())
@@ -102,12 +132,7 @@ def read_config(workdir: Path) -> dict | None:
         raise Refused("workdir", str(file), f"can't be read ({error})") from None
 
 
-def keep_config(workdir: Path, step: int) -> None:
-    """Keep the present `config.json` as `config.before-STEP.json`, before it is rewritten for a resumed run."""
-    write_json(workdir / f"config.before-{step}.json", json.loads((workdir / CONFIG).read_text()))
-
-
-def record_provenance(workdir: Path, step: int, device: str) -> None:
+def _record_provenance(workdir: Path, step: int, device: str) -> None:
     """Write where the run comes from; a resumed run adds to `resumed` what differs by then.
 
     Args:

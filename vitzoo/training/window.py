@@ -9,7 +9,7 @@ import jax
 from vitzoo.errors import Failed
 
 _IN_FLIGHT = 2  # steps the host may be ahead by: the device never waits, and batches don't pile up in its memory
-_LAST = ("learning_rate",)  # shown as of the last step; all others are means over the steps since the last line
+_LAST = ("learning_rate", "skipped")  # shown as of the last step; all others are means over the steps since
 
 
 class Window:
@@ -61,12 +61,12 @@ class Window:
         return {"sums": {name: list(pair) for name, pair in self._sums.items()}, "last": self._last}
 
     def _fetch(self, step: int, metrics: dict[str, jax.Array]) -> None:
-        values = {name: float(value) for name, value in jax.device_get(metrics).items()}
-        finite = not values.pop("skipped", 0) and math.isfinite(values["loss"])
+        values = {name: value.item() for name, value in jax.device_get(metrics).items()}
+        finite = math.isfinite(values["loss"]) and math.isfinite(values["grad_norm"])
         if self._stop and not finite:
             raise Failed(
-                f"step {step}: loss {values['loss']}, gradient norm {values.get('grad_norm', math.nan)}: not finite, and "
-                "non_finite = stop; nothing of this step was saved (a lower learning rate, warm-up or grad_clip may help)"
+                f"step {step}: loss {values['loss']:.4g}, gradient norm {values['grad_norm']:.4g}, non_finite = stop: "
+                "nothing of this step was saved (a lower learning rate, a warm-up or grad_clip may help)"
             )
         for name, value in values.items():
             if name in _LAST:

@@ -1,12 +1,12 @@
 """How the parameters of a model fit another image size, number of channels or kind of pooling of the same model."""
 
-import sys
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from vitzoo.errors import Refused
+from vitzoo.models.resizing import resize_positions
 from vitzoo.nn.paths import flatten, unflatten
 
 Flat = dict[str, np.ndarray]
@@ -14,19 +14,18 @@ Note = Callable[[str, str, str], None]
 """Called with kind (resized or adapted), path and text for each leaf that changes."""
 
 
-def adapt(params: Flat, model: type, old: Any, new: Any, note: Note) -> Flat:
-    """The parameters, flat, between two Configs of `model`; what doesn't need to change stays the same array."""
-    params = resize_positions(params, model, old, new, note)
+def adapt(params: Flat, old: Any, new: Any, note: Note) -> Flat:
+    """The parameters, flat, between two Configs; what doesn't need to change stays the same array."""
+    params = other_grid(params, old, new, note)
     params = class_token_row(params, old, new, note)
     return patch_channels(params, old, new, note)
 
 
-def resize_positions(params: Flat, model: type, old: Any, new: Any, note: Note) -> Flat:
-    """Positions on another grid, by the rule of the model's own file (`resize_positions` beside its class)."""
-    resize = getattr(sys.modules[model.__module__], "resize_positions", None)
-    if resize is None or old.grid == new.grid or old.positions != new.positions:
+def other_grid(params: Flat, old: Any, new: Any, note: Note) -> Flat:
+    """Positions on another grid of patches."""
+    if old.grid == new.grid or old.positions != new.positions:
         return params
-    resized = flatten(resize(unflatten(params), old, new))
+    resized = flatten(resize_positions(unflatten(params), old, new))
     (a, b), (c, d) = old.grid, new.grid
     for path in params:
         if resized[path] is not params[path]:
@@ -63,4 +62,6 @@ def patch_channels(params: Flat, old: Any, new: Any, note: Note) -> Flat:
     if (before, after) == (1, 3):
         note("adapted", path, "1 → 3 channels, a third each")
         return {**params, path: np.repeat(kernel / 3, 3, axis=2)}
-    raise Refused("model.channels", after, f"can't be made from the checkpoint's {before}; only 1 and 3 from each other")
+    raise Refused(
+        "model.channels", after, f"can't be made from the checkpoint's {before}; only 1 and 3 from each other"
+    )

@@ -69,6 +69,7 @@ class Head:
 
     @property
     def reordered(self) -> bool:
+        """Whether it is kept in another order of classes."""
         return self.columns is not None and self.columns != tuple(range(len(self.columns)))
 
 
@@ -91,7 +92,6 @@ def match_head(old: Sequence[str] | None, old_count: int, new: Sequence[str] | N
 
 def transfer(
     source: Mapping[str, Any],
-    model: type,
     old: Any,
     new: Any,
     shapes: Mapping[str, Any],
@@ -103,7 +103,6 @@ def transfer(
 
     Args:
         source: nested parameters of the checkpoint, NumPy.
-        model: their class.
         old: the Config they were trained with; its grid is that of the position table.
         new: the Config of the model wanted.
         shapes: nested `ShapeDtypeStruct`s of that model's parameters.
@@ -123,32 +122,32 @@ def transfer(
             raise Refused(f"model.{field}", after, f"can't change: the checkpoint's is {before}")
     report = Report()
     have, want = flatten(source), flatten(shapes)
-    told = (lambda kind, path, text: report.add(kind, path, text)) if set(have) else report.add
-    taken = take_head(adapt(have, model, old, new, told), want, new, head, report)
+    if getattr(old, "pre_logits", None) != getattr(new, "pre_logits", None):
+        head = Head(None, f"{head.text}, new, since pre_logits differs")
+    taken = take_head(adapt(have, old, new, report.add), want, new, head, report)
     explained = [p for field, p in EXPLAINED.items() if getattr(old, field, None) != getattr(new, field, None)]
     new_paths = check_leaves(taken, want, explained)
-    initial = flatten(fresh()) if new_paths else {}
+    taken |= {path: leaf for path, leaf in flatten(fresh() if new_paths else {}).items() if path in new_paths}
     for path in new_paths:
         report.add("new", path, "initialised")
     for path in sorted(have.keys() - want.keys()):
         report.add("dropped", path, "not in this model")
     noted = {path for kind in KINDS for path in report.paths(kind)}
     report.used = sum(display(path) not in noted for path in want)
-    return unflatten({path: np.asarray(initial.get(path, taken.get(path))) for path in want}), report
+    return unflatten({path: np.asarray(taken[path]) for path in want}), report
 
 
 def take_head(params: Flat, want: Mapping[str, Any], new: Any, head: Head, report: Report) -> Flat:
     """The parameters with their head kept, put in order, or made new: zeros, the bias `head_bias_init`."""
     params = dict(params)
     for path in [path for path in want if path.startswith("head/")]:
-        kept = head.columns is not None and path in params and len(params[path]) == (want[path].shape or [0])[0]
-        if kept and head.reordered:
-            report.add("adapted", path, head.text)
-            params[path] = params[path][..., list(head.columns or ())]
-        elif not kept:
-            report.add("new", path, head.text if head.columns is None else "zero-initialised")
+        if head.columns is None:
+            report.add("new", path, head.text)
             value = getattr(new, "head_bias_init", 0.0) if path == "head/bias" else 0.0
             params[path] = np.full(want[path].shape, value, want[path].dtype)
+        elif head.reordered and path in params:
+            report.add("adapted", path, head.text)
+            params[path] = params[path][..., list(head.columns)]
     return params
 
 

@@ -5,27 +5,10 @@ import tensorflow_datasets as tfds
 from PIL import Image
 from sklearn.datasets import load_digits
 
+from vitzoo.data.datasets.stratified import stratified_order
+
 TEST_EXAMPLES = 360
-# numpy promises the stream of RandomState never to change: the split is the same for everyone, for ever.
 SPLIT_SEED = 0
-
-
-def stratified_order(labels: np.ndarray, held_out: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """A fixed split with equal shares of every class in both parts.
-
-    Each class is permuted and gives its share of the `held_out` examples, rounded by largest remainder.
-
-    Returns:
-        the positions kept and the positions held out, each in file order.
-    """
-    random = np.random.RandomState(seed)
-    counts = np.bincount(labels)
-    shares = counts * held_out / len(labels)
-    taken = shares.astype(int)
-    taken[np.argsort(-(shares - taken), kind="stable")[: held_out - taken.sum()]] += 1
-    held = [random.permutation(np.flatnonzero(labels == label))[:number] for label, number in enumerate(taken)]
-    held_rows = np.sort(np.concatenate(held))
-    return np.setdiff1d(np.arange(len(labels)), held_rows), held_rows
 
 
 class Digits(tfds.core.GeneratorBasedBuilder):
@@ -65,7 +48,10 @@ class Digits(tfds.core.GeneratorBasedBuilder):
             train, test = np.split(np.arange(len(labels)), [len(labels) - TEST_EXAMPLES])
         else:
             train, test = stratified_order(labels, TEST_EXAMPLES, SPLIT_SEED)
-        return {"train": self._generate_examples(images, labels, train), "test": self._generate_examples(images, labels, test)}
+        return {
+            "train": self._generate_examples(images, labels, train),
+            "test": self._generate_examples(images, labels, test),
+        }
 
     def _generate_examples(self, images, labels, rows):
         for row in rows:

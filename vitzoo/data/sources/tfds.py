@@ -48,7 +48,9 @@ class TfdsDataset:
             records = self.builder.as_data_source(split=split, decoders=decoders)
         except NotImplementedError as error:
             prepared = pathlib.Path(self.builder.data_dir).exists()
-            raise (_not_array_record(self.data, self.builder) if prepared else _missing(self.data, known=True)) from error
+            raise (
+                _not_array_record(self.data, self.builder) if prepared else _missing(self.data, known=True)
+            ) from error
         except (AssertionError, FileNotFoundError, ValueError) as error:
             raise _missing(self.data, known=True) from error
         return TfdsSource(self, split, records, self._ids(pieces, len(records)))
@@ -121,7 +123,9 @@ def prepare(builder: Any) -> None:
         root.mkdir(parents=True, exist_ok=True)
         scratch = tempfile.TemporaryDirectory(prefix=".vitzoo-prepare-", dir=root)
     except OSError as error:
-        raise Refused("data.dir", root, f"can't be written ({error.strerror}); name a folder for prepared data") from error
+        raise Refused(
+            "data.dir", root, f"can't be written ({error.strerror}); name a folder for prepared data"
+        ) from error
     with scratch as folder:
         config = getattr(builder.builder_config, "name", None)
         inner = type(builder)(data_dir=folder, config=config) if config else type(builder)(data_dir=folder)
@@ -163,11 +167,15 @@ def _class_config(builder_class: Any, config: str | None) -> str | None:
     """The configuration asked for, or the class's default, for classes that have any."""
     configs = [] if builder_class is None else [entry.name for entry in builder_class.BUILDER_CONFIGS]
     if config and builder_class is not None and config not in configs:
-        raise Refused("data.name", f"{builder_class.name}/{config}", f"no such configuration; there are: {', '.join(configs)}")
+        raise Refused(
+            "data.name", f"{builder_class.name}/{config}", f"no such configuration; there are: {', '.join(configs)}"
+        )
     return config or (configs[0] if configs else None)
 
 
-def find_prepared(folder: pathlib.Path, name: str, config: str | None = None, version: str | None = None) -> pathlib.Path | None:
+def find_prepared(
+    folder: pathlib.Path, name: str, config: str | None = None, version: str | None = None
+) -> pathlib.Path | None:
     """The folder of a prepared dataset, newest version first: `folder` itself, or NAME[/CONFIG]/VERSION in it.
 
     Raises:
@@ -183,7 +191,11 @@ def find_prepared(folder: pathlib.Path, name: str, config: str | None = None, ve
         found = [path for path in found if pattern.fullmatch(path.name)]
     configs = sorted({path.parent.name for path in found if path.parent != folder / name})
     if len(configs) > 1:
-        raise Refused("data.name", name, f"several configurations are prepared; name one: {name}/{configs[0]} ({', '.join(configs)})")
+        raise Refused(
+            "data.name",
+            name,
+            f"several configurations are prepared; name one: {name}/{configs[0]} ({', '.join(configs)})",
+        )
     return max(found, key=_version_number, default=None)
 
 
@@ -211,13 +223,19 @@ def _feature_key(data: Data, setting: str, features: Any, wanted: Any) -> str:
     asked = getattr(data, setting)
     if asked:
         if asked not in fitting:
-            raise Refused(f"data.{setting}", asked, f"no such feature in {data.name}; there are: {', '.join(fitting) or 'none'}")
+            raise Refused(
+                f"data.{setting}", asked, f"no such feature in {data.name}; there are: {', '.join(fitting) or 'none'}"
+            )
         return asked
     usual = setting.removesuffix("_key")
     if usual in fitting:
         return usual
     if len(fitting) != 1:
-        raise Refused(f"data.{setting}", None, f"name the feature of {data.name} to read; there are: {', '.join(fitting) or 'none'}")
+        raise Refused(
+            f"data.{setting}",
+            None,
+            f"name the feature of {data.name} to read; there are: {', '.join(fitting) or 'none'}",
+        )
     return fitting[0]
 
 
@@ -230,7 +248,9 @@ def _missing(data: Data, *, known: bool) -> Refused:
     looked = ", ".join(os.fspath(folder) for folder in data_folders(data))
     if not known:
         return Refused(
-            "data.name", data.name, f"no dataset of this name: not prepared in {looked}, and neither ours nor in TFDS's catalogue"
+            "data.name",
+            data.name,
+            f"no dataset of this name: not prepared in {looked}, and neither ours nor in TFDS's catalogue",
         )
     return Refused(
         "data.name",

@@ -1,0 +1,170 @@
+"""How commands begin and end: flags are read, and whatever goes wrong is one line and the right exit code."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from vitzoo.cli import main
+from vitzoo.cli.arguments import expand_flagfiles, split_overrides
+from vitzoo.cli.output import last_line
+from vitzoo.errors import Failed, Refused
+from vitzoo.training import loop
+
+
+@pytest.fixture
+def trained(monkeypatch):
+    """Replaces the training; holds what it was called with, and ends as `trained.end` says."""
+
+    class Trained:
+        end: object = {"exit_code": 0}
+        config, workdir = None, None
+
+        def __call__(self, config, workdir):
+            self.config, self.workdir = config, workdir
+            if isinstance(self.end, BaseException):
+                raise self.end
+            return self.end
+
+    stand_in = Trained()
+    monkeypatch.setattr(loop, "train", stand_in)
+    return stand_in
+
+
+TRAIN = ["train", "--config", "quickstart", "--workdir", "runs/x"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["trian"], "vitzoo: command = trian: no such command; did you mean train?"),
+        (["train"], "vitzoo: --workdir: must be given: the folder for the run's metrics and checkpoints"),
+        (["train", "--workdir", "runs/none"], "vitzoo: --config: must be given: a config file or a name"),
+        (["train", "--wrokdir=x"], "vitzoo: --wrokdir: no such argument of vitzoo train; did you mean --workdir?"),
+        (["train", "more"], "vitzoo: more: no such argument of vitzoo train; see vitzoo train --help"),
+        (["train", "--workdir"], "vitzoo: --workdir: expected one argument"),
+        (["train", "--flagfile=/none"], "vitzoo: --flagfile: Unable to open flagfile"),
+        ([*TRAIN, "--config.total_steps=1e3"], "vitzoo: total_steps = 1e3: must be an integer (written out: 1000)"),
+        ([*TRAIN, "--config.wieght_decay=1"], "vitzoo: wieght_decay = 1: no such setting; did you mean optimizer."),
+        ([*TRAIN, "--config.augment.flip=no"], "vitzoo: augment.flip = no: must be true or false"),
+        ([*TRAIN, "--config.seed"], "vitzoo: seed = true: must be an integer"),
+        (["train", "--config", "quickstrat", "--workdir", "x"], "vitzoo: config = quickstrat: no such file, and no"),
+        (["models", "--config.seed=1"], "vitzoo: --config.seed: `vitzoo models` takes no config settings"),
+        (["models", "X/16"], "vitzoo: pattern = X/16: no such model"),
+    ],
+)
+def test_a_refusal_is_one_line_and_exit_code_2(arguments, line, capsys, trained):
+    assert main(arguments) == 2
+    said = capsys.readouterr()
+    assert said.err.startswith(line)
+    assert said.err.count("\n") == 1
+    assert trained.config is None
+
+
+def test_a_refusal_as_json_is_the_last_line_of_output(capsys, trained):
+    assert main([*TRAIN, "--json", "--config.ema=2"]) == 2
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert json.loads(last) == {"error": {"field": "ema", "value": 2.0, "message": "must be at least 0 and below 1"}}
+
+
+@pytest.mark.parametrize(
+    ("end", "code", "line"),
+    [
+        ({"exit_code": 0}, 0, ""),
+        ({"exit_code": 75}, 75, ""),
+        ({"exit_code": 130}, 130, ""),
+        (Failed("the loss is not finite at step 5"), 1, "vitzoo: the loss is not finite at step 5\n"),
+        (Refused("workdir", "x", "is in use"), 2, "vitzoo: workdir = x: is in use\n"),
+        (KeyboardInterrupt(), 130, "vitzoo: interrupted\n"),
+        (RuntimeError("RESOURCE_EXHAUSTED: 3 GiB"), 1, "vitzoo: out of memory: lower data.batch_size, or raise "),
+    ],
+)
+def test_every_way_to_end_has_its_exit_code(end, code, line, capsys, trained):
+    trained.end = end
+    assert main(TRAIN) == code
+    assert capsys.readouterr().err.startswith(line)
+
+
+def test_an_unforeseen_fault_is_one_line_that_says_where_the_trace_is(capsys, trained):
+    trained.end = RuntimeError("two\nlines")
+    assert main(TRAIN) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("vitzoo: unexpected RuntimeError: two lines (the trace is in ")
+    assert said.count("\n") == 1
+    file = Path(re.search(r"in (\S+);", said)[1])
+    assert "Traceback" in file.read_text()
+    file.unlink()
+    assert main([*TRAIN, "--debug"]) == 1
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_settings_are_read_in_every_way_of_writing_them(tmp_path, trained, capsys):
+    file = tmp_path / "flags"
+    file.write_text("# more\n--config.optimizer.learning_rate=1e-4\n--config.data.workers 2\n--workdir runs/y\n\n")
+    code = main(
+        ["train", "--config=quickstart", f"--flagfile={file}", "--config.total_steps", "7"]
+        + ["--config.model.qk_norm", "--noconfig.log.tensorboard", "--config.seed=-0", "--json"]
+    )
+    assert (code, trained.workdir) == (0, "runs/y")
+    experiment = trained.config.experiment
+    assert (experiment.optimizer.learning_rate, experiment.data.workers) == (1e-4, 2)
+    assert (experiment.total_steps, experiment.log.tensorboard) == (7, False)
+    assert experiment.model.config().qk_norm is True
+    out = capsys.readouterr().out.splitlines()
+    assert out[0] == "config  total_steps replaces total_epochs = 120"
+    assert json.loads(out[-1]) == {"exit_code": 0}
+
+
+def test_a_run_is_resumed_from_its_own_config(tmp_path, trained):
+    assert main([*TRAIN[:3], "--workdir", str(tmp_path), "--config.total_steps=9"]) == 0
+    (tmp_path / "config.json").write_text(json.dumps(trained.config.values))
+    before = trained.config.experiment
+    assert main(["train", "--workdir", str(tmp_path)]) == 0
+    assert trained.config.experiment == before
+
+
+def test_what_follows_two_dashes_is_left_alone():
+    assert split_overrides(["a", "--config.x=1", "--", "--config.y=2"]) == (["a", "--", "--config.y=2"], ["x=1"])
+
+
+def test_a_negative_value_may_follow_its_flag():
+    assert split_overrides(["--config.x", "-5", "--config.y", "--json"]) == (["--json"], ["x=-5", "y=true"])
+
+
+def test_flag_files_may_name_others(tmp_path):
+    (tmp_path / "a").write_text(f"--flagfile={tmp_path}/b\n--json\n")
+    (tmp_path / "b").write_text("// theirs\n--top=3\n")
+    assert expand_flagfiles(["models", f"--flagfile={tmp_path}/a"]) == ["models", "--top=3", "--json"]
+
+
+def test_json_holds_no_nan():
+    line = last_line({"metrics": {"loss": float("nan"), "n": 3, "best": (float("inf"), 0.5)}, "path": Path("runs")})
+    assert json.loads(line) == {"metrics": {"loss": None, "n": 3, "best": [None, 0.5]}, "path": "runs"}
+
+
+def test_help_names_the_commands_and_each_has_examples(capsys):
+    assert main([]) == main(["--help"]) == 0
+    said = capsys.readouterr().out
+    for command in ("train", "eval", "predict", "models", "configs", "data"):
+        assert f"  {command} " in said
+        with pytest.raises(SystemExit, match="0"):
+            main([command, "--help"])
+        assert f"vitzoo {command}" in capsys.readouterr().out.split("examples:")[1]
+
+
+def test_it_runs_as_a_module_where_a_platform_that_is_absent_is_refused_before_anything_is_written(tmp_path):
+    arguments = ["train", "--config", "quickstart", "--workdir", str(tmp_path / "run"), "--config.platform=gpu"]
+    done = subprocess.run([sys.executable, "-m", "vitzoo", *arguments], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1].startswith("vitzoo: platform = gpu: no such device here; found cpu:")
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_reader_that_has_seen_enough_is_no_fault():
+    command = f"{sys.executable} -m vitzoo configs | head -c 1"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60)
+    assert done.stderr == ""

@@ -1,0 +1,94 @@
+"""Attention, its two kernels and its parts."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import nnx
+
+from vitzoo.nn.attention import Attention, attention
+from vitzoo.nn.execution import Execution
+
+BATCH, QUERIES, KEYS, HEADS, SIZE = 2, 5, 7, 3, 4
+
+
+def draw(seed, *shape):
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+
+
+QUERY = draw(0, BATCH, QUERIES, HEADS, SIZE)
+KEY, VALUE = draw(1, BATCH, KEYS, HEADS, SIZE), draw(2, BATCH, KEYS, HEADS, SIZE)
+BIAS = draw(3, 1, HEADS, QUERIES, KEYS)
+MASK = np.tril(np.ones((QUERIES, KEYS), bool), 2)[None, None]
+
+
+def by_hand(query, key, value, bias, mask):
+    answer = np.zeros_like(query)
+    for b, q, h in np.ndindex(*query.shape[:3]):
+        logits = key[b, :, h] @ query[b, q, h] + (bias[0, h, q] if bias is not None else 0)
+        chances = np.exp(logits) * (mask[0, 0, q] if mask is not None else 1)
+        answer[b, q, h] = chances / chances.sum() @ value[b, :, h]
+    return answer
+
+
+@pytest.mark.parametrize("own", [False, True])
+@pytest.mark.parametrize(("bias", "mask"), [(None, None), (BIAS, None), (None, MASK), (BIAS, MASK)])
+def test_both_kernels_give_the_definition(own, bias, mask):
+    answer, _ = attention(QUERY, KEY, VALUE, bias, mask, own=own)
+    np.testing.assert_allclose(answer, by_hand(QUERY, KEY, VALUE, bias, mask), atol=1e-6)
+
+
+@pytest.mark.parametrize("mask", [None, MASK])
+def test_the_own_derivative_equals_jax_derivative(mask):
+    def loss(query, key, value, bias, own):
+        return jnp.sin(attention(query, key, value, bias, mask, own=own)[0]).sum()
+
+    gradients = [jax.grad(loss, (0, 1, 2, 3))(QUERY, KEY, VALUE, BIAS, own) for own in (False, True)]
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), *gradients)
+
+
+def test_weights_come_on_demand_whatever_kernel_runs_and_sum_to_one():
+    answer, weights = attention(QUERY, KEY, VALUE, weights=True, own=True)
+    assert weights.shape == (BATCH, HEADS, QUERIES, KEYS)
+    np.testing.assert_allclose(weights.sum(-1), 1, atol=1e-6)
+    np.testing.assert_allclose(answer, attention(QUERY, KEY, VALUE, own=True)[0], atol=1e-6)
+
+
+def test_a_query_that_may_look_nowhere_gets_the_mean_of_the_values():
+    mask = np.zeros((1, 1, QUERIES, KEYS), bool)
+    for own in (False, True):
+        answer, _ = attention(QUERY, KEY, VALUE, None, mask, own=own)
+        np.testing.assert_allclose(answer[:, 0], VALUE.mean(1), atol=1e-6)
+
+
+def test_the_softmax_is_float32_under_bfloat16():
+    query, key, value = (x.astype(jnp.bfloat16) for x in (QUERY, KEY, VALUE))
+    answer, weights = attention(query, key, value, weights=True)
+    assert (answer.dtype, weights.dtype) == (jnp.bfloat16, jnp.float32)
+    np.testing.assert_allclose(weights.sum(-1), 1, atol=1e-6)
+
+
+def test_dropped_weights_are_those_of_the_key():
+    one, again, other = (attention(QUERY, KEY, VALUE, None, None, 0.5, jax.random.key(k))[0] for k in (0, 0, 1))
+    np.testing.assert_array_equal(one, again)
+    assert (one != other).any()
+
+
+@pytest.mark.parametrize("qk_norm", [False, True])
+def test_a_module_gives_the_same_either_way(qk_norm):
+    x, context = draw(4, 2, 5, 12), draw(5, 2, 7, 12)
+    one, two = (
+        Attention(12, 3, qk_norm=qk_norm, rngs=nnx.Rngs(0), execution=Execution(derivatives=how))
+        for how in ("plain", "own")
+    )
+    np.testing.assert_allclose(one(x)[0], two(x)[0], atol=1e-6)
+    np.testing.assert_allclose(one(x, context)[0], two(x, context)[0], atol=1e-6)
+    assert one(x, context)[0].shape == (2, 5, 12)
+
+
+def test_with_qk_norm_the_size_of_queries_no_longer_matters():
+    module = Attention(12, 3, qk_norm=True, rngs=nnx.Rngs(0))
+    x = draw(4, 2, 5, 12)
+    _, before = module(x, weights=True)
+    module.query.kernel[...] *= 10
+    np.testing.assert_allclose(module(x, weights=True)[1], before, atol=1e-4)

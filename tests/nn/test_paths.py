@@ -1,0 +1,62 @@
+"""Names of parameters and rules that decide by name."""
+
+import numpy as np
+import pytest
+
+from vitzoo.errors import Refused
+from vitzoo.nn import paths
+
+TREE = {
+    "head": {"kernel": np.zeros((4, 2)), "bias": np.zeros(2)},
+    "encoder": {"norm": {"scale": np.zeros(4)}, "blocks": {"mlp": {"up": {"kernel": np.zeros((3, 4, 8))}}}},
+}
+
+
+def test_flatten_sorts_by_name_and_unflatten_undoes_it():
+    flat = paths.flatten(TREE)
+    assert list(flat) == ["encoder/blocks/mlp/up/kernel", "encoder/norm/scale", "head/bias", "head/kernel"]
+    assert paths.flatten(paths.unflatten(flat)) == flat
+
+
+def test_a_stacked_leaf_is_shown_as_one_layer():
+    path = "encoder/blocks/mlp/up/kernel"
+    leaf = paths.flatten(TREE)[path]
+    assert paths.is_stacked(path)
+    assert paths.display(path) == "encoder/blocks/*/mlp/up/kernel"
+    assert paths.layer_shape(path, leaf) == (4, 8)
+
+
+def test_other_leaves_are_shown_as_they_are():
+    assert not paths.is_stacked("head/kernel")
+    assert paths.display("head/kernel") == "head/kernel"
+    assert paths.layer_shape("head/kernel", TREE["head"]["kernel"]) == (4, 2)
+
+
+def test_the_first_rule_that_matches_the_whole_path_wins():
+    rules = [(r"encoder/blocks/\*/.*", 1), (r".*/kernel", 2)]
+    assert paths.match_rules(rules, TREE, "rules") == {"encoder/blocks/mlp/up/kernel": 1, "head/kernel": 2}
+
+
+@pytest.mark.parametrize(
+    ("rules", "message"),
+    [
+        ([("kernel", 1)], "matches no parameter"),  # part of a path only
+        ([(".*", 1), ("head/bias", 2)], "decides nothing"),  # hidden by the rule before it
+        ([("head/(", 1)], "not a regular expression"),
+    ],
+)
+def test_a_rule_without_effect_is_refused_by_name(rules, message):
+    with pytest.raises(Refused, match=message) as refusal:
+        paths.match_rules(rules, TREE, "optimizer.decay_rule")
+    assert refusal.value.field == "optimizer.decay_rule"
+    assert refusal.value.value == rules[-1][0]
+
+
+def test_a_leaf_without_rule_is_refused_where_each_needs_one():
+    with pytest.raises(Refused, match="no rule matches encoder/norm/scale"):
+        paths.match_rules([(".*kernel", 1)], TREE, "SHARDING_RULES", every_leaf=True)
+
+
+def test_rules_that_match_nothing_are_fine_in_a_table_for_many_models():
+    rules = [("registers", 0), (".*", 1)]
+    assert set(paths.match_rules(rules, TREE, "SHARDING_RULES", every_leaf=True, every_rule=False).values()) == {1}

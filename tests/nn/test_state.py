@@ -1,0 +1,58 @@
+"""Modules and plain dicts of arrays."""
+
+import jax
+import numpy as np
+from flax import nnx
+from jax.sharding import AxisType, NamedSharding, PartitionSpec
+
+from vitzoo.nn import state
+from vitzoo.nn.dense import Dense
+
+
+class Pair(nnx.Module):
+    def __init__(self, *, rngs):
+        self.blocks = state.stacked(lambda rngs: Dense(8, 16, rngs=rngs), 3, rngs)
+        self.head = Dense(16, 4, rngs=rngs)
+
+
+def build(rngs):
+    return Pair(rngs=rngs)
+
+
+def test_abstract_gives_shapes_nested_as_the_modules_are():
+    _, shapes = state.abstract(build)
+    assert shapes["blocks"]["kernel"].shape == (3, 8, 16)
+    assert shapes["head"]["bias"].shape == (4,)
+    assert all(isinstance(leaf, jax.ShapeDtypeStruct) for leaf in jax.tree.leaves(shapes))
+
+
+def test_initial_parameters_are_those_of_the_module_and_depend_on_the_seed_alone():
+    first, again, other = (state.initialise(build, seed) for seed in (0, 0, 1))
+    _, eager = state.split(build(nnx.Rngs(0)))
+    jax.tree.map(np.testing.assert_array_equal, first, again)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-6), first, eager)
+    assert (first["head"]["kernel"] != other["head"]["kernel"]).all()
+
+
+def test_initial_parameters_are_bitwise_the_same_on_one_and_on_eight_devices():
+    mesh = jax.make_mesh((8,), ("fsdp",), axis_types=(AxisType.Auto,))
+    where = jax.tree.map(lambda leaf: NamedSharding(mesh, PartitionSpec(None)), state.abstract(build)[1])
+    where["blocks"]["kernel"] = NamedSharding(mesh, PartitionSpec(None, None, "fsdp"))
+    sharded = state.initialise(build, 0, where)
+    assert sharded["blocks"]["kernel"].sharding.spec == PartitionSpec(None, None, "fsdp")
+    jax.tree.map(np.testing.assert_array_equal, state.initialise(build, 0), sharded)
+
+
+def test_stacked_layers_are_drawn_apart_each_with_the_spread_of_one_layer():
+    blocks = state.stacked(lambda rngs: Dense(64, 64, rngs=rngs), 4, nnx.Rngs(0)).kernel[...]
+    limit = (6 / (64 + 64)) ** 0.5  # of Glorot's uniform distribution for 64 x 64
+    assert abs(blocks).max() <= limit
+    np.testing.assert_allclose(blocks.std((1, 2)), limit / 3**0.5, rtol=0.03)
+    assert (blocks[0] != blocks[1]).any()
+
+
+def test_merge_undoes_split():
+    module = build(nnx.Rngs(0))
+    graph, params = state.split(module)
+    merged = state.merge(graph, params)
+    np.testing.assert_array_equal(merged.head.kernel[...], module.head.kernel[...])

@@ -1,0 +1,119 @@
+"""Modules import only lower floors or their own package, and the lowest floors need nothing but JAX's own libraries."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import vitzoo
+
+ROOT = Path(vitzoo.__file__).parent
+
+# from top to bottom; names on one floor don't import each other
+FLOORS = [
+    {"__main__"},
+    {"cli"},
+    {"api"},
+    {"inference", "training", "inspection"},
+    {"evaluation"},
+    {"weights"},
+    {"checkpoints"},
+    {"planning"},
+    {"config"},
+    {"steps"},
+    {"objectives", "optim", "data", "parallel"},
+    {"models"},
+    {"nn"},
+    {"parts", "schema", "errors"},
+]
+HEIGHT = {name: -depth for depth, names in enumerate(FLOORS) for name in names}
+BARE = {"nn", "models", "objectives", "optim", "steps", "parts", "schema", "errors"}
+BARE_MAY_IMPORT = {"jax", "flax", "optax", "numpy", "vitzoo", *sys.stdlib_module_names}
+
+
+def modules() -> list[Path]:
+    return sorted(path for path in ROOT.rglob("*.py") if path.relative_to(ROOT).parts[0] != "configs")
+
+
+def floor(path: Path) -> str:
+    return path.relative_to(ROOT).parts[0].removesuffix(".py")
+
+
+def package(path: Path) -> str:
+    return ".".join(("vitzoo", *path.relative_to(ROOT).parts[:-1]))
+
+
+def imports(path: Path) -> set[str]:
+    """Every module that a file imports, in functions too; not what only type checkers see."""
+    tree = ast.parse(path.read_text())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            node.body = []
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                base = ".".join([*package(path).split(".")[: len(package(path).split(".")) - node.level + 1], base])
+            # `from vitzoo import parts` names a module, or a name that `vitzoo` resolves on first use
+            found |= {f"{base}.{alias.name}" for alias in node.names} if base.strip(".") == "vitzoo" else {base}
+    return found
+
+
+def floors_imported(path: Path) -> set[str]:
+    inside = {name.split(".")[1] for name in imports(path) if name.startswith("vitzoo.")}
+    return inside & set(HEIGHT)
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_module_imports_only_lower_floors_or_its_own_package(path):
+    own = floor(path)
+    if path == ROOT / "__init__.py":
+        assert floors_imported(path) == set()
+        return
+    above = {name for name in floors_imported(path) if name != own and HEIGHT[name] >= HEIGHT[own]}
+    # the lowest floor is three plain modules, of which `errors` is below the others
+    assert above - ({"errors"} if own in ("parts", "schema") else set()) == set()
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in modules() if floor(path) in BARE], ids=lambda path: str(path.relative_to(ROOT))
+)
+def test_models_and_steps_need_only_jax_flax_optax_and_numpy(path):
+    assert {name.split(".")[0] for name in imports(path)} <= BARE_MAY_IMPORT
+
+
+def test_every_folder_has_a_floor():
+    assert {floor(path) for path in modules()} - {"__init__"} <= set(HEIGHT)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [path for path in modules() if path.name == "__init__.py"],
+    ids=lambda path: str(path.parent.relative_to(ROOT)),
+)
+def test_packages_import_nothing_until_a_name_is_used(path):
+    tree = ast.parse(path.read_text())
+    eager = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
+    names = {alias.name for node in eager if isinstance(node, ast.Import) for alias in node.names}
+    names |= {node.module for node in eager if isinstance(node, ast.ImportFrom)}
+    assert names <= {"importlib", "typing", "__future__"}
+
+
+def test_import_vitzoo_imports_nothing_heavy():
+    code = (
+        "import sys, vitzoo; vitzoo.config; vitzoo.__version__; dir(vitzoo)\n"
+        "print(sorted({'jax', 'flax', 'numpy', 'optax', 'absl', 'ml_collections'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.strip() == "[]"
+
+
+def test_the_names_of_the_package_resolve():
+    assert {name for name in vitzoo.__all__ if getattr(vitzoo, name, None) is None} == set()
+    with pytest.raises(AttributeError, match="no attribute 'trian'"):
+        vitzoo.trian  # noqa: B018

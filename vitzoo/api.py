@@ -1,0 +1,62 @@
+"""What the commands do, from Python: plain values in and out."""
+
+from pathlib import Path
+from typing import Any
+
+from vitzoo.config import resolve
+from vitzoo.config.experiment import ModelChoice
+from vitzoo.config.resolution import Overrides
+
+
+def create_model(name: str, variant: str = "", *, seed: int = 0, **changes: Any) -> Any:
+    """A model with initial parameters.
+
+    Args:
+        name: `vit`, or your own, `my_package.my_file:MyModel`.
+        variant: a size and a patch, `B/16`.
+        seed: of the initial parameters.
+        changes: fields of the model's config, `num_classes=10`, `image_size=64`.
+
+    Returns:
+        An `nnx.Module`: `model(images)` maps `[batch, height, width, channels]` to `[batch, num_classes]`.
+
+    Raises:
+        Refused: an unknown name, variant or field, or fields that don't fit each other.
+    """
+    from flax import nnx
+
+    from vitzoo.parts import find
+
+    config = ModelChoice(name, variant, changes).config()
+    return find("model", name)(config, rngs=nnx.Rngs(seed))
+
+
+def train(config: Any, workdir: str | Path, overrides: Overrides = ()) -> dict[str, Any]:
+    """Trains, or resumes, as `vitzoo train` does.
+
+    Args:
+        config: a file, a name (`vit/imagenet:S/16`), or a config that a `get_config` made.
+        workdir: the run's folder.
+        overrides: `{"optimizer.learning_rate": 3e-4}`, or `["optimizer.learning_rate=3e-4"]`.
+
+    Returns:
+        `workdir`, `step`, `total_steps`, `finished`, `exit_code`, `best` and each split's last `metrics`.
+
+    Raises:
+        Refused: config, data, devices or folder don't allow it.
+        Failed: it had begun and can't go on.
+    """
+    from vitzoo.training import loop
+
+    return loop.train(resolve(config, overrides=overrides), workdir)
+
+
+def list_models(pattern: str = "*") -> list[dict[str, Any]]:
+    """The models' variants: `name`, `variant`, `parameters`, `gflops`, `bytes_float32`.
+
+    Args:
+        pattern: a model or variant, `vit`, `B/*`, `*/16`.
+    """
+    from vitzoo.planning import models
+
+    return [row.to_json() for row in models.table(pattern)]

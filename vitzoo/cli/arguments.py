@@ -1,0 +1,117 @@
+"""What is typed: flags by argparse, flag files by absl, `--config.KEY=VALUE` kept as text for the config's schema."""
+
+import argparse
+import os
+import re
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+from absl import flags as absl_flags
+
+from vitzoo.errors import Refused
+from vitzoo.schema import Limits, Text, check_limits, convert, nearest
+
+CONFIG_FLAG = re.compile(r"--(no)?config\.(.+)", re.DOTALL)
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose faults are refusals that name the nearest flag.
+
+    Args:
+        prog: the command, `vitzoo train`.
+        description: what it does.
+        examples: shown at the end of its help.
+    """
+
+    def __init__(self, prog: str, description: str, examples: str):
+        super().__init__(
+            prog=prog,
+            description=f"{description[0].upper()}{description[1:]}.",
+            epilog=examples,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        self.add_argument("--json", action="store_true", help="print one JSON object as the last line")
+        self.add_argument("--debug", action="store_true", help="on an unforeseen fault, print the whole trace")
+        self.add_argument("--flagfile", metavar="FILE", help="read more flags from a file, one a line")
+
+    def parse(self, arguments: Sequence[str]) -> argparse.Namespace:
+        """The flags and values, positional ones anywhere among the flags.
+
+        Raises:
+            Refused: what is unknown, missing or of the wrong kind.
+        """
+        parsed, unknown = self.parse_known_intermixed_args(arguments)
+        if unknown:
+            known = re.findall(r"--[\w-]+", self.format_help())
+            flag = unknown[0].partition("=")[0]
+            hint = nearest(flag, known) if flag.startswith("-") else f"see {self.prog} --help"
+            raise Refused(flag, None, f"no such argument of {self.prog}; {hint}")
+        return parsed
+
+    def error(self, message: str) -> NoReturn:
+        """argparse's way to say that something is wrong."""
+        named = re.fullmatch(r"argument ([^:]+): (.*)", message, re.DOTALL)
+        missing = re.fullmatch(r"the following arguments are required: (.*)", message)
+        if missing:
+            raise Refused(missing[1], None, f"must be given; see {self.prog} --help")
+        raise Refused(named[1] if named else self.prog, None, named[2] if named else message)
+
+
+def typed(flag: str, annotation: Any, **limits: Any) -> Callable[[str], Any]:
+    """A reader of a flag's text, by the rules that hold for config settings: `typed("--top", int, minimum=1)`."""
+
+    def read(text: str) -> Any:
+        value = convert(annotation, Text(text), flag)
+        check_limits(Limits("", **limits), value, flag)
+        return value
+
+    return read
+
+
+def expand_flagfiles(arguments: Sequence[str]) -> list[str]:
+    """The arguments with `--flagfile=FILE` replaced by the file's lines.
+
+    Raises:
+        Refused: a file can't be read.
+    """
+    try:
+        expanded = absl_flags.FlagValues().read_flags_from_files(list(arguments), force_gnu=True)
+    except absl_flags.Error as error:
+        raise Refused("--flagfile", None, str(error).removeprefix("ERROR:: ")) from error
+    found: list[str] = []
+    for argument in expanded:
+        # a line of a file is one argument, though `--workdir runs/x` is two
+        spaced = re.fullmatch(r"(--[\w.-]+)\s+(\S.*)", argument, re.DOTALL)
+        found += [spaced[1], spaced[2]] if spaced else [argument]
+    return found
+
+
+def split_overrides(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Ordinary arguments, and `--config.KEY=VALUE` (or `--config.KEY VALUE`, `--noconfig.KEY`) as `KEY=VALUE`."""
+    rest: list[str] = []
+    overrides: list[str] = []
+    waiting = list(arguments)
+    while waiting:
+        argument = waiting.pop(0)
+        if argument == "--":
+            return [*rest, argument, *waiting], overrides
+        match = CONFIG_FLAG.fullmatch(argument)
+        if not match:
+            rest.append(argument)
+        elif match[1]:
+            overrides.append(f"{match[2]}=false")
+        elif "=" in match[2]:
+            overrides.append(match[2])
+        else:
+            follows = bool(waiting) and not waiting[0].startswith("--")
+            overrides.append(f"{match[2]}={waiting.pop(0) if follows else 'true'}")
+    return rest, overrides
+
+
+def set_platform(overrides: Sequence[str]) -> None:
+    """Tells JAX which platform is asked for before it is imported, so that it starts no other."""
+    asked = [text.partition("=")[2] for text in overrides if text.startswith("platform=")]
+    if asked and asked[-1] and "jax" not in sys.modules:
+        os.environ["JAX_PLATFORMS"] = asked[-1]

@@ -1,0 +1,49 @@
+"""`vitzoo configs`."""
+
+import argparse
+
+from vitzoo.cli.arguments import Parser
+from vitzoo.cli.output import Result, table
+
+TAKES_CONFIG = True
+EXAMPLES = """\
+examples:
+  vitzoo configs
+  vitzoo configs vit/imagenet:B/16
+  vitzoo configs quickstart --config.optimizer.name=sgd"""
+
+
+def arguments(parser: Parser) -> None:
+    """Adds the command's flags."""
+    parser.add_argument("name", nargs="?", metavar="FILE|NAME[:ARG]", help="show this config's text and settings")
+    parser.add_argument("--config.KEY", metavar="VALUE", help="change one setting", dest="_")
+
+
+def run(args: argparse.Namespace) -> Result:
+    """Lists the configs, or the settings of one."""
+    return _settings(args) if args.name else _names()
+
+
+def _names() -> Result:
+    from vitzoo.config import list_configs
+
+    found = list_configs()
+    print(table(found))
+    print("\n`vitzoo configs NAME` shows one with all its settings")
+    return Result({"configs": [{"name": name, "summary": summary} for name, summary in found]})
+
+
+def _settings(args: argparse.Namespace) -> Result:
+    from vitzoo.config import resolve
+    from vitzoo.config.fields import rows
+    from vitzoo.config.files import docstring, find_config
+
+    path = find_config(args.name)[0]
+    about = docstring(path) if path.suffix == ".py" else ""
+    print(f"{about}\n" if about else "")
+    resolved = resolve(args.name, overrides=args.overrides)
+    settings = rows(resolved.values, resolved.sources)
+    print("settings, each changed by --config.KEY=VALUE:\n")
+    print(table((f"  {name}", value, f"({source})", help) for name, value, source, help in settings))
+    listed = [{"name": name, "value": value, "source": source, "help": help} for name, value, source, help in settings]
+    return Result({"config": args.name, "about": about, "settings": listed})

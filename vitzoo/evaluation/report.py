@@ -1,0 +1,67 @@
+"""What is printed and written of one evaluator's pass: tables, pictures, predictions."""
+
+import dataclasses
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TextIO
+
+import numpy as np
+from rich.console import Console
+
+from vitzoo.data.images import decode
+from vitzoo.errors import Refused
+from vitzoo.evaluation import pictures, tables
+from vitzoo.evaluation.run import Evaluation, Rows
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+    """A finished pass: the evaluation, its rows, and the channels in which its images are shown."""
+
+    evaluation: Evaluation
+    rows: Rows
+    channels: int
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Class names, numbers where there are none."""
+        return tables.names_of(self.evaluation.classes.names, self.evaluation.classes.count)
+
+    def image(self, position: int) -> np.ndarray:
+        """An example's image as it is stored, uint8 `[height, width, channels]`."""
+        return decode(self.evaluation.source[position]["image"], self.channels)
+
+
+def write_report(report: Report, folder: Path | None, predictions: Path | None, out: TextIO) -> None:
+    """Print the per-class table; write tables and pictures to `folder` and each example's prediction to a file."""
+    rows, names = report.rows, report.names
+    per_class = tables.per_class(rows, names)
+    tables.print_per_class(per_class, Console(file=out, width=None if out.isatty() else 120, highlight=False))
+    if predictions is not None:
+        table = tables.predictions(rows, names, report.evaluation.source.info.files)
+        written(predictions, lambda path: tables.write_csv(path, table), out)
+    if folder is None:
+        print("no pictures: the checkpoint lies outside a run; an output folder can be named", file=out)
+        return
+    written(folder / "per_class.csv", lambda path: tables.write_csv(path, per_class), out)
+    written(folder / "confusion.png", lambda path: pictures.draw_confusion(rows, names, path), out)
+    written(folder / "mistakes.png", lambda path: pictures.draw_mistakes(rows, names, report.image, path), out)
+
+
+def written(path: Path, write: Callable[[Path], bool | None], out: TextIO) -> None:
+    """Write a file whole or not at all, and say so; `write` returns False where there is nothing to write.
+
+    Raises:
+        Refused: the folder can't be written to.
+    """
+    partial = path.with_name(f".{path.stem}.partial{path.suffix}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if write(partial) is not False:
+            os.replace(partial, path)
+            print(f"wrote    {path}", file=out)
+    except OSError as error:
+        raise Refused("output", path, f"can't be written: {error.strerror or error}") from error
+    finally:
+        partial.unlink(missing_ok=True)

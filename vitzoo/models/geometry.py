@@ -1,0 +1,78 @@
+"""Images, patches and grids: what the configs of image models have in common."""
+
+import difflib
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from vitzoo.errors import Refused
+
+Size = int | tuple[int, int]
+"""(height, width), or one number for both."""
+
+
+def pair(size: Size) -> tuple[int, int]:
+    """Height and width."""
+    return (size, size) if isinstance(size, int) else (size[0], size[1])
+
+
+def patch_variant(variant: str, sizes: Mapping[str, Mapping[str, Any]], published: Sequence[str]) -> dict[str, Any]:
+    """The config fields that a variant such as `S/16` fixes: those of its size, and `patch_size`.
+
+    Raises:
+        Refused: no such variant; the nearest is named.
+    """
+    size, _, patch = str(variant).partition("/")
+    if size in sizes and re.fullmatch("[1-9][0-9]{0,3}", patch):
+        return {**sizes[size], "patch_size": int(patch)}
+    near = difflib.get_close_matches(str(variant), [*published, *(f"{size}/16" for size in sizes)], 1)
+    hint = f"did you mean {near[0]}? " if near else ""
+    raise Refused("variant", variant, f"no such variant; {hint}It is a size ({', '.join(sizes)}) and a patch, S/16")
+
+
+class ImageGeometry:
+    """Sizes that follow from `image_size`, `patch_size` and `channels`."""
+
+    patch_size: Size
+    image_size: Size | None
+    channels: int | None
+
+    @property
+    def patch_shape(self) -> tuple[int, int]:
+        """Height and width of a patch, in pixels."""
+        return pair(self.patch_size)
+
+    @property
+    def image_shape(self) -> tuple[int, int, int]:
+        """Height, width and channels of an image; 224, 224 and 3 where nothing is set."""
+        return (*pair(224 if self.image_size is None else self.image_size), self.channels or 3)
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Rows and columns of patches."""
+        return self.image_shape[0] // self.patch_shape[0], self.image_shape[1] // self.patch_shape[1]
+
+    @property
+    def patches(self) -> int:
+        """Number of patches."""
+        return self.grid[0] * self.grid[1]
+
+    def check_grid(self) -> None:
+        """Refuses an image that doesn't divide into patches, and names the sizes next to it that do."""
+        for size, patch in zip(self.image_shape[:2], self.patch_shape, strict=True):
+            if size % patch:
+                below = size // patch * patch
+                near = ", ".join(str(n) for n in (below, below + patch) if n)
+                raise Refused("image_size", size, f"does not divide by patch_size {patch} (nearest: {near})")
+
+    def check_images(self, images: jax.Array) -> None:
+        """Refuses images of another size or type than the model's."""
+        if images.ndim != 4 or images.shape[1:] != self.image_shape:
+            raise Refused(
+                "images", images.shape, f"the model takes [batch, height, width, channels] {self.image_shape}"
+            )
+        if not jnp.issubdtype(images.dtype, jnp.floating):
+            raise Refused("images", images.dtype, "the model takes floats, scaled as its weights were trained")

@@ -1,0 +1,100 @@
+"""What a run says of itself, first and last."""
+
+from pathlib import Path
+from typing import Any, TextIO
+
+from jax.sharding import Mesh
+
+import vitzoo
+from vitzoo.checkpoints.store import Store
+from vitzoo.config.comparison import Differences
+from vitzoo.parallel.mesh import show_mesh
+from vitzoo.schema import to_json
+from vitzoo.training import metrics
+from vitzoo.training.setup import Task
+
+
+def device(mesh: Mesh) -> str:
+    """The devices in words, such as `cpu, 8 devices` or `gpu (NVIDIA H100 80GB HBM3), 1 device`."""
+    first, count = mesh.devices.flat[0], mesh.devices.size
+    kind = "" if first.device_kind.lower() == first.platform else f" ({first.device_kind})"
+    return f"{first.platform}{kind}, {count} device{'s' * (count > 1)}"
+
+
+def say_devices(mesh: Mesh, out: TextIO) -> None:
+    """The first line: version, devices, mesh."""
+    print(f"vitzoo {vitzoo.__version__} on {device(mesh)}, mesh {show_mesh(mesh)}", file=out, flush=True)
+
+
+def say_task(task: Task, workdir: Path, found: int | None, out: TextIO) -> None:
+    """What is trained on what, what is loaded, what is written."""
+    experiment, info, config = task.resolved.experiment, task.info, task.model_config
+    height, width = config.image_size
+    classes = f"{len(info.classes)} classes ({_names(info.classes)})" if info.classes else "no class names"
+    loads = f"{workdir}, step {found}" if found is not None else experiment.init_from or "nothing: random parameters"
+    length = f"{task.total_steps:,} steps of {experiment.data.batch_size} examples"
+    lines = {
+        "data": f"{info.name} {info.split}: {info.n:,} examples, {classes}",
+        "model": f"{task.choice.name} {task.choice.variant}: {task.parameters:,} parameters, "
+        f"images {height} × {width} × {config.channels}, {config.num_classes} outputs",
+        "loads": loads,
+        "writes": str(workdir),
+        "trains": f"{length}, {task.progress(task.total_steps)['epoch']:.4g} epochs",
+    }
+    for name, text in lines.items():
+        print(f"{name:8}{text}", file=out)
+    for note in info.notes:
+        print(f"        {note}", file=out)
+    out.flush()
+
+
+def say_notes(notes: list[str], differences: Differences, out: TextIO) -> None:
+    """What happened to the weights, and which execution settings differ from those before."""
+    for note in [*notes, *(f"changed {name}: {then} → {now}" for name, (then, now) in differences.items())]:
+        print(note, file=out)
+
+
+def say_finished(store: Store, workdir: Path, step: int, out: TextIO) -> dict[str, Any]:
+    """A run with nothing left to do."""
+    print(f"{workdir} is finished (step {step}); nothing to do", file=out)
+    best = store.loop(step).get("best")
+    _say_next(workdir, best, out)
+    return summary(workdir, step, step, best, 0)
+
+
+def say_end(
+    task: Task, workdir: Path, step: int, best: dict | None, exit_code: int | None, out: TextIO
+) -> dict[str, Any]:
+    """The last lines: where things are and what to do next."""
+    if step < task.total_steps:
+        print(f"saved step {step} of {task.total_steps}; the same command resumes there", file=out, flush=True)
+        return summary(workdir, step, task.total_steps, best, exit_code or 0)
+    if best:
+        keep_best = task.resolved.experiment.checkpoint.keep_best
+        print(f"best    {keep_best} {best['value']:.4f} at step {best['step']}", file=out)
+    print(f"done    {step:,} steps; curves in {workdir / 'curves.png'}", file=out)
+    _say_next(workdir, best, out)
+    return summary(workdir, step, step, best, 0)
+
+
+def summary(workdir: Path, step: int, total: int, best: dict | None, exit_code: int) -> dict[str, Any]:
+    """What `train` returns."""
+    last = {line["split"]: line for line in metrics.read(workdir)}
+    return {
+        "workdir": str(workdir),
+        "step": step,
+        "total_steps": total,
+        "finished": step == total,
+        "exit_code": exit_code,
+        "best": to_json(best),
+        "metrics": last,
+    }
+
+
+def _say_next(workdir: Path, best: dict | None, out: TextIO) -> None:
+    checkpoint = f"{workdir}@best" if best else str(workdir)
+    print(f"next    vitzoo predict --checkpoint {checkpoint} IMAGE ...", file=out, flush=True)
+
+
+def _names(classes: Any, shown: int = 4) -> str:
+    return ", ".join(classes[:shown]) + (", ..." if len(classes) > shown else "")

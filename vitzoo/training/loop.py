@@ -1,0 +1,85 @@
+"""The whole story of a run: the same run as before? data and model; state; steps; numbers; checkpoints; the end."""
+
+import contextlib
+import sys
+from pathlib import Path
+from typing import Any, TextIO
+
+from vitzoo.checkpoints.store import Store
+from vitzoo.config import resolve
+from vitzoo.parallel.sharding import put
+from vitzoo.training import curves, header, run_folder, setup, start
+from vitzoo.training.intervals import due
+from vitzoo.training.metrics import Metrics
+from vitzoo.training.profiler import Profiler
+from vitzoo.training.records import Records
+from vitzoo.training.signals import Signals
+from vitzoo.training.speed import progress_of
+from vitzoo.training.window import Window
+
+
+def train(config: Any, workdir: str | Path, out: TextIO | None = None) -> dict[str, Any]:
+    """Train until the end, or until a signal asks to stop; the same call again resumes, and a finished run stays.
+
+    Args:
+        config: what `vitzoo.config.resolve` takes or returns.
+        workdir: the run's folder, made if missing.
+        out: where progress goes; standard output by default.
+
+    Returns:
+        Plain values: `workdir`, `step`, `total_steps`, `finished`, `exit_code` (0, 75 after SIGTERM, 130 after
+        Ctrl-C), `best` ({"step", "value"} or None) and `metrics` (each split's last line).
+
+    Raises:
+        Refused: config, data, devices or folder do not allow it.
+        Failed: it had to stop: a step that is not finite, a full disk, data that can't be read any more.
+    """
+    resolved, workdir, out = resolve(config), Path(workdir), out or sys.stdout
+    experiment = resolved.experiment
+    mesh = setup.mesh_of(experiment)
+    with run_folder.locked(workdir), Signals() as signals, contextlib.ExitStack() as opened:
+        # ------------------------------------------------------------------ the same run as before?
+        differences = run_folder.check_config(workdir, resolved.values)
+        store = opened.enter_context(contextlib.closing(Store(workdir / "checkpoints", experiment.checkpoint.keep)))
+        found = store.latest_good()
+        if found is not None and start.is_finished(store, found):
+            return header.say_finished(store, workdir, found, out)
+
+        # ------------------------------------------------------------------ data, model, state
+        header.say_devices(mesh, out)
+        task = setup.prepare(resolved, mesh)
+        opened.callback(task.stream.close)
+        header.say_task(task, workdir, found, out)
+        state, loop, notes = start.state_of(task, store, found)
+        step: int = loop["step"]
+        run_folder.begin(workdir, resolved.values, step, differences, header.device(mesh))
+        header.say_notes(notes, differences, out)
+
+        # ------------------------------------------------------------------ steps
+        metrics = opened.enter_context(contextlib.closing(Metrics(workdir, step, experiment.log)))
+        progress = opened.enter_context(contextlib.closing(progress_of(task, step, out)))
+        profiler = opened.enter_context(contextlib.closing(Profiler(experiment.profile, workdir)))
+        window = Window(experiment.non_finite == "stop", loop.get("window"))
+        records = Records(task, loop)
+        records.evaluate(step, state, metrics, progress, signals)  # one that a signal had cut off
+        batches = task.stream.iterate(step)
+        while step < task.total_steps and not signals.exit_code:
+            profiler.before(step)
+            state, scalars = task.train_step(state, put(next(batches), mesh))
+            step += 1
+            window.add(step, scalars)
+            progress.step(step)
+            if due(step, records.log_period) or step == task.total_steps:
+                line = window.line()
+                metrics.train(task.progress(step), line)
+                progress.train_line(step, line)
+            records.evaluate(step, state, metrics, progress, signals)
+            if due(step, records.save_period) or step in (task.total_steps, records.best_step) or signals.exit_code:
+                with progress.paused():
+                    store.save(step, state, task.describe(step), {**records.saved(), "window": window.saved()})
+
+        # ------------------------------------------------------------------ the end
+        progress.close()
+        store.wait()
+        curves.draw(workdir)
+        return header.say_end(task, workdir, step, records.best, signals.exit_code, out)

@@ -1,0 +1,240 @@
+"""From a config to everything a run computes with: mesh, data, model, objective, optimizer, compiled step, evaluators.
+
+Nothing here draws a parameter or writes a file, so a dry run shows what a real one would do.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import Mesh
+
+from vitzoo.checkpoints import description
+from vitzoo.config import Resolved
+from vitzoo.config.experiment import ModelChoice
+from vitzoo.data.mixing import make_prepare
+from vitzoo.data.open import open_source
+from vitzoo.data.pipeline import TrainStream, train_stream
+from vitzoo.data.settings import Preprocessing
+from vitzoo.data.sources.base import SourceInfo
+from vitzoo.errors import Refused
+from vitzoo.evaluation.run import Evaluation
+from vitzoo.nn import state as modules
+from vitzoo.nn.execution import Execution
+from vitzoo.optim import build as optim
+from vitzoo.parallel import mesh as meshes
+from vitzoo.parallel.sharding import rows_of_this_process
+from vitzoo.parts import find
+from vitzoo.schema import to_json
+from vitzoo.steps import state as states
+from vitzoo.steps.compile import compile_train_step
+from vitzoo.steps.train import make_train_step
+from vitzoo.training.intervals import total_steps
+from vitzoo.training.pretrained import Pretrained
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """A training, ready to start.
+
+    Attributes:
+        resolved: the config.
+        mesh: the devices.
+        info: of the training split.
+        choice: the model's name and variant.
+        model_config: every setting of the model, those from the data filled in.
+        preprocessing: how images become pixels; the checkpoint's where the config sets nothing.
+        build: makes the model from its random keys.
+        chain: the optimizer, which also knows what each leaf gets.
+        state: the state's shapes, types and shardings.
+        shardings: the state's shardings alone.
+        step: `step(state, batch, seed)`, not yet compiled.
+        train_step: (state, batch) to (state, metrics), compiled at the first call; the state is donated.
+        stream: the training batches.
+        evaluations: by name; each called with parameters gives `n` and its metrics.
+        total_steps: the length of the training.
+        pretrained: what it starts from, or None.
+    """
+
+    resolved: Resolved
+    mesh: Mesh
+    info: SourceInfo
+    choice: ModelChoice
+    model_config: Any
+    preprocessing: Preprocessing
+    build: Callable
+    chain: optim.Chain
+    state: dict
+    shardings: dict
+    step: Callable
+    train_step: Callable
+    stream: TrainStream
+    evaluations: dict[str, Evaluation]
+    total_steps: int
+    pretrained: Pretrained | None
+
+    @property
+    def parameters(self) -> int:
+        """How many numbers the model learns."""
+        return sum(int(np.prod(leaf.shape)) for leaf in jax.tree.leaves(self.state["params"]))
+
+    def progress(self, step: int) -> dict[str, Any]:
+        """Where a step lies in the training: what every line of the metrics starts with."""
+        examples = step * self.resolved.experiment.data.batch_size
+        return {"step": step, "examples": examples, "epoch": round(examples / self.info.n, 6)}
+
+    def describe(self, step: int) -> dict[str, Any]:
+        """The content of `model.json` for a checkpoint of this step."""
+        values, config = self.resolved.values, self.model_config
+        height, width = _pair(config.image_size)
+        return description.describe(
+            version=_version(),
+            model={"name": self.choice.name, "variant": self.choice.variant, **to_json(config)},
+            objective=values["objective"],
+            preprocessing=_preprocessing_values(self.preprocessing, (height, width), config.channels),
+            classes=_class_names(self.info, config),
+            data={"name": self.info.name, "split": self.info.split, "fingerprint": self.info.fingerprint},
+            step=step,
+            examples=step * values["data"]["batch_size"],
+        )
+
+
+def mesh_of(experiment: Any) -> Mesh:
+    """The mesh a config asks for, after the checks that need nothing but the list of devices.
+
+    Raises:
+        Refused: the platform is absent, the mesh does not fit the devices, or the batch does not divide over it.
+    """
+    mesh = meshes.make_mesh(experiment.mesh, meshes.devices(experiment.platform))
+    meshes.validate_batch(experiment.data.batch_size, experiment.accumulate, mesh)
+    return mesh
+
+
+def prepare(resolved: Resolved, mesh: Mesh) -> Task:
+    """Open the data and lay out model, objective, optimizer and step.
+
+    Raises:
+        Refused: the data is missing, or a setting does not fit the data, the model or the checkpoint to start from.
+    """
+    experiment = resolved.experiment
+    pretrained = Pretrained.open(experiment.init_from) if experiment.init_from else None
+    source = open_source(experiment.data)
+    choice, config = _model_config(experiment, source.info, pretrained)
+    preprocessing = pretrained.preprocessing(resolved) if pretrained else experiment.preprocessing
+    size, channels, classes = _pair(config.image_size), config.channels, config.num_classes
+    stream = train_stream(
+        source,
+        experiment.data,
+        preprocessing,
+        experiment.augment,
+        size=size,
+        channels=channels,
+        seed=experiment.seed,
+        rows=rows_of_this_process(experiment.data.batch_size, mesh),
+    )
+    build, steps = _builder(choice, config, experiment, mesh), total_steps(experiment, source.info.n)
+    graph, shapes = modules.abstract(build)
+    peak = experiment.optimizer.learning_rate
+    schedule = experiment.schedule.make(steps, experiment.data.batch_size, source.info.n, peak)
+    chain = optim.build(experiment.optimizer, schedule, shapes)
+    state = states.abstract(shapes, chain, experiment.ema)
+    shardings = states.shardings(state, find("model", choice.name).SHARDING_RULES, mesh)  # type: ignore[attr-defined]
+    step = make_train_step(
+        graph,
+        experiment.objective.bind(source.info, classes),
+        chain,
+        schedule,
+        prepare=make_prepare(experiment.augment, preprocessing, classes, source.info.multi_label),
+        accumulate=experiment.accumulate,
+        ema=experiment.ema,
+    )
+    evaluate = functools.partial(
+        Evaluation,
+        graph=graph,
+        data=experiment.data,
+        preprocessing=preprocessing,
+        size=size,
+        channels=channels,
+        classes=_class_names(source.info, config),
+        num_classes=classes,
+        mesh=mesh,
+    )
+    return Task(
+        resolved=resolved,
+        mesh=mesh,
+        info=source.info,
+        choice=choice,
+        model_config=config,
+        preprocessing=preprocessing,
+        build=build,
+        chain=chain,
+        state=states.with_shardings(state, shardings),
+        shardings=shardings,
+        step=step,
+        train_step=compile_train_step(step, mesh, shardings, experiment.seed),
+        stream=stream,
+        evaluations={name: _named(name, evaluate, part) for name, part in experiment.evaluate.items()},
+        total_steps=steps,
+        pretrained=pretrained,
+    )
+
+
+def _named(name: str, evaluate: Callable, part: Any) -> Evaluation:
+    try:
+        return evaluate(part)
+    except Refused as refusal:
+        raise refusal.under(f"evaluate.{name}") from None
+
+
+def _model_config(experiment: Any, info: SourceInfo, pretrained: Pretrained | None) -> tuple[ModelChoice, Any]:
+    """The model's settings: those of the checkpoint or variant, what the data says, what the config changes."""
+    choice = experiment.model.over(pretrained.description["model"]) if pretrained else experiment.model
+    config = choice.config(
+        num_classes=len(info.classes) if info.classes is not None else None,
+        channels=info.channels,
+        image_size=info.image_shape,
+    )
+    config = dataclasses.replace(
+        config,
+        image_size=_pair(224 if config.image_size is None else config.image_size),
+        channels=3 if config.channels is None else config.channels,
+    )
+    if not config.num_classes:
+        raise Refused("model.num_classes", config.num_classes, "the data name no classes, so it must be set")
+    return choice, config
+
+
+def _builder(choice: ModelChoice, config: Any, experiment: Any, mesh: Mesh) -> Callable:
+    accelerated = mesh.devices.flat[0].platform != "cpu"
+    dtype = {"auto": "bfloat16" if accelerated else "float32"}.get(experiment.precision, experiment.precision)
+    scan = Execution().scan if experiment.scan is None else experiment.scan
+    execution = Execution(dtype=dtype, scan=scan, remat=experiment.remat)
+    model = find("model", choice.name)
+    return lambda rngs: model(config, rngs=rngs, execution=execution)
+
+
+def _class_names(info: SourceInfo, config: Any) -> list[str] | None:
+    """The names of the model's classes: the data's, unless the model was given another number of them."""
+    names = info.classes
+    return list(names) if names is not None and len(names) == config.num_classes else None
+
+
+def _preprocessing_values(preprocessing: Preprocessing, size: tuple[int, int], channels: int) -> dict[str, Any]:
+    values = to_json(preprocessing)
+    for field in ("mean", "std"):
+        one = values[field] or [127.5]
+        values[field] = one * channels if len(one) == 1 else one
+    return {"size": list(size), "channels": channels, **values}
+
+
+def _pair(size: Any) -> tuple[int, int]:
+    return (size, size) if isinstance(size, int) else (int(size[0]), int(size[1]))
+
+
+def _version() -> str:
+    import vitzoo
+
+    return vitzoo.__version__

@@ -1,0 +1,67 @@
+"""The state a run starts with: its own checkpoint, another run's weights, or random numbers."""
+
+from typing import Any
+
+import jax
+
+from vitzoo.checkpoints.store import Store, restore
+from vitzoo.errors import Refused
+from vitzoo.nn.state import initialise
+from vitzoo.steps.state import create
+from vitzoo.training.setup import Task
+
+
+def is_finished(store: Store, found: int | None) -> bool:
+    """Whether the newest good checkpoint is the last of its run."""
+    return found is not None and found == store.loop(found).get("total_steps")
+
+
+def state_of(task: Task, store: Store, found: int | None) -> tuple[dict, dict[str, Any], list[str]]:
+    """The first state, the loop's plain values, and what to tell the user of them.
+
+    Args:
+        task: the training.
+        store: the run's checkpoints.
+        found: the step to resume from, None for a new run.
+
+    Raises:
+        Refused: the data are not those the checkpoint was trained on, or its leaves do not fit the model.
+    """
+    if found is not None:
+        _check_data(task, store.description(found))
+        state, loop = store.restore(found, task.state)
+        return state, loop, [f"resumed at step {found}"]
+    if task.pretrained is None:
+        params = initialise(task.build, task.resolved.experiment.seed, task.shardings["params"])
+        return _fresh(task, params), {"step": 0}, []
+    if task.resolved.experiment.init_from_state:
+        return _continued(task)
+    params, report = task.pretrained.parameters(task)
+    return _fresh(task, jax.device_put(params, task.shardings["params"])), {"step": 0}, report
+
+
+def _fresh(task: Task, params: dict) -> dict:
+    return create(params, task.chain, task.resolved.experiment.ema, task.shardings)
+
+
+def _continued(task: Task) -> tuple[dict, dict[str, Any], list[str]]:
+    """State and step of another run, for a longer training of the same model."""
+    assert task.pretrained is not None
+    folder, name = task.pretrained.folder, task.pretrained.name
+    if folder is None:
+        raise Refused("init_from_state", True, f"{name} holds weights only, no optimizer state")
+    state, loop = restore(folder, task.state, "init_from")
+    if loop["step"] >= task.total_steps:
+        raise Refused("init_from_state", True, f"{name} is at step {loop['step']} of this run's {task.total_steps}")
+    return state, {"step": loop["step"]}, [f"continues {name} at step {loop['step']}, with its optimizer state"]
+
+
+def _check_data(task: Task, saved: dict) -> None:
+    then, now = saved["data"]["fingerprint"], task.info.fingerprint
+    if then != now:
+        raise Refused(
+            "data.name",
+            task.resolved.experiment.data.name,
+            f"the data have changed since this run began (fingerprint {then}, now {now}): examples, labels, class "
+            "names or split; start a new workdir, with init_from this one to keep what it learned",
+        )

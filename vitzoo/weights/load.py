@@ -1,0 +1,204 @@
+"""A checkpoint as a model ready to use: its weights, its classes, its preprocessing."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from vitzoo.checkpoints.locate import Located, locate
+from vitzoo.checkpoints.read import read_params
+from vitzoo.config.experiment import ModelChoice, config_class_of
+from vitzoo.data.images import decode, resize_eval
+from vitzoo.data.mixing import normalise
+from vitzoo.data.settings import Preprocessing
+from vitzoo.errors import Refused
+from vitzoo.nn import state
+from vitzoo.nn.execution import DEFAULT, Execution
+from vitzoo.parts import find
+from vitzoo.schema import build
+from vitzoo.weights.transfer import Report, match_head, transfer
+
+
+@dataclasses.dataclass(frozen=True)
+class Info:
+    """What a checkpoint knows of itself.
+
+    Attributes:
+        checkpoint: as it was asked for.
+        step: batches it had been trained on.
+        weights: which they are, `ema` or `raw`.
+        classes: the names by index; `None` where there are none.
+        num_classes: how many logits the model gives.
+        multi_label: whether an image may have several classes, each with a probability of its own.
+        preprocessing: how an image becomes what the model takes.
+        size: height and width of that, in pixels.
+        channels: 1 or 3.
+        description: all of `model.json`.
+        report: what became of each leaf.
+    """
+
+    checkpoint: str
+    step: int
+    weights: str
+    classes: tuple[str, ...] | None
+    num_classes: int
+    multi_label: bool
+    preprocessing: Preprocessing
+    size: tuple[int, int]
+    channels: int
+    description: dict[str, Any] = dataclasses.field(repr=False)
+    report: Report = dataclasses.field(repr=False)
+
+    def shown(self) -> str:
+        """The preprocessing in one line."""
+        p, (height, width) = self.preprocessing, self.size
+        mean, std = (",".join(f"{v:g}" for v in values or (127.5,)) for values in (p.mean, p.std))
+        crop = f", centre crop {p.crop_fraction:g}" if p.crop_fraction != 1 else ""
+        smooth = " with antialias" if p.antialias else ""
+        return (
+            f"{height} × {width} × {self.channels}, {p.resize}, {p.interpolation}{smooth}{crop}, mean {mean}, std {std}"
+        )
+
+    def pixels(self, image: Any) -> np.ndarray:
+        """One image of any kind (path, bytes, PIL, array) as uint8 `[height, width, channels]` of the model's size.
+
+        Raises:
+            BadImage: it can't be read.
+        """
+        return resize_eval(decode(image, self.channels), self.size, self.preprocessing)
+
+    def preprocess(self, images: Any) -> jax.Array:
+        """One image or a sequence of images as what the model takes: float32 `[batch, height, width, channels]`."""
+        several = isinstance(images, Sequence) and not isinstance(images, str | bytes)
+        several = several or (isinstance(images, np.ndarray) and images.ndim == 4)
+        pixels = np.stack([self.pixels(image) for image in (images if several else [images])])
+        return normalise(jnp.asarray(pixels), self.preprocessing)
+
+
+def load(checkpoint: str, weights: str = "auto", *, execution: Execution = DEFAULT, **changes: Any) -> tuple[Any, Info]:
+    """A model from a checkpoint.
+
+        model, info = vitzoo.load("runs/quickstart")
+        logits = model(info.preprocess(["a.png", "b.png"]))        # [2, classes]
+
+    Args:
+        checkpoint: `RUN`, `RUN@best`, `RUN@STEP` or `RUN/checkpoints/STEP`.
+        weights: `ema`, `raw`, or `auto` for the moving average where there is one.
+        execution: how the model is computed.
+        changes: settings of the model that shall differ: `num_classes=5` (a new head, zeros), `image_size=384`,
+            `pooling="gap"`. What that makes of the weights is in `info.report`.
+
+    Returns:
+        The model, an `nnx.Module`, and what the checkpoint knows of itself.
+
+    Raises:
+        Refused: there is no such checkpoint, it is damaged, or a change doesn't fit it.
+    """
+    located = locate(checkpoint)
+    choice = ModelChoice("", "", changes).over(located.description["model"])
+    config = with_sizes(choice.config())
+    classes = located.description["classes"]
+    if config.num_classes != config_of(located.description).num_classes:
+        classes = None
+    make = builder(choice.name, config, execution)
+    params, report, which = fitted(located, config, classes, make, weights)
+    graph, _ = state.abstract(make)
+    model = state.merge(graph, jax.tree.map(jnp.asarray, params))
+    return model, information(str(checkpoint), located, config, classes, which, report)
+
+
+def information(
+    checkpoint: str, located: Located, config: Any, classes: Sequence[str] | None, weights: str, report: Report
+) -> Info:
+    """What is known of a checkpoint whose model now has this Config."""
+    description = located.description
+    return Info(
+        checkpoint=checkpoint,
+        step=located.step,
+        weights=weights,
+        classes=None if classes is None else tuple(classes),
+        num_classes=config.num_classes or 0,
+        multi_label=description["objective"].get("loss") == "sigmoid",
+        preprocessing=preprocessing_of(description, config.channels),
+        size=config.image_shape[:2],
+        channels=config.channels,
+        description=description,
+        report=report,
+    )
+
+
+def builder(name: str, config: Any, execution: Execution = DEFAULT) -> Callable[[Any], Any]:
+    """What makes the model from its random keys."""
+    model = find("model", name)
+    return lambda rngs: model(config, rngs=rngs, execution=execution)  # type: ignore[call-arg]
+
+
+def config_of(description: dict[str, Any]) -> Any:
+    """The Config that a checkpoint's model has, its sizes filled in.
+
+    Raises:
+        Refused: `model.json` holds a setting that this version doesn't know or accept.
+    """
+    fields = {key: value for key, value in description["model"].items() if key not in ("name", "variant")}
+    return with_sizes(build(config_class_of(description["model"]["name"]), fields, "model"))
+
+
+def with_sizes(config: Any) -> Any:
+    """A Config with the image size and channels that it has where none are set."""
+    height, width, channels = config.image_shape
+    return dataclasses.replace(config, image_size=(height, width), channels=channels)
+
+
+def preprocessing_of(description: dict[str, Any], channels: int) -> Preprocessing:
+    """A checkpoint's preprocessing, for a model of that many channels: from three to one, mean and std are averaged."""
+    values = description["preprocessing"]
+    fields = {f.name: values[f.name] for f in dataclasses.fields(Preprocessing) if f.name in values}
+    for name in ("mean", "std"):
+        numbers = fields.get(name)
+        if numbers and channels == 1:
+            fields[name] = [float(np.mean(numbers))]
+    return build(Preprocessing, fields, "preprocessing")
+
+
+def fitted(
+    located: Located,
+    config: Any,
+    classes: Sequence[str] | None,
+    make: Callable[[Any], Any],
+    weights: str = "auto",
+    seed: int = 0,
+) -> tuple[dict[str, Any], Report, str]:
+    """A checkpoint's weights made to fit a model.
+
+    Args:
+        located: from `checkpoints.locate`.
+        config: the Config of the model wanted.
+        classes: its classes' names, if known; they decide whether the head is kept.
+        make: makes the model from its random keys.
+        weights: `ema`, `raw`, or `auto` for the moving average where there is one.
+        seed: of leaves that are new.
+
+    Returns:
+        Nested NumPy parameters, the report, and which weights they are (`ema` or `raw`).
+
+    Raises:
+        Refused: a leaf is missing, left over or of another shape, and no setting that differs explains it.
+    """
+    old = config_of(located.description)
+    check_family(old, config)
+    params, which = read_params(located, weights)
+    _, shapes = state.abstract(make)
+    head = match_head(located.description["classes"], old.num_classes or 0, classes, config.num_classes or 0)
+    params, report = transfer(
+        params, old, with_sizes(config), shapes, head=head, fresh=lambda: state.initialise(make, seed)
+    )
+    return params, report, which
+
+
+def check_family(old: Any, new: Any) -> None:
+    """Raises Refused if the Configs are of different models."""
+    if type(old) is not type(new):
+        raise Refused("model.name", type(new).__module__, f"can't take the weights of a {type(old).__module__}")
