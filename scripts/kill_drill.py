@@ -21,7 +21,14 @@ from pathlib import Path
 import numpy as np
 
 STEPS = 120
-COMMAND = [sys.executable, "-c", "import sys; from vitzoo.cli import main; sys.exit(main())", "train", "--config", __file__]
+COMMAND = [
+    sys.executable,
+    "-c",
+    "import sys; from vitzoo.cli import main; sys.exit(main())",
+    "train",
+    "--config",
+    __file__,
+]
 
 
 def get_config():
@@ -30,7 +37,15 @@ def get_config():
     config = vitzoo.config.default()
     config.total_steps = STEPS
     config.model = dict(
-        name="vit", patch_size=4, width=32, depth=2, mlp_dim=64, num_heads=2, dropout=0.1, drop_path=0.1, layer_scale=0.1
+        name="vit",
+        patch_size=4,
+        width=32,
+        depth=2,
+        mlp_dim=64,
+        num_heads=2,
+        dropout=0.1,
+        drop_path=0.1,
+        layer_scale=0.1,
     )
     config.data = dict(name="digits", split="train[:500]", batch_size=32)
     config.augment = dict(crop="shift", shift=1, mixup=0.2)
@@ -137,7 +152,9 @@ def compare(straight: Path, killed: Path) -> list[str]:
     left, right = (workdir / "checkpoints" / str(STEPS) for workdir in (straight, killed))
     manifest.verify(right)
     for item in ("params", "ema", "optimizer"):
-        pairs = zip(*(jax.tree_util.tree_leaves_with_path(read.arrays(side / item)) for side in (left, right)), strict=True)
+        pairs = zip(
+            *(jax.tree_util.tree_leaves_with_path(read.arrays(side / item)) for side in (left, right)), strict=True
+        )
         found += [f"{item}{jax.tree_util.keystr(path)}" for (path, a), (_, b) in pairs if not bitwise(a, b)]
     if read.values(left / "loop") != read.values(right / "loop"):
         found.append("loop")

@@ -23,12 +23,17 @@ def create_model(name: str, variant: str = "", *, seed: int = 0, **changes: Any)
     Raises:
         Refused: an unknown name, variant or field, or fields that don't fit each other.
     """
-    from flax import nnx
-
+    from vitzoo.nn import state
     from vitzoo.parts import find
 
+    model = find("model", name)
     config = ModelChoice(name, variant, changes).config()
-    return find("model", name)(config, rngs=nnx.Rngs(seed))
+
+    def make(rngs: Any) -> Any:
+        return model(config, rngs=rngs)  # type: ignore[call-arg]
+
+    graph, _ = state.abstract(make)
+    return state.merge(graph, state.initialise(make, seed))
 
 
 def train(config: Any, workdir: str | Path, overrides: Overrides = ()) -> dict[str, Any]:

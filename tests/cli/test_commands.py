@@ -2,7 +2,12 @@
 
 import json
 
+import pytest
+from PIL import Image
+
 from vitzoo.cli import main
+from vitzoo.evaluation import evaluate as evaluation
+from vitzoo.inference import predict as inference
 
 
 def printed(capsys, *arguments: str) -> str:
@@ -51,3 +56,75 @@ def test_a_dry_run_shows_settings_data_and_rules_and_writes_nothing(capsys, tmp_
     assert leaves["head/bias"]["weight_decay"] == 0
     assert "Nothing was trained or written" in said
     assert list(tmp_path.iterdir()) == []
+
+
+def test_eval_passes_on_what_was_asked_and_prints_the_results(capsys, monkeypatch):
+    asked = []
+    result = {"checkpoint": "runs/a", "step": 3, "weights": "ema", "results": {}}
+    monkeypatch.setattr(evaluation, "evaluate", lambda *args, **more: asked.append((args, more)) or result)
+    said = printed(capsys, "eval", "--workdir", "runs/a", "--weights=ema", "--config.data.split=test", "--json")
+    assert asked == [(("runs/a", ["data.split=test"]), {"weights": "ema", "predictions": None, "output": None})]
+    assert json.loads(said) == result
+
+
+def test_eval_wants_one_checkpoint(capsys):
+    assert main(["eval"]) == main(["eval", "--workdir", "a", "--checkpoint", "b"]) == 2
+    assert capsys.readouterr().err.count("give either --checkpoint or --workdir\n") == 2
+
+
+def test_predict_names_each_image_and_fails_only_when_none_could_be_read(capsys, monkeypatch):
+    good = {"file": "a.png", "top": [{"label": "cat", "index": 1, "probability": 0.75}], "error": None}
+    bad = {"file": "b.png", "top": [], "error": "truncated"}
+    rows = [good, bad]
+    monkeypatch.setattr(
+        inference, "predict", lambda checkpoint, inputs, **more: [r for r in rows if r["file"] in inputs]
+    )
+    # flags may stand between the files
+    said = printed(capsys, "predict", "a.png", "--checkpoint", "runs/a", "b.png")
+    assert said.splitlines() == ["a.png  cat 75.0%", "b.png  error: truncated"]
+    assert main(["predict", "--checkpoint", "runs/a", "b.png", "--json"]) == 1
+    assert json.loads(capsys.readouterr().out) == {"checkpoint": "runs/a", "predictions": [bad]}
+
+
+@pytest.fixture
+def photos(tmp_path):
+    """A folder of two classes, three images each, of which one is no image."""
+    for name, shade in (("cat", 0), ("dog", 255)):
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        for index in range(3):
+            Image.new("L", (6, 4 + index), shade).save(tmp_path / "photos" / name / f"{index}.png")
+    (tmp_path / "photos" / "cat" / "2.png").write_bytes(b"")
+    return f"folder:{tmp_path / 'photos'}"
+
+
+def test_data_check_counts_a_folder_and_names_what_cannot_be_read(capsys, photos):
+    said = printed(capsys, "data", "check", photos, "--config.data.validation_fraction=0", "--json")
+    assert "2.png" in said
+    splits = json.loads(said.splitlines()[-1])["splits"]
+    assert splits["train"]["class_counts"] == {"cat": 2, "dog": 3}
+
+
+def test_data_show_and_prepare_write_a_picture_and_a_dataset(capsys, photos, tmp_path):
+    extra = ["--config.data.bad_files=skip", "--config.data.validation_fraction=0"]
+    picture = tmp_path / "examples.png"
+    assert f"wrote {picture}" in printed(capsys, "data", "show", photos, "--output", str(picture), *extra)
+    assert Image.open(picture).width > 0
+    said = printed(capsys, "data", "prepare", photos, "--dir", str(tmp_path / "tfds"), "--shards", "1", *extra)
+    assert said.startswith(f"prepared {tmp_path / 'tfds' / 'photos'}")
+    assert list((tmp_path / "tfds").rglob("*.array_record*"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["chek", "digits"], "vitzoo: action = chek: did you mean check?"),
+        (["check", "digits", "--shards=3"], "vitzoo: --shards = 3: is no flag of `vitzoo data check`"),
+        (["prepare", "digits", "--shards=0"], "vitzoo: --shards = 0: must be at least 1"),
+        (["check", "digits", "--config.seed=1"], "vitzoo: --config.seed: `vitzoo data` takes settings of the data"),
+        (["check", "digits", "--config.data.spilt=x"], "vitzoo: data.spilt = x: no such field; did you mean split?"),
+        (["check"], "vitzoo: NAME: must be given"),
+    ],
+)
+def test_data_refuses_in_one_line(capsys, arguments, line):
+    assert main(["data", *arguments]) == 2
+    assert capsys.readouterr().err.startswith(line)

@@ -1,5 +1,6 @@
 """A config file, its argument and overrides become one checked experiment, or one line that says what is wrong."""
 
+import copy
 import json
 import subprocess
 import sys
@@ -194,6 +195,42 @@ def test_parts_may_be_the_users_own(write, tmp_path, monkeypatch):
     assert resolve(resolved.values).experiment == resolved.experiment
     assert "can't be imported" in refusal(write(), "optimizer.name=my_missing:Mine")
     assert "is no dataclass of settings" in refusal(write(), "optimizer.name=json:JSONDecoder")
+
+
+def test_another_model_by_flag_keeps_what_it_knows_and_drops_the_rest(changed, tmp_path, monkeypatch):
+    (tmp_path / "my_model.py").write_text(
+        "import dataclasses\n"
+        "class MyModel:\n"
+        "    @dataclasses.dataclass(frozen=True)\n"
+        "    class Config:\n"
+        "        width: int = 8\n"
+        "        sides: int = 3\n"
+        "    VARIANTS = {'wide': {'width': 99}}\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    file = changed("config.model.width = 48", "config.model.depth = 3")
+    resolved = resolve(file, overrides=["model.name=my_model:MyModel", "model.sides=5"])
+    assert resolved.values["model"] == {"name": "my_model:MyModel", "variant": "", "width": 48, "sides": 5}
+    assert resolved.notes == [
+        "model.name = my_model:MyModel has no use for model.depth = 3: left out",
+        "model.name = my_model:MyModel has no variant S/16: left out",
+    ]
+    assert resolve(resolved.values).experiment == resolved.experiment
+    wide = resolve(file, overrides=["model.name=my_model:MyModel", "model.variant=wide"])
+    assert wide.experiment.model.config().width == 48
+    assert "no such variant" in refusal(file, "model.name=my_model:MyModel", "model.variant=wyde")
+
+
+def test_a_config_can_be_printed_copied_and_updated_as_any_config_dict():
+    config = vitzoo.config.load("vit/imagenet", "B/32")
+    assert "variant: B/32" in str(config)
+    copied = copy.deepcopy(config)
+    copied.update({"optimizer": {"beta2": 0.9}})
+    copied.update_from_flattened_dict({"data.batch_size": 64})
+    assert "beta2" not in config.optimizer
+    experiment = resolve(copied).experiment
+    assert (experiment.optimizer.beta2, experiment.data.batch_size) == (0.9, 64)
+    assert experiment.optimizer.learning_rate == resolve(config).experiment.optimizer.learning_rate
 
 
 def test_resolving_starts_no_device_backend(write):

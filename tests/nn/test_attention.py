@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from flax import nnx
 
+from vitzoo.nn import state
 from vitzoo.nn.attention import Attention, attention
 from vitzoo.nn.execution import Execution
 
@@ -43,7 +44,8 @@ def test_the_own_derivative_equals_jax_derivative(mask):
     def loss(query, key, value, bias, own):
         return jnp.sin(attention(query, key, value, bias, mask, own=own)[0]).sum()
 
-    gradients = [jax.grad(loss, (0, 1, 2, 3))(QUERY, KEY, VALUE, BIAS, own) for own in (False, True)]
+    gradient = jax.jit(jax.grad(loss, (0, 1, 2, 3)), static_argnums=4)
+    gradients = [gradient(QUERY, KEY, VALUE, BIAS, own) for own in (False, True)]
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), *gradients)
 
 
@@ -57,7 +59,7 @@ def test_weights_come_on_demand_whatever_kernel_runs_and_sum_to_one():
 def test_a_query_that_may_look_nowhere_gets_the_mean_of_the_values():
     mask = np.zeros((1, 1, QUERIES, KEYS), bool)
     for own in (False, True):
-        answer, _ = attention(QUERY, KEY, VALUE, None, mask, own=own)
+        answer = jax.jit(lambda own=own: attention(QUERY, KEY, VALUE, None, mask, own=own)[0])()
         np.testing.assert_allclose(answer[:, 0], VALUE.mean(1), atol=1e-6)
 
 
@@ -77,13 +79,16 @@ def test_dropped_weights_are_those_of_the_key():
 @pytest.mark.parametrize("qk_norm", [False, True])
 def test_a_module_gives_the_same_either_way(qk_norm):
     x, context = draw(4, 2, 5, 12), draw(5, 2, 7, 12)
-    one, two = (
-        Attention(12, 3, qk_norm=qk_norm, rngs=nnx.Rngs(0), execution=Execution(derivatives=how))
-        for how in ("plain", "own")
-    )
-    np.testing.assert_allclose(one(x)[0], two(x)[0], atol=1e-6)
-    np.testing.assert_allclose(one(x, context)[0], two(x, context)[0], atol=1e-6)
-    assert one(x, context)[0].shape == (2, 5, 12)
+
+    def run(params, how):
+        graph, _ = state.abstract(lambda rngs: Attention(12, 3, qk_norm=qk_norm, rngs=rngs, execution=how))
+        module = state.merge(graph, params)
+        return module(x)[0], module(x, context)[0]
+
+    params = state.initialise(lambda rngs: Attention(12, 3, qk_norm=qk_norm, rngs=rngs), 0)
+    plain, own = (jax.jit(run, static_argnums=1)(params, Execution(derivatives=how)) for how in ("plain", "own"))
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), plain, own)
+    assert plain[1].shape == (2, 5, 12)
 
 
 def test_with_qk_norm_the_size_of_queries_no_longer_matters():

@@ -27,10 +27,9 @@ def test_abstract_gives_shapes_nested_as_the_modules_are():
 
 
 def test_initial_parameters_are_those_of_the_module_and_depend_on_the_seed_alone():
-    first, again, other = (state.initialise(build, seed) for seed in (0, 0, 1))
+    first, other = (state.initialise(build, seed) for seed in (0, 1))
     _, eager = state.split(build(nnx.Rngs(0)))
-    jax.tree.map(np.testing.assert_array_equal, first, again)
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-6), first, eager)
+    jax.tree.map(np.testing.assert_array_equal, first, eager)
     assert (first["head"]["kernel"] != other["head"]["kernel"]).all()
 
 
@@ -44,7 +43,7 @@ def test_initial_parameters_are_bitwise_the_same_on_one_and_on_eight_devices():
 
 
 def test_stacked_layers_are_drawn_apart_each_with_the_spread_of_one_layer():
-    blocks = state.stacked(lambda rngs: Dense(64, 64, rngs=rngs), 4, nnx.Rngs(0)).kernel[...]
+    blocks = state.initialise(lambda rngs: state.stacked(lambda r: Dense(64, 64, rngs=r), 4, rngs), 0)["kernel"]
     limit = (6 / (64 + 64)) ** 0.5  # of Glorot's uniform distribution for 64 x 64
     assert abs(blocks).max() <= limit
     np.testing.assert_allclose(blocks.std((1, 2)), limit / 3**0.5, rtol=0.03)
@@ -52,7 +51,7 @@ def test_stacked_layers_are_drawn_apart_each_with_the_spread_of_one_layer():
 
 
 def test_merge_undoes_split():
-    module = build(nnx.Rngs(0))
+    module = Dense(4, 2, rngs=nnx.Rngs(0))
     graph, params = state.split(module)
     merged = state.merge(graph, params)
-    np.testing.assert_array_equal(merged.head.kernel[...], module.head.kernel[...])
+    np.testing.assert_array_equal(merged.kernel[...], module.kernel[...])

@@ -41,6 +41,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return run(arguments)
     except (Refused, Failed) as error:
         return _end(error, as_json)
+    except SystemExit as end:  # argparse has printed the help
+        return int(end.code or 0)
     except KeyboardInterrupt:
         print("vitzoo: interrupted", file=sys.stderr)
         return 130

@@ -21,9 +21,7 @@ from vitzoo.config.experiment import (
 from vitzoo.data.settings import Data
 from vitzoo.errors import Refused
 from vitzoo.parts import find
-from vitzoo.schema import Text, annotations, build, convert, convert_fields, literal, nearest, patch
-
-__all__ = ["Layers", "build_experiment", "patch"]
+from vitzoo.schema import Text, annotations, build, convert, convert_fields, literal, nearest
 
 DEFAULT_NAMES = {"objective": "classification", "optimizer": "adamw", "schedule": "cosine"}
 KINDS = {"objective": "objective", "optimizer": "optimizer", "schedule": "schedule", "evaluate": "evaluator"}

@@ -125,7 +125,7 @@ def variant_values(name: str, variant: str) -> dict[str, Any]:
 class Experiment:
     """Every setting of a run. *Execution* settings may differ when it is resumed; all others are its meaning."""
 
-    seed: int = setting(0, "of the initial parameters, the order of the data and every random draw", minimum=0)
+    seed: int = setting(0, "of the first parameters, the order of the data, every draw", minimum=0, maximum=2**32 - 1)
     total_steps: int | None = setting(None, "length of the training, in global batches", minimum=1)
     total_epochs: float | None = setting(None, "length of the training, in passes over the data", above=0)
     total_examples: int | None = setting(None, "length of the training, in examples", minimum=1)

@@ -4,7 +4,6 @@ import ast
 import difflib
 import inspect
 import json
-import sys
 import traceback
 import types
 from collections.abc import Iterator
@@ -141,9 +140,3 @@ def _said(error: Exception) -> str:
         text = error.msg
     first = str(text).strip().partition("\n")[0]
     return f"{type(error).__name__}: {first}" if first else type(error).__name__
-
-
-def add_to_path(folder: Path) -> None:
-    """Lets a config name parts in the user's own files (`my_model:MyModel`) beside which vitzoo is run."""
-    if str(folder) not in sys.path:
-        sys.path.append(str(folder))

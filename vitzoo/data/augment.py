@@ -61,7 +61,7 @@ def crop(
         top, left, height, width = inception_window(image.shape[0], image.shape[1], augment.crop_area, rng)
         return resize(image[top : top + height, left : left + width], size, preprocessing)
     if augment.crop == "resize_random":
-        larger = tuple(round(side * RESIZE_RANDOM_SCALE) for side in size)
+        larger = (round(size[0] * RESIZE_RANDOM_SCALE), round(size[1] * RESIZE_RANDOM_SCALE))
         frame = resize_eval(image, larger, preprocessing)
         top, left = (int(rng.integers(have - want + 1)) for have, want in zip(larger, size, strict=True))
         return frame[top : top + size[0], left : left + size[1]]

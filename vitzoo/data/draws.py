@@ -1,5 +1,7 @@
 """Random numbers as functions of (seed, global position): no state, the same on any worker, process or restart."""
 
+from typing import Any
+
 import numpy as np
 
 _MIX = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
@@ -23,7 +25,7 @@ def uniform(seed: int, positions: np.ndarray, stream: int) -> np.ndarray:
     return (bits >> np.uint64(11)) * 2.0**-53
 
 
-def _scramble(state: np.ndarray) -> np.ndarray:
+def _scramble(state: Any) -> Any:
     state = (state ^ (state >> np.uint64(30))) * _MIX[0]
     state = (state ^ (state >> np.uint64(27))) * _MIX[1]
     return state ^ (state >> np.uint64(31))

@@ -7,7 +7,7 @@ from vitzoo.data.settings import Data
 
 
 def data_folders(data: Data) -> list[pathlib.Path]:
-    """The folders in which prepared data is looked for, in order: `data.dir`, `$TFDS_DATA_DIR`, `~/tensorflow_datasets`."""
+    """Where prepared data is looked for, in order: `data.dir`, `$TFDS_DATA_DIR`, `~/tensorflow_datasets`."""
     named = [data.dir, os.environ.get("TFDS_DATA_DIR", ""), "~/tensorflow_datasets"]
     return list(dict.fromkeys(pathlib.Path(folder).expanduser() for folder in named if folder))
 

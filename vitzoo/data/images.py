@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
+from vitzoo.data.resampling import resample_points
 from vitzoo.data.settings import Preprocessing
 
 INTERPOLATIONS = {
@@ -114,7 +115,7 @@ def _array_channels(values: np.ndarray, channels: int) -> np.ndarray:
 
 
 def resize_eval(image: np.ndarray, size: tuple[int, int], preprocessing: Preprocessing) -> np.ndarray:
-    """An image [H, W, C] as [height, width, C], the same for every use: evaluation, prediction, and training without crops.
+    """An image [H, W, C] as [height, width, C]: in evaluation, prediction, and training without crops.
 
     `squash` resizes both sides, whatever the proportions; `short_side_crop` covers the size and cuts the centre out;
     `pad` fits into the size and fills with black. With `crop_fraction` c, the resized frame is 1/c larger and its
@@ -135,20 +136,10 @@ def resize(image: np.ndarray, size: tuple[int, int], preprocessing: Preprocessin
     """Plain resizing of uint8 [H, W, C] to [height, width, C]."""
     if image.shape[:2] == tuple(size):
         return image
+    if not preprocessing.antialias and preprocessing.interpolation != "nearest":
+        return resample_points(image, size, preprocessing.interpolation)
     height, width = size
-    method = INTERPOLATIONS[preprocessing.interpolation]
-    picture = to_pil(image)
-    if preprocessing.antialias or method == Image.Resampling.NEAREST:
-        picture = picture.resize((width, height), method)
-    else:
-        # A transform reads points, without the filter that `resize` applies when it shrinks.
-        matrix = (image.shape[1] / width, 0, 0, 0, image.shape[0] / height, 0)
-        picture = picture.transform((width, height), Image.Transform.AFFINE, matrix, _point_method(method))
-    return from_pil(picture)
-
-
-def _point_method(method: Image.Resampling) -> Image.Resampling:
-    return Image.Resampling.BICUBIC if method == Image.Resampling.LANCZOS else method
+    return from_pil(to_pil(image).resize((width, height), INTERPOLATIONS[preprocessing.interpolation]))
 
 
 def _centre(frame: np.ndarray, size: tuple[int, int]) -> np.ndarray:

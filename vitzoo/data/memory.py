@@ -30,7 +30,7 @@ class Memory:
         self.reader = reader
         self.filled = np.zeros(count, bool)
         self.images = np.zeros((count, height, width, reader.channels), np.uint8)
-        self.labels = np.zeros((count, *reader.label_shape), reader.label_type)
+        self.labels: np.ndarray = np.zeros((count, *reader.label_shape), reader.label_type)
         self.weights = np.zeros(count, np.float32)
         self.ids = np.zeros(count, np.int64)
         self.threads = ThreadPoolExecutor(max(2, min(16, os.cpu_count() or 2)), thread_name_prefix="vitzoo-decode")

@@ -20,7 +20,7 @@ ERASED_ASPECT = (0.3, 1 / 0.3)
 
 
 def make_prepare(
-    augment: Augment | None, preprocessing: Preprocessing, num_classes: int | None, multi_label: bool = False
+    augment: Augment | None, preprocessing: Preprocessing, num_classes: int, multi_label: bool = False
 ) -> Prepare:
     """`prepare(batch, key)` for a jitted step.
 
@@ -91,7 +91,7 @@ def _beta(parameter: float, key: jax.Array) -> jax.Array:
     return jax.random.beta(key, parameter, parameter) if parameter else jnp.float32(1)
 
 
-def _window(size: tuple[int, int], area: jax.Array, key: jax.Array) -> jax.Array:
+def _window(size: tuple[int, ...], area: jax.Array, key: jax.Array) -> jax.Array:
     """1 inside a window of this share of the area around a uniform centre, cut off at the border; float32 [H, W]."""
     centre = jax.random.uniform(key, (2,))
     sides = []
@@ -104,8 +104,9 @@ def _window(size: tuple[int, int], area: jax.Array, key: jax.Array) -> jax.Array
 
 
 def erase(image: jax.Array, probability: float, key: jax.Array) -> jax.Array:
-    """Random erasing (Zhong et al. 2020, https://arxiv.org/abs/1708.04896): a rectangle of 2 % to a third of the area, its
-    aspect log-uniform in 0.3 .. 3.3, is set to 0, the mean colour of normalised images [B, H, W, C].
+    """Random erasing (Zhong et al. 2020, https://arxiv.org/abs/1708.04896) of normalised images [B, H, W, C].
+
+    A rectangle of 2 % to a third of the area, its aspect log-uniform in 0.3 .. 3.3, is set to 0, the mean colour.
     """
     keys = jax.random.split(key, 5)
     count, height, width = image.shape[:3]

@@ -11,7 +11,6 @@ import functools
 import logging
 import os
 import signal
-
 import threading
 import time
 from collections.abc import Iterator
@@ -22,6 +21,7 @@ import numpy as np
 from vitzoo.data.augment import shift_and_flip, varies_after_resize_only
 from vitzoo.data.images import BadImage
 from vitzoo.data.memory import fits, memory_of
+from vitzoo.data.order import Order, example_order
 from vitzoo.data.rows import Row, RowReader
 from vitzoo.data.settings import Augment, Data, Preprocessing
 from vitzoo.data.sources.base import Source
@@ -31,6 +31,7 @@ log = logging.getLogger(__name__)
 Batch = dict[str, np.ndarray]
 WHOLE = slice(None)
 ENDLESS = 2**62
+SHARE_LARGE_ARRAYS = grain.experimental.DatasetOptions(min_shm_size=2**20)
 
 
 class TrainStream:
@@ -45,7 +46,7 @@ class TrainStream:
         )
         self.steps_per_epoch = len(reader.source) / data.batch_size
         self.bad_count = 0
-        self._open: set[Iterator[Batch]] = set()
+        self._open: set[grain.DatasetIterator] = set()
 
     def iterate(self, start_step: int = 0) -> Iterator[Batch]:
         """The batches `start_step`, `start_step + 1`, ... without end; their making runs ahead in the background.
@@ -71,7 +72,7 @@ class TrainStream:
 
     def _gathered(self, step: int) -> Batch:
         positions = self.positions(step)
-        batch = memory_of(self.reader).gather(np.array([self.order[int(position)] for position in positions]))
+        batch = memory_of(self.reader).gather(self.order(positions))
         batch["image"] = shift_and_flip(batch["image"], self.augment, self.seed, positions)
         return batch
 
@@ -115,7 +116,7 @@ def train_stream(
     classes = source.info.classes
     if classes is not None and len(classes) < 2 and not source.info.multi_label:
         raise Refused("data.name", data.name, f"there is only one class ({', '.join(classes)}): nothing to tell apart")
-    reader = RowReader(source, preprocessing, tuple(size), channels, data.bad_files)
+    reader = RowReader(source, preprocessing, (size[0], size[1]), channels, data.bad_files)
     return TrainStream(reader, data, augment, seed=seed, rows=rows)
 
 
@@ -129,11 +130,11 @@ def eval_batches(
     batch_size: int,
     rows: slice = WHOLE,
 ) -> Iterator[Batch]:
-    """One pass in order, each example once, in batches of one shape: the last is filled up with rows of weight 0, id -1.
+    """One pass in order, each example once, in batches of one shape: rows of weight 0 and id -1 fill up the last.
 
     Keys and shapes are those of `train_stream`; `rows` are those of each global batch of `batch_size`.
     """
-    reader = RowReader(source, preprocessing, tuple(size), channels, data.bad_files)
+    reader = RowReader(source, preprocessing, (size[0], size[1]), channels, data.bad_files)
     own = np.arange(batch_size)[rows]
     steps = -(-len(source) // batch_size)
     if fits(data, len(source), reader.size, channels):
@@ -145,30 +146,14 @@ def eval_batches(
     return _named_failures(dataset, set(), data.workers > 0)
 
 
-def example_order(source: Source, seed: int, balance: str) -> grain.MapDataset:
-    """Global position -> example index, endless: every epoch a new permutation; or, balanced, the classes in turn, each
-    class's examples permuted anew whenever they are used up.
-    """
-    if balance != "classes":
-        return grain.MapDataset.range(len(source)).seed(seed % 2**32).shuffle().repeat()
-    if source.info.multi_label:
-        raise Refused("data.balance", balance, "needs one label for each image; this data has several")
-    labels = source.info.labels()
-    members = [np.flatnonzero(labels == label) for label in np.unique(labels)]
-    return grain.MapDataset.mix(
-        [
-            grain.MapDataset.source(rows).seed((seed + 1_000_003 * number) % 2**32).shuffle().repeat()
-            for number, rows in enumerate(members)
-        ]
-    )
-
-
 def batched(rows: grain.MapDataset, batch_size: int, data: Data) -> grain.IterDataset:
     """Rows read in threads, or in `data.workers` processes, which make whole batches; both give the same batches."""
     if data.workers:
         _mark_flags_parsed()
         batches = rows.batch(batch_size).to_iter_dataset(grain.ReadOptions(num_threads=1, prefetch_buffer_size=1))
         options = grain.MultiprocessingOptions(num_workers=data.workers, per_worker_buffer_size=data.prefetch)
+        # Small arrays travel through pipes: shared memory only pays for images in numbers.
+        batches = grain.experimental.WithOptionsIterDataset(batches, SHARE_LARGE_ARRAYS)
         return batches.mp_prefetch(options, worker_init_fn=functools.partial(_start_worker, os.getpid()))
     threads = max(2, min(16, os.cpu_count() or 2))
     read = rows.to_iter_dataset(grain.ReadOptions(num_threads=threads, prefetch_buffer_size=data.prefetch * batch_size))
@@ -177,7 +162,7 @@ def batched(rows: grain.MapDataset, batch_size: int, data: Data) -> grain.IterDa
 
 def _read_position(
     reader: RowReader,
-    order: grain.MapDataset,
+    order: Order,
     augment: Augment,
     seed: int,
     batch_size: int,
@@ -187,7 +172,7 @@ def _read_position(
     """The `number`-th row that this process reads, counted from step 0."""
     step, row = divmod(number, len(rows))
     position = step * batch_size + int(rows[row])
-    return reader.read_augmented(int(order[position]), augment, seed, position)
+    return reader.read_augmented(int(order(np.array([position]))[0]), augment, seed, position)
 
 
 def _read_padded(reader: RowReader, batch_size: int, rows: np.ndarray, number: int) -> Row:
@@ -207,7 +192,7 @@ def _gather_padded(reader: RowReader, batch_size: int, rows: np.ndarray, step: i
 
 
 def _named_failures(dataset: grain.IterDataset, opened: set, workers: bool) -> Iterator[Batch]:
-    """Iterates; an unreadable file ends it with a message of one line, and threads and workers end with the iteration."""
+    """Iterates; an unreadable file ends it with one line. Threads and workers end with the iteration."""
     iterator = iter(dataset)
     opened.add(iterator)
     try:
@@ -220,7 +205,7 @@ def _named_failures(dataset: grain.IterDataset, opened: set, workers: bool) -> I
         _close(iterator, opened)
 
 
-def _close(iterator: Iterator[Batch], opened: set) -> None:
+def _close(iterator: grain.DatasetIterator, opened: set) -> None:
     if iterator in opened:
         opened.discard(iterator)
         iterator.close()

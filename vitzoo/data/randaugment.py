@@ -15,8 +15,8 @@ Operation = Callable[[Image.Image, float, np.random.Generator], Image.Image]
 def randaugment(image: np.ndarray, layers: int, magnitude: float, rng: np.random.Generator) -> np.ndarray:
     """`layers` operations after one another, each drawn uniformly from the 16 of the papers' code.
 
-    At `magnitude` 10: rotate 30 degrees, shear 0.3, translate 100 pixels of 224 (in proportion for other sizes), cut out
-    a square of 80 of 224, posterize to 4 bits, solarize above 256, add 110 below 128, enhance by 1.9; signs at random.
+    At `magnitude` 10: rotate 30 degrees, shear 0.3, translate 100 pixels of 224 (in proportion for other sizes), cut
+    out a square of 80 of 224, posterize to 4 bits, solarize from 256, add 110 below 128, enhance by 1.9; random signs.
     Magnitude 0 isn't nothing: enhancements then go to 0.1 and posterize to 0 bits, as in the published code.
     """
     picture = to_pil(image)

@@ -9,6 +9,7 @@ from vitzoo.data.augment import augment_image
 from vitzoo.data.images import BadImage, decode, resize_eval
 from vitzoo.data.settings import Augment, Preprocessing
 from vitzoo.data.sources.base import Source
+from vitzoo.errors import Failed
 
 Row = dict[str, Any]
 
@@ -64,7 +65,7 @@ class RowReader:
         classes = self.source.info.classes
         if self.source.info.multi_label or classes is None or 0 <= label < len(classes):
             return
-        raise BadImage(f"label {label} lies outside the {len(classes)} classes", self.source.where(index))
+        raise Failed(f"{self.source.where(index)}: label {label} lies outside the {len(classes)} classes")
 
     def _as_row(self, image: np.ndarray | None, label: Any, weight: float, id: int) -> Row:
         if image is None:

@@ -1,4 +1,4 @@
-"""The data sections of a config: what is read, how an image becomes pixels of a fixed size, how training varies them."""
+"""The data sections of a config: what is read, how an image becomes pixels of one size, how training varies them."""
 
 import dataclasses
 
@@ -11,7 +11,7 @@ class Data:
     """Which examples, and how they are fed. An evaluator's `data` is a patch of this."""
 
     name: str = setting(
-        "", "TFDS name, folder:PATH, csv:FILE, one of ours (digits, fashion_mnist, mnist_5k) or module:Class"
+        "", "TFDS name, folder:PATH, csv:FILE, digits, fashion_mnist, mnist_5k or your own module:Class"
     )
     split: str = setting("train", "in TFDS's syntax, for every kind of data: train[:99%], train[100:200], train+test")
     batch_size: int = setting(128, "examples in a global batch, over all devices and processes", minimum=1)
@@ -19,20 +19,15 @@ class Data:
     workers: int = setting(0, "worker processes; 0 reads in threads", minimum=0, execution=True)
     prefetch: int = setting(2, "batches made ahead of the device", minimum=1, execution=True)
     bad_files: str = setting(
-        "stop", "an unreadable file stops the run, or is named, counted and left out", choices=("stop", "skip")
+        "stop", "an unreadable file stops the run; or is named, counted and left out", choices=("stop", "skip")
     )
     validation_fraction: float = setting(
-        0.1,
-        "of a folder or CSV with no validation or test part: this share of each class is `validation`",
-        minimum=0.0,
-        below=1.0,
+        0.1, "of each class of a folder or CSV without parts of its own: its split `validation`", minimum=0.0, below=1.0
     )
-    balance: str = setting(
-        "none", "`classes`: every class is drawn equally often in training", choices=("none", "classes")
-    )
+    balance: str = setting("none", "classes: each is drawn equally often in training", choices=("none", "classes"))
     in_memory: str = setting(
         "auto",
-        "hold decoded images in RAM (auto: up to 1 GiB); same batches",
+        "images decoded once and kept in RAM (auto: up to 1 GiB a split); the batches are the same",
         choices=("auto", "always", "never"),
         execution=True,
     )
@@ -52,20 +47,17 @@ class Preprocessing:
 
     resize: str = setting(
         "squash",
-        "squash to the size; short_side_crop: short side to the size, centre crop; pad: long side to the size, black borders",
+        "squash: both sides to the size; short_side_crop: the short side, and the centre cut out; "
+        "pad: the long side, and black borders",
         choices=("squash", "short_side_crop", "pad"),
     )
     interpolation: str = setting("bilinear", "of resizing", choices=("nearest", "bilinear", "bicubic", "lanczos"))
-    antialias: bool = setting(
-        True, "filter when shrinking (as PIL does); false samples points (as tf.image.resize does)"
-    )
+    antialias: bool = setting(True, "filter when shrinking (as PIL); false reads points (as tf.image.resize)")
     crop_fraction: float = setting(
         1.0, "part of the resized side that the centre crop keeps (224/256 = 0.875)", above=0.0, maximum=1.0
     )
-    mean: tuple[float, ...] | None = setting(
-        None, "of each channel on the 0..255 scale; none: 127.5, so that pixels become -1..1"
-    )
-    std: tuple[float, ...] | None = setting(None, "of each channel on the 0..255 scale; none: 127.5")
+    mean: tuple[float, ...] | None = setting(None, "of each channel, 0..255; none: 127.5, so that pixels become -1..1")
+    std: tuple[float, ...] | None = setting(None, "of each channel, 0..255; none: 127.5")
 
     def check(self) -> None:
         for field in ("mean", "std"):
@@ -84,8 +76,8 @@ class Augment:
 
     crop: str = setting(
         "none",
-        "inception: a random area and aspect ratio, resized; resize_random: resized by 1.15, random window; shift: padded by "
-        "`shift` pixels, random window; none: resized as in evaluation",
+        "inception: a window of random area and aspect, resized; resize_random: resized 1.15 times larger, a random "
+        "window; shift: padded by `shift` pixels, a random window; none: as in evaluation",
         choices=("none", "inception", "resize_random", "shift"),
     )
     crop_area: tuple[float, float] = setting((0.05, 1.0), "range of the inception crop's share of the image's area")
@@ -93,18 +85,18 @@ class Augment:
     flip: bool = setting(False, "left and right, half of the time")
     randaugment_layers: int = setting(0, "RandAugment operations per image; 0 is off", minimum=0)
     randaugment_magnitude: float = setting(
-        10.0, "RandAugment's strength, 10 being each operation's full range", minimum=0.0, maximum=30.0
+        10.0, "RandAugment's strength; 10 is each operation's full range", minimum=0.0, maximum=30.0
     )
     color_jitter: float = setting(
-        0.0, "largest relative change of brightness, contrast and saturation", minimum=0.0, maximum=1.0
+        0.0, "largest relative change of brightness, contrast, saturation", minimum=0.0, maximum=1.0
     )
     mixup: float = setting(0.0, "mixup's Beta parameter; 0 is off", minimum=0.0)
     cutmix: float = setting(
-        0.0, "CutMix's Beta parameter; 0 is off; with mixup on, one of the two for each batch", minimum=0.0
+        0.0, "CutMix's Beta parameter; 0 is off; with mixup, each on half of the batches", minimum=0.0
     )
     mix_probability: float = setting(1.0, "share of batches that mixup or CutMix acts on", minimum=0.0, maximum=1.0)
     random_erasing: float = setting(
-        0.0, "share of images with a random rectangle set to the mean colour", minimum=0.0, maximum=1.0
+        0.0, "share of images in which a rectangle becomes the mean colour", minimum=0.0, maximum=1.0
     )
 
     def check(self) -> None:

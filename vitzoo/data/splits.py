@@ -1,4 +1,4 @@
-"""Which examples a split names: TFDS's syntax (`train[:99%]`, `train[100:200]`, `train+test`, `all`), for every kind of data."""
+"""Which examples a split names, in TFDS's syntax for every kind of data: `train[:99%]`, `a[100:200]+b`, `all`."""
 
 import dataclasses
 import difflib
@@ -73,7 +73,7 @@ def _position(value: str | None, percent: bool, expression: str, count: int) -> 
     if percent:
         if abs(float(value)) > 100:
             raise Refused("data.split", expression, "a percentage lies between -100 and 100")
-        return int(round(float(value) * count / 100.0))
+        return round(float(value) * count / 100.0)
     if "." in value:
         raise Refused("data.split", expression, "a slice of examples takes whole numbers; for a share write %")
     return int(value)

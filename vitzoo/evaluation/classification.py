@@ -102,9 +102,10 @@ class ClassificationEvaluator:
             wrong = label.min() if label.min() < 0 else label.max()
             raise Refused("label", wrong, f"lies outside the model's classes, 0 to {num_classes - 1}")
         correct = rows["rank"] == 0
-        metrics = {"accuracy": correct.mean(dtype=np.float64), "loss": rows["loss"].mean(dtype=np.float64)}
+        metrics = {"accuracy": correct.mean(dtype=np.float64)}
         if num_classes > 5:
             metrics["top5_accuracy"] = (rows["rank"] < 5).mean(dtype=np.float64)
+        metrics["loss"] = rows["loss"].mean(dtype=np.float64)
         metrics["calibration_error"] = calibration_error(rows["probability"], correct, self.calibration_bins)
         return {name: float(value) for name, value in metrics.items()}
 

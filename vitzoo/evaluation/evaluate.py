@@ -11,8 +11,8 @@ from vitzoo.config.resolution import Overrides
 from vitzoo.errors import Failed, Refused
 from vitzoo.evaluation.progress import counting
 from vitzoo.evaluation.ready import Ready, make_ready
-from vitzoo.evaluation.report import Report, write_report
-from vitzoo.evaluation.run import Evaluation, Rows
+from vitzoo.evaluation.report import Report, write_report, written
+from vitzoo.evaluation.run import Evaluation
 from vitzoo.parallel.mesh import show_mesh
 
 
@@ -48,7 +48,7 @@ def evaluate(
 
     Raises:
         Refused: checkpoint, settings or data don't allow it.
-        Failed: no evaluator of several could run, or data was lost on the way.
+        Failed: no evaluator of several could run, or data was lost or a file not written on the way.
     """
     out = out or sys.stdout
     ready = make_ready(str(checkpoint), overrides, weights)
@@ -86,7 +86,8 @@ def evaluate_one(
     report = Report(evaluation, rows, ready.info.channels)
     write_report(report, folder, predictions_file(predictions, name, len(ready.evaluators)), out)
     if folder is not None:
-        (folder / "metrics.json").write_text(json.dumps(result, indent=1, allow_nan=False) + "\n")
+        text = json.dumps(result, indent=1, allow_nan=False) + "\n"
+        written(folder / "metrics.json", lambda path: path.write_text(text), out)
     return result
 
 

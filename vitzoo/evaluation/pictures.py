@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +14,7 @@ DRAWN = 2000  # classes up to which the matrix fits in memory and in a picture
 SHEET = 36  # mistakes on the contact sheet
 
 
-def figure(width: float, height: float, layout: str | None = "constrained"):
+def figure(width: float, height: float, layout: Any = "constrained"):
     """A Matplotlib figure of that many inches that needs no display and leaves pyplot's state alone."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure

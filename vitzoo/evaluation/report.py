@@ -4,13 +4,13 @@ import dataclasses
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 import numpy as np
 from rich.console import Console
 
 from vitzoo.data.images import decode
-from vitzoo.errors import Refused
+from vitzoo.errors import Failed
 from vitzoo.evaluation import pictures, tables
 from vitzoo.evaluation.run import Evaluation, Rows
 
@@ -49,11 +49,11 @@ def write_report(report: Report, folder: Path | None, predictions: Path | None, 
     written(folder / "mistakes.png", lambda path: pictures.draw_mistakes(rows, names, report.image, path), out)
 
 
-def written(path: Path, write: Callable[[Path], bool | None], out: TextIO) -> None:
+def written(path: Path, write: Callable[[Path], Any], out: TextIO) -> None:
     """Write a file whole or not at all, and say so; `write` returns False where there is nothing to write.
 
     Raises:
-        Refused: the folder can't be written to.
+        Failed: the folder can't be written to.
     """
     partial = path.with_name(f".{path.stem}.partial{path.suffix}")
     try:
@@ -62,6 +62,6 @@ def written(path: Path, write: Callable[[Path], bool | None], out: TextIO) -> No
             os.replace(partial, path)
             print(f"wrote    {path}", file=out)
     except OSError as error:
-        raise Refused("output", path, f"can't be written: {error.strerror or error}") from error
+        raise Failed(f"{path} can't be written: {error.strerror or error}") from error
     finally:
         partial.unlink(missing_ok=True)

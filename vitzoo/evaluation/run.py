@@ -126,7 +126,7 @@ class Evaluation:
         self._preprocessing, self._size, self._channels = preprocessing, size, channels
         prepare = make_prepare(None, preprocessing, self.classes.count, info.multi_label)
         # where the parameters lie is left to the parameters: one compilation serves raw and averaged ones
-        self._step = compile_eval_step(make_eval_step(graph, self._outputs, prepare), mesh, None)
+        self._step = compile_eval_step(make_eval_step(graph, self._outputs, prepare), mesh)
 
     def _outputs(self, model: Callable, batch: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
         return self.evaluator.outputs(self.classes.select(model), batch)

@@ -4,6 +4,7 @@ import csv
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from rich.console import Console
@@ -50,7 +51,7 @@ def per_class(rows: Rows, names: Sequence[str]) -> list[dict]:
     return by_row(columns)
 
 
-def by_row(columns: Mapping[str, Sequence]) -> list[dict]:
+def by_row(columns: Mapping[str, Any]) -> list[dict]:
     """Columns of equal length as rows of plain Python values."""
     values = [column.tolist() if isinstance(column, np.ndarray) else column for column in columns.values()]
     return [dict(zip(columns, row, strict=True)) for row in zip(*values, strict=True)]
@@ -92,11 +93,14 @@ def predictions(rows: Rows, names: Sequence[str], files: Sequence[str] | None = 
     With several labels each, `label` and `prediction` (probability above 0.5) are names joined by `|`, and there is a
     column `probability:NAME` for every class.
     """
-    who = {"id": rows["id"] if "id" in rows else rows["position"]}
+    who: dict[str, Any] = {"id": rows["id"] if "id" in rows else rows["position"]}
     if files is not None:
         who = {"file": [str(files[position]) for position in rows["position"]]}
     if rows["label"].ndim == 2:
-        columns = who | {"label": joined(rows["label"], names), "prediction": joined(rows["probability"], names)}
+        columns: dict[str, Any] = who | {
+            "label": joined(rows["label"], names),
+            "prediction": joined(rows["probability"], names),
+        }
         columns |= {f"probability:{name}": rows["probability"][:, index] for index, name in enumerate(names)}
     else:
         label, prediction = ([names[index] for index in rows[key]] for key in ("label", "prediction"))
@@ -106,4 +110,4 @@ def predictions(rows: Rows, names: Sequence[str], files: Sequence[str] | None = 
 
 def joined(values: np.ndarray, names: Sequence[str]) -> list[str]:
     """The names whose value is above 0.5, joined by `|`, for each row of `[n, classes]`."""
-    return ["|".join(names[index] for index in np.flatnonzero(row > 0.5)) for row in values]
+    return ["|".join(names[int(index)] for index in np.flatnonzero(row > 0.5)) for row in values]

@@ -44,7 +44,9 @@ def initialise(build: Callable[[nnx.Rngs], nnx.Module], seed: int, shardings: Pa
     def init(key: jax.Array) -> Params:
         return split(build(nnx.Rngs(key)))[1]
 
-    return jax.jit(init, out_shardings=shardings)(jax.random.key(seed))
+    # on CPUs most of the time goes into optimising code that runs once; level 1 gives the same bits
+    options = {"xla_backend_optimization_level": 1} if jax.default_backend() == "cpu" else None
+    return jax.jit(init, out_shardings=shardings, compiler_options=options)(jax.random.key(seed))
 
 
 def stacked(make: Callable[[nnx.Rngs], Module], depth: int, rngs: nnx.Rngs) -> Module:

@@ -35,7 +35,7 @@ def say_task(task: Task, workdir: Path, found: int | None, out: TextIO) -> None:
     length = f"{task.total_steps:,} steps of {experiment.data.batch_size} examples"
     lines = {
         "data": f"{info.name} {info.split}: {info.n:,} examples, {classes}",
-        "model": f"{task.choice.name} {task.choice.variant}: {task.parameters:,} parameters, "
+        "model": f"{_model_name(task)}: {task.parameters:,} parameters, "
         f"images {height} × {width} × {config.channels}, {config.num_classes} outputs",
         "loads": loads,
         "writes": str(workdir),
@@ -94,6 +94,10 @@ def summary(workdir: Path, step: int, total: int, best: dict | None, exit_code: 
 def _say_next(workdir: Path, best: dict | None, out: TextIO) -> None:
     checkpoint = f"{workdir}@best" if best else str(workdir)
     print(f"next    vitzoo predict --checkpoint {checkpoint} IMAGE ...", file=out, flush=True)
+
+
+def _model_name(task: Task) -> str:
+    return f"{task.choice.name} {task.choice.variant}".strip()
 
 
 def _names(classes: Any, shown: int = 4) -> str:

@@ -1,5 +1,6 @@
 """What a run remembers besides its state: what was evaluated, what was best, when the next thing is due."""
 
+from fractions import Fraction
 from typing import Any
 
 from vitzoo.errors import Failed
@@ -33,9 +34,8 @@ class Records:
         self._evaluated: int = loop.get("evaluated", loop["step"])
         self.best: dict | None = loop.get("best")
         self.log_period = period(experiment.log, size, examples)
-        self.save_period = period(experiment.checkpoint, size, examples)
-        if self.save_period is None:
-            self.save_period = max(1, -(-task.total_steps // _SAVES_UNLESS_SET))
+        often_enough = Fraction(-(-task.total_steps // _SAVES_UNLESS_SET))
+        self.save_period = period(experiment.checkpoint, size, examples) or often_enough
 
     @property
     def best_step(self) -> int | None:

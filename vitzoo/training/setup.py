@@ -95,7 +95,7 @@ class Task:
             model={"name": self.choice.name, "variant": self.choice.variant, **to_json(config)},
             objective=values["objective"],
             preprocessing=_preprocessing_values(self.preprocessing, (height, width), config.channels),
-            classes=_class_names(self.info, config),
+            classes=to_json(_class_names(self.info, config)),
             data={"name": self.info.name, "split": self.info.split, "fingerprint": self.info.fingerprint},
             step=step,
             examples=step * values["data"]["batch_size"],
@@ -161,6 +161,7 @@ def prepare(resolved: Resolved, mesh: Mesh) -> Task:
         classes=_class_names(source.info, config),
         num_classes=classes,
         mesh=mesh,
+        objective=experiment.objective,
     )
     return Task(
         resolved=resolved,
@@ -216,10 +217,9 @@ def _builder(choice: ModelChoice, config: Any, experiment: Any, mesh: Mesh) -> C
     return lambda rngs: model(config, rngs=rngs, execution=execution)
 
 
-def _class_names(info: SourceInfo, config: Any) -> list[str] | None:
+def _class_names(info: SourceInfo, config: Any) -> tuple[str, ...] | None:
     """The names of the model's classes: the data's, unless the model was given another number of them."""
-    names = info.classes
-    return list(names) if names is not None and len(names) == config.num_classes else None
+    return info.classes if info.classes is not None and len(info.classes) == config.num_classes else None
 
 
 def _preprocessing_values(preprocessing: Preprocessing, size: tuple[int, int], channels: int) -> dict[str, Any]:

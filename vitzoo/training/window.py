@@ -51,7 +51,7 @@ class Window:
         """The means since the last call; a metric that was never finite is NaN."""
         self.settle()
         means = {name: total / count if count else math.nan for name, (total, count) in self._sums.items()}
-        line = {**means, **self._last}
+        line = {**dict(sorted(means.items(), key=_place)), **self._last}
         self._sums, self._last = {}, {}
         return line
 
@@ -74,3 +74,9 @@ class Window:
             else:
                 total, count = self._sums.get(name, (0.0, 0))
                 self._sums[name] = (total + value, count + 1) if finite else (total, count)
+
+
+def _place(item: tuple[str, float]) -> tuple[bool, bool, str]:
+    """The order of a line: the loss, the objective's metrics, the gradients' norm."""
+    name = item[0]
+    return name != "loss", name == "grad_norm", name

@@ -1,15 +1,16 @@
-"""Fashion-MNIST (Xiao et al. 2017, https://arxiv.org/abs/1708.07747), from its own four files or as TFDS prepares it."""
+"""Fashion-MNIST (Xiao et al. 2017, https://arxiv.org/abs/1708.07747), from its four files or as TFDS prepares it."""
 
 import gzip
 import pathlib
 import zlib
+from collections.abc import Mapping
 
 import numpy as np
 
 from vitzoo.data.folders import data_folders
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.arrays import array_table
-from vitzoo.data.sources.base import Source
+from vitzoo.data.sources.base import Dataset, Source, Table
 from vitzoo.errors import Refused
 
 SYSTEM_FOLDER = pathlib.Path("/usr/share/datasets/fashion-mnist")  # of Debian's package dataset-fashion-mnist
@@ -25,55 +26,52 @@ class FashionMnist:
     """
 
     def __init__(self, data: Data):
-        self.data = data
-        folders = [folder / sub for folder in data_folders(data) for sub in (".", "fashion-mnist", "fashion_mnist")]
-        found = next((folder for folder in folders if _holds_files(folder)), None)
-        self.prepared = None if found else self._prepared()
-        if self.prepared is None:
-            found = found or (SYSTEM_FOLDER if _holds_files(SYSTEM_FOLDER) else None)
-            if found is None:
-                raise _missing(data)
-            self.table = _read(found)
+        self.dataset = _find(data)
 
     def open(self, split: str) -> Source:
-        return self.prepared.open(split) if self.prepared else self.table.open(split)
+        return self.dataset.open(split)
 
-    def _prepared(self):
-        if not any((folder / "fashion_mnist").is_dir() for folder in data_folders(self.data)):
-            return None
+    def counts(self) -> Mapping[str, int]:
+        return self.dataset.counts()
+
+
+def _find(data: Data) -> Dataset:
+    folders = [folder / sub for folder in data_folders(data) for sub in (".", "fashion-mnist", "fashion_mnist")]
+    for folder in folders:
+        if files := _files(folder):
+            return _read(files)
+    if any((folder / "fashion_mnist").is_dir() for folder in data_folders(data)):
         from vitzoo.data.sources.tfds import TfdsDataset
 
-        return TfdsDataset(self.data)
+        return TfdsDataset(data)
+    if files := _files(SYSTEM_FOLDER):
+        return _read(files)
+    raise _missing(data)
 
 
-def _file(folder: pathlib.Path, part: str, kind: str) -> pathlib.Path | None:
-    names = (f"{part}-{kind}", f"{part}-{kind}.gz")
-    return next((folder / name for name in names if (folder / name).is_file()), None)
+def _files(folder: pathlib.Path) -> list[pathlib.Path] | None:
+    """Images and labels of train, then of test, packed or not; None where one is missing."""
+    names = [f"{part}-{kind}" for part in FILES.values() for kind in ("images-idx3-ubyte", "labels-idx1-ubyte")]
+    found = [next((path for path in (folder / name, folder / f"{name}.gz") if path.is_file()), None) for name in names]
+    return [path for path in found if path] if all(found) else None
 
 
-def _holds_files(folder: pathlib.Path) -> bool:
-    kinds = ("images-idx3-ubyte", "labels-idx1-ubyte")
-    return all(_file(folder, part, kind) for part in FILES.values() for kind in kinds)
-
-
-def _read(folder: pathlib.Path):
-    images = [read_idx(_file(folder, part, "images-idx3-ubyte")) for part in FILES.values()]
-    labels = [read_idx(_file(folder, part, "labels-idx1-ubyte")) for part in FILES.values()]
-    ends = np.cumsum([len(part) for part in labels])
-    splits = {name: np.arange(end - len(part), end) for name, end, part in zip(FILES, ends, labels, strict=True)}
-    return array_table(
-        "fashion_mnist", CLASSES, np.concatenate(images)[..., None], np.concatenate(labels).astype(np.int32), splits
-    )
+def _read(files: list[pathlib.Path]) -> Table:
+    arrays = [read_idx(path) for path in files]
+    images, labels = np.concatenate(arrays[0::2])[..., None], np.concatenate(arrays[1::2]).astype(np.int32)
+    rows = np.split(np.arange(len(labels)), [len(arrays[1])])
+    return array_table("fashion_mnist", CLASSES, images, labels, dict(zip(FILES, rows, strict=True)))
 
 
 def read_idx(path: pathlib.Path) -> np.ndarray:
-    """An array of uint8 in the IDX format of MNIST's files: two zero bytes, 8 for uint8, the number of axes, their lengths.
+    """An array in the IDX format of MNIST's files: 0, 0, 8 (for bytes), the number of axes, their lengths, the values.
 
     Raises:
         Refused: the file is damaged or of another kind.
     """
     try:
-        content = gzip.open(path).read() if path.suffix == ".gz" else path.read_bytes()
+        content = path.read_bytes()
+        content = gzip.decompress(content) if path.suffix == ".gz" else content
         axes = content[3]
         shape = np.frombuffer(content, ">u4", axes, 4).astype(int)
         values = np.frombuffer(content, np.uint8, offset=4 + 4 * axes)
@@ -89,6 +87,6 @@ def _missing(data: Data) -> Refused:
     return Refused(
         "data.name",
         "fashion_mnist",
-        f"not found in {looked}. Debian and Ubuntu: apt install dataset-fashion-mnist; or put train-images-idx3-ubyte.gz and "
-        "the three files beside it into a folder and point data.dir to it; or run: vitzoo data prepare fashion_mnist",
+        f"not found in {looked}. Debian and Ubuntu: apt install dataset-fashion-mnist; or put the four files "
+        "(train-images-idx3-ubyte.gz ...) into a folder that data.dir names; or: vitzoo data prepare fashion_mnist",
     )

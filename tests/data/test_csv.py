@@ -1,0 +1,121 @@
+"""A CSV of files and labels, with one label or several."""
+
+import numpy as np
+import pytest
+from made_pictures import picture
+
+from vitzoo.data.open import open_dataset, open_source
+from vitzoo.data.settings import Data
+from vitzoo.errors import Refused
+
+
+@pytest.fixture
+def table(tmp_path):
+    """Writes a CSV beside the pictures 0.png .. 9.png, and gives the data section for it."""
+    for number in range(10):
+        picture(tmp_path / "pictures" / f"{number}.png", color=(number, 0, 0))
+
+    def write(text: str, encoding: str = "utf-8", **settings) -> Data:
+        path = tmp_path / "labels.csv"
+        path.write_text(text, encoding=encoding)
+        return Data(name=f"csv:{path}", **{"validation_fraction": 0.0, **settings})
+
+    return write
+
+
+def lines(header: str, *cells: str) -> str:
+    return "\n".join([header, *(f"pictures/{number}.png{cell}" for number, cell in enumerate(cells))])
+
+
+def test_rows_keep_their_order_and_paths_are_relative_to_the_file(table):
+    source = open_source(table(lines("file,label", ",dog", ",cat", ",dog")))
+    assert source.info.classes == ("cat", "dog")
+    assert source.labels().tolist() == [1, 0, 1]
+    assert source.ids.tolist() == [0, 1, 2]
+    assert source.info.files[2].endswith("pictures/2.png")
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
+def test_separators_and_the_mark_of_spreadsheets_are_understood(table, separator, encoding):
+    text = lines("Filename,Category", ",é", ",b").replace(",", separator)
+    assert open_source(table(text, encoding)).info.classes == ("b", "é")
+
+
+def test_a_split_column_makes_the_parts(table):
+    data = table(lines("path,class,split", ",a,train", ",b,train", ",a,val", ",b,TEST"))
+    assert dict(open_dataset(data).counts()) == {"train": 2, "validation": 1, "test": 1}
+
+
+def test_several_labels_with_bars(table):
+    source = open_source(table(lines("image,labels", ",a|b", ",", ",b | c")))
+    assert source.info.multi_label
+    assert source.info.classes == ("a", "b", "c")
+    assert source.labels().tolist() == [[1, 1, 0], [0, 0, 0], [0, 1, 1]]
+    assert source.labels().dtype == np.float32
+    assert source.info.class_counts == (1, 2, 1)
+
+
+def test_several_columns_of_names(table):
+    source = open_source(table(lines("file,label1,label2", ",a,b", ",b,")))
+    assert source.labels().tolist() == [[1, 1], [0, 1]]
+
+
+def test_one_column_of_zeros_and_ones_for_each_class(table):
+    source = open_source(table(lines("file,boat,tree", ",1,0", ",0,1", ",1,1")))
+    assert source.info.classes == ("boat", "tree")
+    assert source.labels().tolist() == [[1, 0], [0, 1], [1, 1]]
+
+
+def test_one_column_called_label_with_zeros_and_ones_has_one_label(table):
+    source = open_source(table(lines("file,label", ",1", ",0")))
+    assert not source.info.multi_label
+    assert source.info.classes == ("0", "1")
+
+
+def test_columns_can_be_named(table):
+    text = "id,where,what,who\n" + "\n".join(f"{n},pictures/{n}.png,{'ab'[n % 2]},x" for n in range(4))
+    source = open_source(table(text, image_column="where", label_column="what"))
+    assert source.labels().tolist() == [0, 1, 0, 1]
+    with pytest.raises(
+        Refused, match="image_column: name a column, none of the usual names is there; columns: id, where"
+    ):
+        open_source(table(text))
+    with pytest.raises(Refused, match="data.label_column = whut: no such column; there are: id, where, what, who"):
+        open_source(table(text, image_column="where", label_column="whut"))
+
+
+def test_missing_files_are_named_or_counted(table):
+    text = lines("file,label", ",a", ",b") + "\npictures/none.png,a"
+    with pytest.raises(Refused, match=r"1 of 3 files can't be read: .*none.png \(no such file\)"):
+        open_source(table(text))
+    assert open_source(table(text, bad_files="skip")).info.n == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "has no rows"),
+        ("file,label", "has no rows; the first line names the columns"),
+        (lines("file,label", ",a", ","), "row 3 has no label"),
+        (lines("file,label", ",a,b"), "row 2 has 3 cells, the header 2"),
+        (lines("file,label,split", ",a,"), "row 2 names no split"),
+        (lines("file,label,split", ",a,train", ",b,val"), "validation has labels that train lacks: b"),
+    ],
+)
+def test_what_is_wrong_with_a_table_is_said(table, text, message):
+    with pytest.raises(Refused, match=message):
+        open_source(table(text))
+
+
+def test_no_such_file_and_no_text(tmp_path):
+    with pytest.raises(Refused, match="can't be read: No such file"):
+        open_source(Data(name=f"csv:{tmp_path}/none.csv"))
+    (tmp_path / "x.csv").write_bytes(b"file,label\n\xff\xfe,a")
+    with pytest.raises(Refused, match="is not UTF-8"):
+        open_source(Data(name=f"csv:{tmp_path}/x.csv"))
+
+
+def test_without_a_split_column_a_share_is_validation(table):
+    data = table(lines("file,label", *[",a", ",b"] * 5), validation_fraction=0.2)
+    assert open_source(data, "validation").info.class_counts == (1, 1)

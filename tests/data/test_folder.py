@@ -1,0 +1,205 @@
+"""A folder of photos is read whole or refused by name."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from made_pictures import picture
+from PIL import Image
+
+from vitzoo.data.open import open_dataset, open_source
+from vitzoo.data.settings import Data
+from vitzoo.errors import Refused
+
+
+def folder(path: pathlib.Path, **settings) -> Data:
+    return Data(name=f"folder:{path}", **settings)
+
+
+def names(source) -> list[str]:
+    return [pathlib.Path(path).name for path in source.info.files]
+
+
+def test_classes_are_the_sub_folders_and_a_tenth_of_each_is_validation(photos):
+    train, validation = (open_source(folder(photos), split) for split in ("train", "validation"))
+    assert train.info.classes == ("cat", "dog")
+    assert train.info.class_counts == (9, 18)
+    assert validation.info.class_counts == (1, 2)
+    assert not set(train.info.files) & set(validation.info.files)
+    assert sorted([*train.ids, *validation.ids]) == list(range(30))
+
+
+def test_a_photo_more_changes_the_validation_part_by_one_at_most(photos):
+    before = set(open_source(folder(photos, validation_fraction=0.3), "validation").info.files)
+    picture(photos / "cat" / "new.png")
+    after = set(open_source(folder(photos, validation_fraction=0.3), "validation").info.files)
+    assert len(before) == 9
+    assert len(before - after) <= 1
+
+
+def test_the_fraction_is_of_each_class_at_least_one_and_never_all(photos):
+    picture(photos / "rare" / "only.png")
+    picture(photos / "few" / "1.png"), picture(photos / "few" / "2.png")
+    data = folder(photos, validation_fraction=0.2)
+    assert open_source(data, "validation").info.class_counts == (2, 4, 1, 0)
+    assert open_source(data, "train").info.class_counts == (8, 16, 1, 1)
+
+
+def test_without_a_fraction_all_is_train(photos):
+    assert dict(open_dataset(folder(photos, validation_fraction=0.0)).counts()) == {"train": 30}
+
+
+@pytest.mark.parametrize("validation", ["val", "Validation", "valid", "dev"])
+def test_sub_folders_for_parts_are_recognised(tmp_path, validation):
+    for part, count in (("train", 4), (validation, 2), ("test", 3)):
+        for number in range(count):
+            (
+                picture(tmp_path / "set" / part / "a" / f"{number}.png"),
+                picture(tmp_path / "set" / part / "b" / f"{number}.png"),
+            )
+    assert dict(open_dataset(folder(tmp_path / "set")).counts()) == {"train": 8, "validation": 4, "test": 6}
+    assert open_source(folder(tmp_path / "set"), "train[:50%]+test").info.n == 10
+
+
+def test_classes_called_train_and_test_beside_others_are_classes(tmp_path):
+    for name in ("train", "car", "test"):
+        picture(tmp_path / "set" / name / "1.png")
+    assert open_source(folder(tmp_path / "set"), "train").info.classes == ("car", "test", "train")
+
+
+def test_numbers_as_class_names_are_in_their_own_order(tmp_path):
+    for name in ("10", "9", "1"):
+        picture(tmp_path / "set" / name / "1.png")
+    assert open_source(folder(tmp_path / "set")).info.classes == ("1", "9", "10")
+
+
+def test_odd_files_are_read_right_or_left_out_by_name(tmp_path, caplog):
+    root = tmp_path / "set"
+    for name in ("a", "b"):
+        picture(root / name / "plain.png")
+    odd = root / "a"
+    picture(odd / "grey.png", color=9, mode="L")
+    picture(odd / "clear.png", color=(0, 255, 0, 255), mode="RGBA")
+    picture(odd / "print.jpg", color=(0, 255, 255, 0), mode="CMYK", quality=100)
+    picture(odd / "png.jpg", format="PNG")
+    picture(odd / "moving.gif")
+    Image.new("P", (8, 8)).save(odd / "palette.png", transparency=0)
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    Image.new("RGB", (8, 4)).save(odd / "turned.jpg", exif=exif)
+    noise = Image.fromarray(np.random.default_rng(0).integers(0, 255, (64, 64, 3), np.uint8))
+    noise.save(odd / "whole.jpg")
+    (odd / "half.jpg").write_bytes((odd / "whole.jpg").read_bytes()[:3000])
+    (odd / "empty.png").touch()
+    (odd / "notes.txt").write_text("no image")
+    (odd / ".DS_Store").write_bytes(b"\0\1")
+
+    with pytest.raises(
+        Refused, match=r"3 of 13 files can't be read: .*empty.png \(empty: 0 bytes\).*half.jpg.*notes.txt"
+    ):
+        open_source(folder(root))
+
+    source = open_source(folder(root, bad_files="skip", validation_fraction=0.0))
+    assert source.info.n == 10
+    assert source.info.channels == 3
+    assert source.info.notes[0].startswith("3 of 13 files left out")
+    assert [path in caplog.text for path in ("half.jpg", "empty.png", "notes.txt", ".DS_Store")] == [True] * 3 + [False]
+
+
+def test_grey_photos_have_one_channel_and_one_size_is_known(tmp_path):
+    for name in "ab":
+        picture(tmp_path / "set" / name / "1.png", (8, 6), 7, "L")
+    info = open_source(folder(tmp_path / "set")).info
+    assert info.channels == 1
+    assert info.image_shape == (6, 8)
+
+
+def test_files_at_any_depth_and_behind_links_are_found_once(tmp_path):
+    picture(tmp_path / "elsewhere" / "3.png")
+    root = tmp_path / "set"
+    picture(root / "a" / "deep" / "er" / "1.png"), picture(root / "b" / "2.png")
+    (root / "a" / "linked").symlink_to(tmp_path / "elsewhere")
+    (root / "a" / "deep" / "round").symlink_to(root / "a")
+    assert sorted(names(open_source(folder(root, validation_fraction=0.0)))) == ["1.png", "2.png", "3.png"]
+
+
+def test_a_class_that_only_validation_has_is_refused(tmp_path):
+    for part, names_ in (("train", "ab"), ("val", "abz")):
+        for name in names_:
+            picture(tmp_path / "set" / part / name / "1.png")
+    with pytest.raises(Refused, match=r"validation has labels that train lacks: z \(as val/z/1.png\)"):
+        open_source(folder(tmp_path / "set"))
+
+
+def test_photos_in_no_class_folder_are_refused_with_the_layout(tmp_path):
+    picture(tmp_path / "set" / "1.jpg")
+    with pytest.raises(Refused, match=r"1.jpg is in no class folder; images belong in one sub-folder for each class"):
+        open_source(folder(tmp_path / "set"))
+
+
+def test_an_empty_class_folder_is_named(photos):
+    (photos / "bird").mkdir()
+    with pytest.raises(Refused, match=r"empty class folders: .*bird; remove"):
+        open_source(folder(photos))
+    assert open_source(folder(photos, bad_files="skip")).info.classes == ("cat", "dog")
+
+
+@pytest.mark.parametrize("path", ["nowhere", "a_file"])
+def test_what_is_no_folder_is_refused(tmp_path, path):
+    (tmp_path / "a_file").touch()
+    with pytest.raises(Refused, match="is not a folder"):
+        open_source(folder(tmp_path / path))
+
+
+def test_a_folder_without_images_is_refused(tmp_path):
+    with pytest.raises(Refused, match="no images found; put them in one sub-folder for each class"):
+        open_source(folder(tmp_path))
+
+
+def test_files_are_decoded_once_and_again_only_when_they_change(photos, monkeypatch):
+    from vitzoo.data.sources import index
+
+    looked, examine = [], index.examine
+    monkeypatch.setattr(index, "examine", lambda path: looked.append(path) or examine(path))
+    open_source(folder(photos))
+    assert len(looked) == 30
+    open_source(folder(photos))
+    assert len(looked) == 30
+    picture(photos / "cat" / "00.png", (5, 5))
+    open_source(folder(photos))
+    assert len(looked) == 31
+    assert looked[-1].endswith("cat/00.png")
+
+
+def test_an_unwritable_cache_is_done_without(photos, monkeypatch, tmp_path):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("VITZOO_CACHE", str(tmp_path / "file" / "cache"))
+    assert open_source(folder(photos), "all").info.n == 30
+
+
+def test_nothing_is_written_into_the_users_folder(photos):
+    before = sorted(str(path) for path in photos.rglob("*"))
+    open_source(folder(photos))
+    assert sorted(str(path) for path in photos.rglob("*")) == before
+
+
+def test_the_fingerprint_tells_data_apart_and_not_where_it_lies(photos, tmp_path):
+    first = open_source(folder(photos)).info.fingerprint
+    moved = shutil.copytree(photos, tmp_path / "moved")
+    assert open_source(folder(moved)).info.fingerprint == first
+    changed = next(path for path in open_source(folder(moved)).info.files)
+    picture(pathlib.Path(changed), (3, 3))
+    assert open_source(folder(moved)).info.fingerprint != first
+
+
+def test_folders_are_read_without_tensorflow_datasets(photos):
+    code = (
+        "import sys; from vitzoo.data.open import open_source; from vitzoo.data.settings import Data;"
+        f"print(open_source(Data(name='folder:{photos}')).info.n, 'tensorflow_datasets' in sys.modules)"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ}, check=True)
+    assert ran.stdout.split() == ["27", "False"]

@@ -1,0 +1,64 @@
+"""Split expressions mean what they mean in TFDS."""
+
+import pytest
+
+from vitzoo.data.splits import Piece, parse
+from vitzoo.errors import Refused
+
+
+@pytest.mark.parametrize(("count", "first", "rest"), [(150, 100, 50), (10_003, 6_702, 3_301)])
+def test_a_share_and_its_complement_hold_every_example_once(count, first, rest):
+    head, tail = parse("train[:67%]", {"train": count}), parse("train[67%:]", {"train": count})
+    assert [piece.stop - piece.start for piece in head + tail] == [first, rest]
+    assert (head[0].start, head[0].stop, tail[0].stop) == (0, tail[0].start, count)
+
+
+@pytest.mark.parametrize("expression", ["train[:10%]", "train[3:]", "train[2:2]", "train[2:1]"])
+def test_a_split_without_examples_is_refused(expression):
+    with pytest.raises(Refused, match=r"empty split: no example is in it \(there are: train 3\)"):
+        parse(expression, {"train": 3})
+
+
+def test_parts_are_joined_in_the_order_written():
+    counts = {"train": 100, "test": 20}
+    assert parse("test+train[10:-5]", counts) == [Piece("test", 0, 20), Piece("train", 10, 95)]
+    assert parse("all", counts) == [Piece("train", 0, 100), Piece("test", 0, 20)]
+
+
+def test_an_unknown_split_is_refused_with_the_nearest():
+    with pytest.raises(Refused, match=r"no split 'trian'; did you mean train\? there are: train, test"):
+        parse("trian[:5%]", {"train": 10, "test": 5})
+
+
+@pytest.mark.parametrize("expression", ["", "train[", "train[a:b]", "train[:]", "train[1:2:3]", "train[0.5:]", "a b"])
+def test_what_is_no_split_is_refused(expression):
+    with pytest.raises(Refused):
+        parse(expression, {"train": 10})
+
+
+def test_a_slice_beyond_the_end_is_refused():
+    with pytest.raises(Refused, match="lies outside: there are 10 examples"):
+        parse("train[:11]", {"train": 10})
+
+
+@pytest.mark.parametrize("count", [3, 150, 1437, 10_003, 1_281_167])
+def test_slices_are_those_of_tfds(count):
+    import tensorflow_datasets as tfds
+
+    split = tfds.core.SplitInfo(name="train", shard_lengths=[count], num_bytes=0, filename_template=None)
+    for expression in (
+        "train",
+        "train[:99%]",
+        "train[33%:66%]",
+        "train[-1%:]",
+        "train[:-2]",
+        "train[12.5%:]",
+        "train[1:3]",
+    ):
+        theirs = tfds.core.ReadInstruction.from_spec(expression).to_absolute({"train": split})[0]
+        start, stop = theirs.from_ or 0, count if theirs.to is None else theirs.to
+        if start >= stop:
+            with pytest.raises(Refused):
+                parse(expression, {"train": count})
+        else:
+            assert parse(expression, {"train": count}) == [Piece("train", start, stop)], expression

@@ -1,0 +1,187 @@
+"""Predictions of files, folders and images in memory."""
+
+import csv
+import io
+import json
+
+import jax
+import numpy as np
+import PIL.Image
+import pytest
+from made_checkpoint import TINY, make_run
+
+import vitzoo
+from vitzoo.errors import Failed, Refused
+from vitzoo.inference.inputs import gather
+from vitzoo.inference.predict import exit_code, say_rows
+from vitzoo.inference.predictor import Predictor
+from vitzoo.models.vit import ViT
+from vitzoo.nn import state
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs") / "digits"
+    folder.mkdir()
+    return str(folder), make_run(folder)
+
+
+@pytest.fixture(scope="module")
+def predictor(run):
+    return Predictor(run[0], batch_size=4)
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory):
+    """A folder of images of every kind, of other files, and of files that only look like images."""
+    folder = tmp_path_factory.mktemp("photos")
+    picture = PIL.Image.fromarray(np.random.default_rng(0).integers(0, 256, (30, 20, 3), np.uint8))
+    (folder / "b" / "deep").mkdir(parents=True)
+    (folder / ".hidden").mkdir()
+    picture.save(folder / "rgb.png")
+    picture.convert("L").save(folder / "b" / "grey.PNG")
+    picture.convert("RGBA").save(folder / "b" / "deep" / "alpha.png")
+    picture.convert("CMYK").save(folder / "cmyk.jpg")
+    picture.convert("P").save(folder / "palette.gif")
+    PIL.Image.fromarray(np.arange(600, dtype=np.uint16).reshape(30, 20)).save(folder / "sixteen.png")
+    (folder / "rgb.png").rename(folder / "png, named jpg.jpg")
+    (folder / "empty.jpg").write_bytes(b"")
+    (folder / "half.jpg").write_bytes((folder / "cmyk.jpg").read_bytes()[:500])
+    (folder / "readme.txt").write_text("not an image")
+    (folder / ".hidden" / "x.png").write_bytes(b"")
+    (folder / ".DS_Store").write_bytes(b"")
+    return folder
+
+
+NAMES = "b/deep/alpha.png b/grey.PNG cmyk.jpg empty.jpg half.jpg palette.gif|png, named jpg.jpg|sixteen.png"
+
+
+def test_a_folder_is_searched_to_any_depth_in_sorted_order_and_bad_files_do_not_stop_it(predictor, photos):
+    rows = predictor(photos)
+    names = [str(photos / name) for part in NAMES.split("|") for name in (part.split() if "," not in part else [part])]
+    assert [row["file"] for row in rows] == names
+    errors = {row["file"].rpartition("/")[2]: row["error"] for row in rows if row["error"]}
+    assert list(errors) == ["empty.jpg", "half.jpg"]
+    assert "0 bytes" in errors["empty.jpg"]
+    assert all(len(row["top"]) == (0 if row["error"] else 5) for row in rows)
+    json.dumps(rows, allow_nan=False)
+
+
+def test_a_row_lists_names_and_softmax_probabilities_by_falling_probability(predictor, run):
+    image = np.random.default_rng(1).integers(0, 256, (8, 8), np.uint8)
+    (row,) = predictor(image, top=10)
+    graph, _ = state.abstract(lambda rngs: ViT(TINY, rngs=rngs))
+    pixels = (image[None, ..., None].astype(np.float32) - 127.5) / 127.5
+    expected = np.asarray(jax.nn.softmax(jax.jit(lambda p: state.merge(graph, p)(pixels))(run[1])))[0]
+    assert row["file"] == "image 0"
+    assert [one["index"] for one in row["top"]] == np.argsort(-expected).tolist()
+    assert [one["label"] for one in row["top"]] == [str(index) for index in np.argsort(-expected)]
+    np.testing.assert_allclose([one["probability"] for one in row["top"]], np.sort(expected)[::-1], atol=1e-6)
+
+
+def test_the_batch_an_image_is_in_does_not_change_its_result(predictor):
+    images = np.random.default_rng(2).integers(0, 256, (9, 8, 8, 1), np.uint8)
+    together = predictor(images, top=10)
+    alone = [predictor(image, top=10)[0] for image in images]
+    for one, other in zip(together, alone, strict=True):
+        left, right = ({c["index"]: c["probability"] for c in row["top"]} for row in (one, other))
+        assert all(left[index] == pytest.approx(right[index], abs=1e-6) for index in range(10))
+
+
+def test_images_in_memory_of_every_kind_are_taken(predictor, photos):
+    picture = PIL.Image.new("RGB", (5, 9), (255, 0, 0))
+    content = (photos / "cmyk.jpg").read_bytes()
+    inputs = [picture, np.zeros((4, 4), np.uint8), content, photos / "cmyk.jpg", np.zeros((2, 6, 6, 3), np.uint8)]
+    rows = predictor(inputs)
+    assert [row["file"] for row in rows] == [
+        "image 0",
+        "image 1",
+        "image 2",
+        str(photos / "cmyk.jpg"),
+        "image 4",
+        "image 5",
+    ]
+    assert not any(row["error"] for row in rows)
+    assert rows[2]["top"] == rows[3]["top"]
+    assert "float64" in predictor(np.zeros((4, 4)))[0]["error"]
+
+
+def test_one_call_compiles_once_and_a_second_not_at_all(run, caplog):
+    fresh = Predictor(run[0], batch_size=4)
+    images = np.zeros((10, 8, 8, 1), np.uint8)
+    with jax.log_compiles(), caplog.at_level("WARNING"):
+        fresh(images)
+        fresh(images)
+    compiled = [r for r in caplog.records if r.getMessage().startswith("Compiling jit(_compute)")]
+    assert len(compiled) == 1
+
+
+def test_an_image_may_have_several_labels_and_then_all_are_listed(tmp_path):
+    make_run(tmp_path, loss="sigmoid")
+    (row,) = vitzoo.predict(tmp_path, np.full((8, 8), 99, np.uint8))
+    probabilities = [one["probability"] for one in row["top"]]
+    assert len(probabilities) == 10
+    assert probabilities == sorted(probabilities, reverse=True)
+    assert sum(probabilities) != pytest.approx(1)
+
+
+def test_rows_and_features_are_written_as_files(run, photos, tmp_path):
+    out = io.StringIO()
+    files = {"output": tmp_path / "rows.csv", "features": tmp_path / "f.npz"}
+    rows = vitzoo.predict(run[0], photos, top=2, out=out, **files)
+    back = list(csv.DictReader(files["output"].read_text().splitlines()))
+    assert list(back[0]) == ["file", "label", "probability", "label_2", "probability_2", "error"]
+    assert [row["file"] for row in back] == [row["file"] for row in rows]
+    assert [row["label"] for row in back] == [row["top"][0]["label"] if row["top"] else "" for row in rows]
+    assert "0 bytes" in back[3]["error"]
+    with np.load(files["features"]) as saved:
+        assert saved["features"].shape == (6, 16)
+        assert saved["files"].tolist() == [row["file"] for row in rows if not row["error"]]
+    assert "8 × 8 × 1, squash" in out.getvalue()
+    assert "weights ema" in out.getvalue()
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_json_lines_hold_the_same_rows(run, photos, tmp_path):
+    rows = vitzoo.predict(run[0], [photos / "cmyk.jpg", photos / "half.jpg"], output=tmp_path / "rows.jsonl")
+    assert [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()] == rows
+    assert exit_code(rows) == 0
+    assert exit_code([row for row in rows if row["error"]]) == 1
+    out = io.StringIO()
+    say_rows(rows, out)
+    assert "half.jpg  error: can't be read" in out.getvalue()
+
+
+def test_features_are_what_the_head_sees(predictor, run):
+    image = np.random.default_rng(3).integers(0, 256, (1, 8, 8, 1), np.uint8)
+    features = predictor.features(image)
+    head = run[1]["head"]
+    logits = features @ head["kernel"] + head["bias"]
+    (row,) = predictor(image)
+    assert row["top"][0]["index"] == int(logits[0].argmax())
+    with pytest.raises(Failed, match="image 0: empty"):
+        predictor.features(b"")
+
+
+def test_what_can_not_be_done_is_refused_before_any_work(run, photos, tmp_path):
+    for inputs, said in (
+        (tmp_path / "no.jpg", "no such file or folder"),
+        (tmp_path, "no images in this folder"),
+        ([], "name an image"),
+    ):
+        with pytest.raises(Refused, match=said):
+            vitzoo.predict("missing-run-is-not-looked-for-yet", inputs)
+    with pytest.raises(Refused, match=r"output = .*rows.txt: must end in .csv or .jsonl"):
+        vitzoo.predict(run[0], photos, output=tmp_path / "rows.txt")
+    with pytest.raises(Refused, match=r"the folder .* doesn't exist"):
+        vitzoo.predict(run[0], photos, features=tmp_path / "no" / "f.npz")
+    with pytest.raises(Refused, match="missing-run does not exist"):
+        vitzoo.predict("missing-run", photos)
+    with pytest.raises(Refused, match="top = 0"):
+        vitzoo.predict(run[0], photos, top=0)
+
+
+def test_a_link_to_a_folder_that_holds_it_ends(tmp_path):
+    PIL.Image.new("L", (3, 3)).save(tmp_path / "a.png")
+    (tmp_path / "loop").symlink_to(tmp_path)
+    assert len(gather(tmp_path)) == 1

@@ -1,0 +1,290 @@
+"""A run from start to end, whatever comes between: its state and its numbers are those of an undisturbed one."""
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+from striped import OtherStripes, Stripes, config
+
+from vitzoo.checkpoints import read
+from vitzoo.checkpoints.locate import locate
+from vitzoo.errors import Failed, Refused
+from vitzoo.training import loop, records, setup
+
+ITEMS = ("params", "ema", "optimizer")
+
+
+class Crash(Exception):
+    """Stands for the death of the process: nothing of the loop runs after it."""
+
+
+def run(workdir, **changes):
+    out = io.StringIO()
+    return loop.train(config(**changes), workdir, out), out.getvalue()
+
+
+def at_batch(monkeypatch, number, act):
+    """Do `act(batch)` before the `number`-th batch that this process trains on."""
+    put, seen = setup_put(), []
+
+    def counting(batch, mesh):
+        seen.append(batch)
+        return put((len(seen) == number and act(batch)) or batch, mesh)
+
+    monkeypatch.setattr(loop, "put", counting)
+
+
+def setup_put():
+    from vitzoo.parallel.sharding import put
+
+    return put
+
+
+def send(number):
+    return lambda batch: os.kill(os.getpid(), number)
+
+
+def crash(batch):
+    raise Crash
+
+
+def poison(batch):
+    return {**batch, "weight": np.full_like(batch["weight"], np.nan)}
+
+
+def lines_of(workdir):
+    lines = [json.loads(line) for line in (workdir / "metrics.jsonl").read_text().splitlines()]
+    return [{key: value for key, value in line.items() if key != "seconds"} for line in lines]
+
+
+def steps_of(workdir):
+    return sorted(int(path.name) for path in (workdir / "checkpoints").iterdir())
+
+
+def assert_same_end(workdir, straight, step=20):
+    left, right = (folder / "checkpoints" / str(step) for folder in (straight, workdir))
+    for item in ITEMS:
+        pairs = zip(*(jax.tree.leaves(read.arrays(side / item)) for side in (left, right)), strict=True)
+        assert all(a.tobytes() == b.tobytes() for a, b in pairs), item
+    assert read.values(left / "loop") == read.values(right / "loop")
+    assert lines_of(workdir) == lines_of(straight)
+
+
+@pytest.fixture(scope="module")
+def straight(tmp_path_factory):
+    """An undisturbed run, and what it returned and said."""
+    workdir = tmp_path_factory.mktemp("runs") / "straight"
+    summary, said = run(workdir)
+    return workdir, summary, said
+
+
+def test_a_run_leaves_its_config_provenance_metrics_curves_and_checkpoints(straight):
+    workdir, summary, _ = straight
+    names = {path.name for path in workdir.iterdir()}
+    assert names == {".lock", "checkpoints", "config.json", "curves.png", "metrics.jsonl", "provenance.json"}
+    assert {15, 20, summary["best"]["step"]} == set(steps_of(workdir))
+    assert (summary["step"], summary["finished"], summary["exit_code"]) == (20, True, 0)
+
+
+def test_what_a_run_says_first_and_last(straight):
+    workdir, _, said = straight
+    lines = said.splitlines()
+    assert lines[0].startswith("vitzoo ")
+    assert "cpu, 1 device, mesh data:1" in lines[0]
+    assert "stripes train: 64 examples, 2 classes (across, down)" in lines[1]
+    assert "parameters, images 8 × 8 × 1, 2 outputs" in lines[2]
+    assert lines[3] == "loads   nothing: random parameters"
+    assert lines[4] == f"writes  {workdir}"
+    assert lines[-1].startswith(f"next    vitzoo predict --checkpoint {workdir}@best")
+
+
+def test_metrics_are_logged_every_n_steps_and_at_the_end_with_examples_and_epoch(straight):
+    train = [line for line in lines_of(straight[0]) if line["split"] == "train"]
+    assert [line["step"] for line in train] == [3, 6, 9, 12, 15, 18, 20]
+    assert (train[3]["examples"], train[3]["epoch"]) == (192, 3.0)  # 12 batches of 16, from 64 images
+    assert {"loss", "accuracy", "learning_rate", "grad_norm", "skipped"} <= set(train[0])
+
+
+def test_evaluations_count_every_example_once(straight):
+    test = [line for line in lines_of(straight[0]) if line["split"] == "test"]
+    assert [(line["step"], line["n"]) for line in test] == [(4, 20), (8, 20), (12, 20), (16, 20), (20, 20)]
+
+
+def test_the_best_checkpoint_is_the_one_of_the_smallest_loss(straight):
+    workdir, summary, _ = straight
+    losses = {line["step"]: line["loss"] for line in lines_of(workdir) if line["split"] == "test"}
+    best = min(losses, key=losses.get)
+    assert summary["best"] == {"step": best, "value": losses[best]}
+    assert locate(f"{workdir}@best").step == best
+
+
+def test_a_checkpoint_says_all_that_a_user_of_it_needs(straight):
+    description = locate(straight[0]).description
+    assert description["model"]["name"] == "vit"
+    assert (description["model"]["num_classes"], description["model"]["image_size"]) == (2, [8, 8])
+    assert description["preprocessing"]["size"] == [8, 8]
+    assert description["preprocessing"]["mean"] == [127.5]
+    assert description["classes"] == ["across", "down"]
+    assert (description["step"], description["examples"]) == (20, 320)
+    assert description["data"]["fingerprint"]
+
+
+def test_a_finished_run_does_nothing_more_and_needs_no_data(straight, monkeypatch):
+    workdir, summary, _ = straight
+    before = {path: path.stat().st_mtime_ns for path in workdir.rglob("*") if path.is_file() and path.name != ".lock"}
+    monkeypatch.setattr(setup, "prepare", None)
+    again, said = run(workdir)
+    assert "is finished (step 20); nothing to do" in said
+    assert again == summary
+    assert before == {p: p.stat().st_mtime_ns for p in workdir.rglob("*") if p.is_file() and p.name != ".lock"}
+
+
+def test_sigterm_saves_at_once_and_a_run_resumed_twice_ends_as_if_undisturbed(straight, tmp_path, monkeypatch):
+    for batch, step in ((7, 7), (6, 13)):
+        at_batch(monkeypatch, batch, send(signal.SIGTERM))
+        summary, said = run(tmp_path / "run")
+        assert (summary["exit_code"], summary["step"], summary["finished"]) == (75, step, False)
+        assert "the same command resumes there" in said
+    monkeypatch.undo()
+    summary, said = run(tmp_path / "run")
+    assert "resumed at step 13" in said
+    assert summary["metrics"]["test"] == straight[1]["metrics"]["test"]
+    assert_same_end(tmp_path / "run", straight[0])
+    provenance = json.loads((tmp_path / "run" / "provenance.json").read_text())
+    assert [one["step"] for one in provenance["resumed"]] == [7, 13]
+
+
+def test_ctrl_c_saves_and_says_130(tmp_path, monkeypatch):
+    at_batch(monkeypatch, 2, send(signal.SIGINT))
+    summary, _ = run(tmp_path / "run")
+    assert (summary["exit_code"], steps_of(tmp_path / "run")) == (130, [2])
+
+
+def test_a_signal_during_an_evaluation_cuts_it_and_the_resumed_run_makes_it_once(straight, tmp_path, monkeypatch):
+    pass_ = records.Records._pass
+
+    def interrupted(self, name, state, signals):
+        os.kill(os.getpid(), signal.SIGTERM)
+        return pass_(self, name, state, signals)
+
+    monkeypatch.setattr(records.Records, "_pass", interrupted)
+    assert run(tmp_path / "run")[0]["step"] == 4
+    assert [line["split"] for line in lines_of(tmp_path / "run")] == ["train"]
+    monkeypatch.undo()
+    run(tmp_path / "run")
+    assert_same_end(tmp_path / "run", straight[0])
+
+
+def test_a_crash_with_a_damaged_newest_checkpoint_goes_back_to_the_one_before(straight, tmp_path, monkeypatch, capsys):
+    workdir = tmp_path / "run"
+    at_batch(monkeypatch, 14, crash)
+    with pytest.raises(Crash):
+        run(workdir)
+    monkeypatch.undo()
+    newest = max(steps_of(workdir))
+    file = max(
+        (workdir / "checkpoints" / str(newest) / "params").rglob("*"), key=lambda p: p.stat().st_size * p.is_file()
+    )
+    file.write_bytes(file.read_bytes()[:-1] + bytes([file.read_bytes()[-1] ^ 1]))
+    _, said = run(workdir)
+    assert str(file) in capsys.readouterr().err
+    assert f"resumed at step {newest}" not in said
+    assert_same_end(workdir, straight[0])
+    lost = [json.loads(line)["step"] for line in (workdir / "metrics.lost.jsonl").read_text().splitlines()]
+    assert max(lost) == 12  # the last line written before the crash at step 13
+
+
+KILLED = """
+import os, signal, sys
+sys.path.insert(0, {tests!r})
+from pathlib import Path
+from striped import config
+from vitzoo.training import loop
+put, seen = loop.put, []
+def counting(batch, mesh):
+    seen.append(batch)
+    if len(seen) == {batch}:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return put(batch, mesh)
+loop.put = counting
+loop.train(config(), {workdir!r})
+"""
+
+
+def test_kill_9_in_another_process_and_a_resume_in_a_third_end_bitwise_equal(straight, tmp_path):
+    workdir = tmp_path / "run"
+
+    def process(batch):
+        script = KILLED.format(tests=os.path.dirname(__file__), batch=batch, workdir=str(workdir))
+        return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+
+    assert process(batch=14).returncode == -signal.SIGKILL
+    assert max(steps_of(workdir)) < 20
+    done = process(batch=-1)
+    assert done.returncode == 0, done.stderr
+    assert_same_end(workdir, straight[0])
+
+
+def test_another_meaning_is_refused_with_both_values_and_another_execution_recorded(tmp_path, monkeypatch):
+    at_batch(monkeypatch, 2, send(signal.SIGTERM))
+    run(tmp_path)
+    with pytest.raises(Refused, match=r"seed = 1: this run was started with 0"):
+        run(tmp_path, seed=1)
+    monkeypatch.undo()
+    _, said = run(tmp_path, log={"every_steps": 10, "tensorboard": False}, total_steps=20)
+    assert "changed log.every_steps: 3 → 10" in said
+    assert json.loads((tmp_path / "config.json").read_text())["log"]["every_steps"] == 10
+    assert json.loads((tmp_path / "config.before-2.json").read_text())["log"]["every_steps"] == 3
+    assert [line["step"] for line in lines_of(tmp_path) if line["split"] == "train"] == [10, 20]
+
+
+def test_changed_data_is_refused(tmp_path, monkeypatch):
+    at_batch(monkeypatch, 2, send(signal.SIGTERM))
+    run(tmp_path)
+    monkeypatch.setattr(Stripes, "shifted", OtherStripes.shifted)
+    with pytest.raises(Refused, match="the data have changed since this run began"):
+        run(tmp_path)
+
+
+def test_a_step_that_is_not_finite_stops_the_run_before_anything_of_it_is_saved(tmp_path, monkeypatch):
+    at_batch(monkeypatch, 5, poison)
+    with pytest.raises(Failed, match=r"step 5: loss nan.*non_finite = stop"):
+        run(tmp_path, non_finite="stop")
+    assert steps_of(tmp_path) == [4]  # the best so far; nothing of step 5, where a checkpoint was due
+
+
+def test_a_step_that_is_not_finite_is_skipped_and_counted(tmp_path, monkeypatch):
+    at_batch(monkeypatch, 5, poison)
+    summary, _ = run(tmp_path)
+    train = [line for line in lines_of(tmp_path) if line["split"] == "train"]
+    assert [line["skipped"] for line in train] == [0, 1, 1, 1, 1, 1, 1]
+    assert all(np.isfinite(line["loss"]) for line in train)
+    assert read.values(tmp_path / "checkpoints" / "20" / "loop")["updates"] == 19
+    assert summary["finished"]
+
+
+def test_a_checkpoint_is_saved_when_due_with_evaluation_off(tmp_path, monkeypatch):
+    at_batch(monkeypatch, 5, crash)
+    with pytest.raises(Crash):
+        run(tmp_path, evaluate={"test": None}, checkpoint={"every_steps": 3, "keep_best": ""})
+    assert steps_of(tmp_path) == [3]
+
+
+def test_a_refused_start_leaves_no_folder(tmp_path):
+    with pytest.raises(Refused, match=r"data\.batch_size = 20"):
+        run(tmp_path / "run", data={"batch_size": 20})
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_folder_of_another_program_is_refused(tmp_path):
+    (tmp_path / "photo.jpg").write_text("")
+    with pytest.raises(Refused, match=r"holds photo\.jpg"):
+        run(tmp_path)
+    assert Path(tmp_path / "photo.jpg").exists()

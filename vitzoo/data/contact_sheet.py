@@ -1,0 +1,30 @@
+"""Many small pictures with captions in one."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from PIL import Image, ImageDraw
+
+CELL, CAPTION, GAP = 96, 14, 6
+LETTERS = 16  # of a caption that fit under a picture
+
+
+def contact_sheet(pictures: Sequence[tuple[np.ndarray, str]]) -> Image.Image:
+    """Pictures uint8 [H, W, 3] of any size, fitted into equal cells with their captions below."""
+    columns = max(1, round(len(pictures) ** 0.5))
+    rows = -(-len(pictures) // columns)
+    across, down = CELL + GAP, CELL + CAPTION + GAP
+    sheet = Image.new("RGB", (columns * across + GAP, rows * down + GAP), "white")
+    draw = ImageDraw.Draw(sheet)
+    for number, (pixels, caption) in enumerate(pictures):
+        left, top = GAP + number % columns * across, GAP + number // columns * down
+        sheet.paste(_fitted(Image.fromarray(pixels)), (left, top))
+        draw.text((left, top + CELL + 1), caption[:LETTERS], fill="black")
+    return sheet
+
+
+def _fitted(picture: Image.Image) -> Image.Image:
+    ratio = CELL / max(picture.size)
+    size = max(1, round(picture.width * ratio)), max(1, round(picture.height * ratio))
+    # Pixels of small pictures stay visible as squares.
+    return picture.resize(size, Image.Resampling.NEAREST if ratio > 1 else Image.Resampling.BILINEAR)

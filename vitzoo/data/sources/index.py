@@ -1,0 +1,108 @@
+"""Every image file of a folder is read and decoded once; what was found is kept in a cache by path, size and time."""
+
+import dataclasses
+import hashlib
+import io
+import logging
+import os
+import pathlib
+import tempfile
+import zlib
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+from PIL import Image
+
+from vitzoo.data.folders import cache_folder
+from vitzoo.data.images import BadImage, decode, stored_channels
+from vitzoo.data.progress import progress
+
+log = logging.getLogger(__name__)
+FORMAT = 1  # raised when the meaning of what is kept changes, or what counts as readable
+
+
+@dataclasses.dataclass(frozen=True)
+class FileFacts:
+    """What is known of a file: why it can't be read (empty: it can), its size as shown, and a checksum of its bytes."""
+
+    error: str = ""
+    height: int = 0
+    width: int = 0
+    channels: int = 0
+    checksum: int = 0
+
+
+Key = tuple[str, int, int]  # path, bytes, nanoseconds of the last change
+
+
+def index_files(paths: Sequence[str], what: str) -> list[FileFacts]:
+    """Facts of each file, decoded now unless the cache knows it. A cache that can't be written is done without."""
+    keys = [_key(path) for path in paths]
+    cache = _cache_path(paths)
+    known = _read_cache(cache)
+    new = list(dict.fromkeys(key for key in keys if key not in known))
+    if new:
+        with ThreadPoolExecutor(max(2, min(32, os.cpu_count() or 2))) as threads:
+            facts = threads.map(lambda key: examine(key[0]), new)
+            known.update(zip(new, progress(facts, len(new), f"reading {what}"), strict=True))
+        _write_cache(cache, {key: known[key] for key in keys})
+    return [known[key] for key in keys]
+
+
+def examine(path: str) -> FileFacts:
+    """Reads and decodes one file to its end."""
+    try:
+        content = pathlib.Path(path).read_bytes()
+        pixels = decode(content)
+        with Image.open(io.BytesIO(content)) as image:
+            channels = stored_channels(image)
+    except BadImage as error:
+        return FileFacts(error=error.reason)
+    except OSError as error:
+        return FileFacts(error="no such file" if isinstance(error, FileNotFoundError) else str(error.strerror))
+    return FileFacts("", pixels.shape[0], pixels.shape[1], channels, zlib.crc32(content))
+
+
+def _key(path: str) -> Key:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return path, -1, -1
+    return path, status.st_size, status.st_mtime_ns
+
+
+def _cache_path(paths: Iterable[str]) -> pathlib.Path:
+    folders = sorted({os.path.dirname(path) for path in paths})
+    name = hashlib.sha256(f"{FORMAT}\0{os.path.commonpath(folders) if folders else ''}".encode()).hexdigest()[:24]
+    return cache_folder() / "index" / f"{name}.npz"
+
+
+def _read_cache(path: pathlib.Path) -> dict[Key, FileFacts]:
+    try:
+        with np.load(path) as kept:
+            texts = [
+                kept[name].tobytes().decode("utf-8", "surrogateescape").split("\0") for name in ("paths", "errors")
+            ]
+            numbers = kept["numbers"].tolist()
+    except (OSError, ValueError, KeyError, zlib.error):
+        return {}
+    rows = zip(texts[0], texts[1], numbers, strict=True)
+    return {(file, size, time): FileFacts(error, *facts) for file, error, (size, time, *facts) in rows}
+
+
+def _write_cache(path: pathlib.Path, known: dict[Key, FileFacts]) -> None:
+    """Written beside and renamed, so that processes that share the cache never see half of it."""
+    texts = ["\0".join(key[0] for key in known), "\0".join(facts.error.replace("\0", " ") for facts in known.values())]
+    numbers = [(key[1], key[2], f.height, f.width, f.channels, f.checksum) for key, f in known.items() if key[1] >= 0]
+    if len(numbers) < len(known):
+        return _write_cache(path, {key: facts for key, facts in known.items() if key[1] >= 0})
+    arrays = [np.frombuffer(text.encode("utf-8", "surrogateescape"), np.uint8) for text in texts]
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".npz", delete=False) as file:
+            np.savez_compressed(file, paths=arrays[0], errors=arrays[1], numbers=np.array(numbers, np.int64))
+        os.replace(file.name, path)
+    except OSError as error:
+        log.warning("the index of images isn't kept: %s", error)
+    return None

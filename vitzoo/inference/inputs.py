@@ -1,0 +1,82 @@
+"""What is to be predicted: files, folders, images in memory, each with a name for its row."""
+
+import dataclasses
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from vitzoo.data.sources.folder import IGNORED, IMAGE_ENDINGS
+from vitzoo.errors import Refused
+
+
+@dataclasses.dataclass(frozen=True)
+class Input:
+    """One image: the name its row gets, and a path, bytes, a PIL image or an array."""
+
+    name: str
+    image: Any
+
+
+def gather(inputs: Any) -> list[Input]:
+    """Every image of the inputs, in order.
+
+    Args:
+        inputs: a path, bytes, a PIL image or an array `[height, width]` or `[height, width, channels]`; a folder, for
+            the images in it at any depth, by sorted relative path; an array `[n, height, width, channels]`; or several
+            of these. Images in memory are named `image 0`, `image 1` ... by their place in the result.
+
+    Raises:
+        Refused: a path that doesn't exist, a folder without images, or nothing at all.
+    """
+    found: list[Input] = []
+    for one in listed(inputs):
+        if isinstance(one, str | os.PathLike):
+            found += [Input(str(path), path) for path in files_at(Path(one).expanduser())]
+        else:
+            found += [Input(f"image {len(found) + index}", image) for index, image in enumerate(stacked(one))]
+    if not found:
+        raise Refused("inputs", None, "name an image file or a folder")
+    return found
+
+
+def listed(inputs: Any) -> Iterable[Any]:
+    """The inputs as several."""
+    single = isinstance(inputs, str | bytes | os.PathLike | Image.Image | np.ndarray)
+    return [inputs] if single else list(inputs)
+
+
+def stacked(image: Any) -> Iterable[Any]:
+    """The images of an array `[n, height, width, channels]`; anything else is one image."""
+    return image if isinstance(image, np.ndarray) and image.ndim == 4 else [image]
+
+
+def files_at(path: Path) -> list[Path]:
+    """The file itself, or a folder's images by sorted relative path. Hidden files and other kinds are left out."""
+    if path.is_dir():
+        images = [file for file in below(path) if file.suffix.lower() in IMAGE_ENDINGS]
+        if not images:
+            raise Refused("inputs", path, f"no images in this folder ({', '.join(sorted(IMAGE_ENDINGS))})")
+        return sorted(images, key=lambda file: file.relative_to(path).parts)
+    if not path.exists():
+        raise Refused("inputs", path, "no such file or folder")
+    return [path]
+
+
+def below(folder: Path) -> Iterator[Path]:
+    """Visible files at any depth; links are followed, but no folder is entered twice."""
+    entered: set[str] = set()
+    for parent, folders, names in os.walk(folder, followlinks=True):
+        entered.add(os.path.realpath(parent))
+        folders[:] = [
+            name for name in folders if visible(name) and os.path.realpath(os.path.join(parent, name)) not in entered
+        ]
+        yield from (Path(parent, name) for name in names if visible(name))
+
+
+def visible(name: str) -> bool:
+    """Whether a file or folder isn't hidden."""
+    return not name.startswith(".") and name not in IGNORED

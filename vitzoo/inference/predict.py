@@ -1,0 +1,91 @@
+"""Classifying images with a checkpoint."""
+
+import contextlib
+import sys
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+
+from vitzoo.evaluation.progress import counting
+from vitzoo.inference.inputs import gather
+from vitzoo.inference.predictor import Predictor, row
+from vitzoo.inference.writers import check_file, write_features, write_predictions
+
+
+def predict(
+    checkpoint: str | Path,
+    inputs: Any,
+    *,
+    top: int | None = None,
+    batch_size: int = 64,
+    weights: str = "auto",
+    output: str | Path | None = None,
+    features: str | Path | None = None,
+    platform: str = "",
+    out: TextIO | None = None,
+) -> list[dict[str, Any]]:
+    """Classify images.
+
+        import vitzoo
+        for row in vitzoo.predict("runs/photos", ["a.jpg", "folder/"]):
+            print(row["file"], row["top"][0]["label"])
+
+    Args:
+        checkpoint: `RUN`, `RUN@best`, `RUN@STEP` or `RUN/checkpoints/STEP`.
+        inputs: files, folders (searched to any depth), PIL images, arrays, bytes; one or several.
+        top: classes listed for each image; 5, or all where an image may have several labels.
+        batch_size: most images computed at a time.
+        weights: `ema`, `raw`, or `auto` for the moving average where there is one.
+        output: a `.csv` or `.jsonl` file for the rows.
+        features: an `.npz` file for `files` `[n]` and `features` `[n, width]`, what the head sees of each image that
+            could be read.
+        platform: `cpu`, `gpu`, `tpu`; empty for the best there is.
+        out: where model, preprocessing and progress are told; nowhere by default.
+
+    Returns:
+        A row for each image, in order: `{"file", "top": [{"label", "index", "probability"}], "error"}`. An image that
+        can't be read has an empty `top` and says why in `error`; the others go on.
+
+    Raises:
+        Refused: no such checkpoint, no such file or folder, or a file that can't be written to.
+        Failed: a file couldn't be written.
+    """
+    found = gather(inputs)
+    output_file, features_file = check_file("output", output), check_file("features", features)
+    predictor = Predictor(checkpoint, weights=weights, batch_size=batch_size, platform=platform)
+    most = predictor.most(top)
+    if out is not None:
+        say_first(predictor, len(found), out)
+    rows, names, vectors = [], [], []
+    with contextlib.nullcontext() if out is None else counting("predicted", len(found), out) as done:
+        for seen in predictor.seen(found, done):
+            rows.append(row(seen, predictor.labels, most))
+            if features_file is not None and seen.features is not None:
+                names.append(seen.name)
+                vectors.append(seen.features)
+    if output_file is not None:
+        write_predictions(output_file, rows)
+    if features_file is not None:
+        write_features(features_file, names, np.array(vectors, np.float32))
+    return rows
+
+
+def exit_code(rows: list[dict[str, Any]]) -> int:
+    """How the command ends: 0 if at least one image could be read (each other's row says why not), else 1."""
+    return 0 if any(row["error"] is None for row in rows) else 1
+
+
+def say_first(predictor: Predictor, images: int, out: TextIO) -> None:
+    """What is used, and on how many images."""
+    info = predictor.info
+    print(f"loads    {info.checkpoint}: step {info.step}, weights {info.weights}, {info.num_classes} classes", file=out)
+    print(f"pixels   {info.shown()}", file=out)
+    print(f"images   {images:,}", file=out, flush=True)
+
+
+def say_rows(rows: list[dict[str, Any]], out: TextIO | None = None) -> None:
+    """Print a line for each image: its name, then the classes by falling probability, or why it can't be read."""
+    for one in rows:
+        said = "  ".join(f"{c['label']} {c['probability']:.1%}" for c in one["top"])
+        print(f"{one['file']}  {said or 'error: ' + str(one['error'])}", file=out or sys.stdout)
