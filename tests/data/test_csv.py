@@ -81,7 +81,7 @@ def test_columns_can_be_named(table):
         Refused, match="image_column: name a column, none of the usual names is there; columns: id, where"
     ):
         open_source(table(text))
-    with pytest.raises(Refused, match="data.label_column = whut: no such column; there are: id, where, what, who"):
+    with pytest.raises(Refused, match=r"data.label_column = whut: no such column; there are: id, where, what, who"):
         open_source(table(text, image_column="where", label_column="whut"))
 
 

@@ -175,6 +175,17 @@ def test_files_are_decoded_once_and_again_only_when_they_change(photos, monkeypa
     assert looked[-1].endswith("cat/00.png")
 
 
+def test_two_lists_of_files_in_one_folder_keep_each_others_facts(photos, monkeypatch, tmp_path):
+    from vitzoo.data.sources import index
+
+    looked, examine = [], index.examine
+    monkeypatch.setattr(index, "examine", lambda path: looked.append(path) or examine(path))
+    cats, dogs = ([str(photos / name / f"{n:02}.png") for n in range(10)] for name in ("cat", "dog"))
+    for paths in ([*cats, dogs[0]], [*dogs, cats[0]], [*cats, dogs[0]]):
+        index.index_files(paths, "some")
+    assert len(looked) == 20
+
+
 def test_an_unwritable_cache_is_done_without(photos, monkeypatch, tmp_path):
     (tmp_path / "file").touch()
     monkeypatch.setenv("VITZOO_CACHE", str(tmp_path / "file" / "cache"))

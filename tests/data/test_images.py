@@ -106,7 +106,7 @@ def test_an_image_too_large_to_open_is_named(tmp_path, monkeypatch):
 
 
 def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(BadImage, match="gone.png: no such file"):
+    with pytest.raises(BadImage, match=r"gone.png: no such file"):
         decode(tmp_path / "gone.png")
 
 

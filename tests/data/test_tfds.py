@@ -113,7 +113,7 @@ def test_an_unknown_name_is_refused(name, no_network):
 
 def test_an_unwritable_data_folder_is_refused(nothing_prepared):
     nothing_prepared.touch()
-    with pytest.raises(Refused, match="data.dir = .*can't be written"):
+    with pytest.raises(Refused, match=r"data.dir = .*can't be written"):
         open_source(Data(name="digits"))
 
 
@@ -199,7 +199,8 @@ def test_a_users_own_dataset_is_found_by_its_path(tmp_path, monkeypatch):
         "from vitzoo.data.sources.arrays import array_table\n"
         "def Stripes(data):\n"
         "    images, labels = np.zeros((6, 4, 4, 3), np.uint8), np.arange(6, dtype=np.int32) % 2\n"
-        "    return array_table('stripes', ['a', 'b'], images, labels, {'train': np.arange(4), 'test': np.arange(4, 6)})\n"
+        "    splits = {'train': np.arange(4), 'test': np.arange(4, 6)}\n"
+        "    return array_table('stripes', ['a', 'b'], images, labels, splits)\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     assert open_source(Data(name="own_data:Stripes"), "train+test").info.class_counts == (3, 3)

@@ -1,8 +1,10 @@
 """The whole evaluation of a checkpoint: what it prints, writes and gives back."""
 
 import csv
+import dataclasses
 import io
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -10,6 +12,8 @@ from made_checkpoint import TINY, make_run
 
 import vitzoo
 from vitzoo.errors import Failed, Refused
+from vitzoo.evaluation.ready import make_ready
+from vitzoo.parallel.mesh import show_mesh
 
 EVALUATE = {"test": {"name": "classification", "split": "five", "every_epochs": 1}}
 
@@ -36,7 +40,7 @@ def test_a_run_is_measured_by_its_own_evaluators(run, tmp_path):
     assert (result["checkpoint"], result["step"], result["weights"]) == (str(run), 7, "ema")
     one = result["results"]["test"]
     assert list(one) == ["dataset", "split", "n", "metrics", "skipped"]
-    assert (one["dataset"], one["split"], one["n"], one["skipped"]) == ("many", "five", 5, None)
+    assert (one["dataset"], one["split"], one["n"], one["skipped"]) == ("made_data:Many", "five", 5, None)
     assert set(one["metrics"]) == {"accuracy", "top5_accuracy", "loss", "calibration_error"}
     for said in ("weights ema", "8 × 8 × 1, squash", "many five: 5 examples", "n=5", "the model's 10"):
         assert said in text
@@ -70,13 +74,12 @@ def test_other_classes_are_refused_by_name(run):
 
 
 def test_an_override_of_the_pixels_is_warned_of(run):
-    _, text = evaluated(run, {"data.split": "five", "preprocessing.mean": (0.0,)})
-    assert "warning: preprocessing.mean = (0.0,), but the weights were trained with (127.5,)" in text
+    ready = make_ready(str(run), {"data.split": "five", "preprocessing.mean": (0.0,)}, "auto")
+    assert ready.info.preprocessing.mean == (0.0,)
+    assert ready.notes == ["warning: preprocessing.mean = (0.0,), but the weights were trained with (127.5,)"]
 
 
 def test_several_labels_give_precision_and_f1_and_a_column_a_class(tmp_path):
-    import dataclasses
-
     config = dataclasses.replace(TINY, num_classes=3)
     make_run(tmp_path, config, ("round", "straight", "closed"), loss="sigmoid", data="made_data:Several")
     result, text = evaluated(tmp_path, {"data.split": "test"}, predictions=tmp_path / "p.csv")
@@ -110,8 +113,6 @@ def test_one_evaluator_that_can_not_run_is_skipped_with_its_reason_and_all_are_a
 
 
 def test_a_checkpoint_outside_a_run_is_measured_on_what_is_asked_for(run, tmp_path):
-    import shutil
-
     shutil.copytree(run / "checkpoints" / "7", tmp_path / "copy")
     result, text = evaluated(tmp_path / "copy", {"data.name": "made_data:Many", "data.split": "five"})
     assert result["results"]["eval"]["n"] == 5
@@ -120,9 +121,11 @@ def test_a_checkpoint_outside_a_run_is_measured_on_what_is_asked_for(run, tmp_pa
         evaluated(tmp_path / "copy")
 
 
-def test_a_run_of_eight_devices_is_measured_on_those_that_are_here(tmp_path):
+def test_a_run_of_other_devices_is_measured_on_those_that_are_here(tmp_path):
     make_run(tmp_path, data="made_data:Many", evaluate=EVALUATE, mesh="data:64")
-    assert evaluated(tmp_path)[0]["results"]["test"]["n"] == 5
+    assert show_mesh(make_ready(str(tmp_path), (), "auto").mesh) == "fsdp:8"
+    with pytest.raises(Refused, match="mesh = data:3"):
+        make_ready(str(tmp_path), {"mesh": "data:3"}, "auto")
 
 
 def test_what_is_no_checkpoint_is_refused(tmp_path):

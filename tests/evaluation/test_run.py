@@ -54,7 +54,6 @@ def truth():
         {"batch_size": 64, "devices": 1},
         {"batch_size": 64, "devices": 8},
         {"batch_size": 100, "devices": 8},  # padded to 104
-        {"batch_size": 4096, "devices": 1},
         {"batch_size": 64, "devices": 1, "workers": 2, "in_memory": "never"},
         {"batch_size": 64, "devices": 8, "workers": 0, "in_memory": "never"},
     ],

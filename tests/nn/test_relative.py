@@ -21,7 +21,7 @@ def test_the_query_multiplies_the_embedding_of_the_offset():
 
 
 def test_the_bias_is_the_number_of_the_offset_in_rows_and_columns():
-    module = RelativeBias((2, 3), 3)
+    module = RelativeBias((2, 3), 3, rngs=nnx.Rngs(0))
     table = np.random.default_rng(1).normal(size=(3, 5, 3)).astype(np.float32)
     module.table[...] = table
     bias = np.asarray(module(QUERY, PLACES))
@@ -41,7 +41,7 @@ def test_pairs_with_a_prefix_token_get_nothing():
 
 def test_patches_left_out_keep_their_places():
     kept = jnp.array([[0, 4], [3, 5]])
-    embedding, bias = RelativeEmbedding(6, 4, rngs=nnx.Rngs(0)), RelativeBias((2, 3), 3)
+    embedding, bias = RelativeEmbedding(6, 4, rngs=nnx.Rngs(0)), RelativeBias((2, 3), 3, rngs=nnx.Rngs(0))
     bias.table[...] = np.random.default_rng(1).normal(size=(3, 5, 3)).astype(np.float32)
     for module in (embedding, bias):
         whole = np.broadcast_to(module(QUERY, PLACES), (2, 3, 7, 7))

@@ -1,14 +1,21 @@
-"""A tiny ViT and everything around it, for tests of the steps."""
+"""A tiny model and everything around it, for tests of the steps."""
 
+import copy
 import dataclasses
+import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import numpy as np
+from flax import nnx
 
 from vitzoo.models.vit import Config, ViT
+from vitzoo.nn import mlp, norms
 from vitzoo.nn import state as modules
+from vitzoo.nn.dense import Dense
+from vitzoo.nn.execution import Execution
+from vitzoo.nn.stochastic import fold
 from vitzoo.objectives.classification import Classification
 from vitzoo.optim.adamw import AdamW
 from vitzoo.optim.build import build
@@ -20,54 +27,109 @@ from vitzoo.steps.compile import compile_train_step, jit_train_step
 from vitzoo.steps.train import make_train_step
 
 CLASSES = 10
+PLAIN = Execution(derivatives="plain")
+
+
+class Net(nnx.Module):
+    """Two stacked MLPs on the pixels: all that a step meets of a model, and compiled sooner than a ViT."""
+
+    SHARDING_RULES: ClassVar = (
+        (r"embedding/kernel", (None, "embed")),
+        (r"head/kernel", ("embed", None)),
+        (r".*/bias", ()),
+        *mlp.RULES,
+        *norms.RULES,
+    )
+
+    def __init__(self, pixels: int, dropout: float, *, rngs: nnx.Rngs):
+        self.embedding = Dense(pixels, 32, rngs=rngs, execution=PLAIN)
+        make = lambda rngs: mlp.MLP(32, 64, dropout=dropout, rngs=rngs, execution=PLAIN)  # noqa: E731
+        self.blocks = modules.stacked(make, 2, rngs)
+        self.head = Dense(32, CLASSES, kernel_init=jax.nn.initializers.zeros, rngs=rngs, execution=PLAIN)
+
+    def __call__(self, images, *, train=False, key=None):
+        x = self.embedding(images.reshape(len(images), -1))
+        graph, params = modules.split(self.blocks)
+        for layer in range(2):
+            block = modules.merge(graph, jax.tree.map(lambda leaf, layer=layer: leaf[layer], params))
+            x = x + block(x, fold(key, layer) if train else None)
+        return self.head(x)
+
+
+def net(size: int = 8, dropout: float = 0.0) -> Callable:
+    """Makes the small model from its random keys."""
+    return lambda rngs: Net(size * size * 3, dropout, rngs=rngs)
+
+
+def vit(size: int = 16, **changes: Any) -> Callable:
+    """Makes a tiny ViT from its random keys."""
+    sizes = {"patch_size": 4, "width": 32, "depth": 2, "mlp_dim": 64, "num_heads": 2, "registers": 1}
+    config = Config(**{**sizes, **changes}, num_classes=CLASSES, image_size=size, channels=3)
+    return lambda rngs: ViT(config, rngs=rngs)
 
 
 @dataclasses.dataclass
 class Info:
+    """Of the data, as an objective sees it."""
+
     multi_label: bool = False
     class_counts: None = None
 
 
 def prepare(batch, key):
-    """Pixels to -1..1."""
-    return {**batch, "image": batch["image"].astype("float32") / 127.5 - 1}
+    """Pixels to -1..1, and what a test adds to spoil them."""
+    image = batch["image"].astype("float32") / 127.5 - 1
+    return {**batch, "image": image + batch["poison"][:, None, None, None]}
+
+
+ADAMW, SMOOTHED = AdamW(weight_decay=0.1, grad_clip=1.0), Classification(label_smoothing=0.1)
 
 
 @dataclasses.dataclass
 class Run:
-    """One way of training the same tiny model."""
+    """One way of training a tiny model."""
 
     mesh_spec: str = "auto"
     device_count: int = 1
-    optimizer: Any = AdamW(weight_decay=0.1, grad_clip=1.0)
+    model: Callable = dataclasses.field(default_factory=net)
+    optimizer: Any = ADAMW
     schedule: Callable | None = None
-    objective: Any = Classification(label_smoothing=0.1)
-    model: dict = dataclasses.field(default_factory=dict)
-    step_settings: dict = dataclasses.field(default_factory=dict)
-    seed: int = 0
+    objective: Any = SMOOTHED
     prepare: Callable = prepare
-    size: int = 16
+    seed: int = 0
+    settings: dict = dataclasses.field(default_factory=dict)
 
     def __post_init__(self):
-        sizes = {"patch_size": 4, "width": 32, "depth": 2, "mlp_dim": 64, "num_heads": 2, "registers": 1}
-        config = Config(**{**sizes, **self.model}, num_classes=CLASSES, image_size=self.size, channels=3)
         self.mesh = make_mesh(self.mesh_spec, jax.devices()[: self.device_count])
-        self.graph, self.shapes = modules.abstract(lambda rngs: ViT(config, rngs=rngs))
+        self.graph, shapes = modules.abstract(self.model)
         rate = self.schedule or Cosine(warmup_steps=5).make(40, 16, 160, 3e-3)
-        self.tx = build(self.optimizer, rate, self.shapes)
-        ema = self.step_settings.get("ema", 0.0)
-        self.abstract = states.abstract(self.shapes, self.tx, ema)
-        self.shardings = states.shardings(self.abstract, ViT.SHARDING_RULES, self.mesh)
-        params = modules.initialise(lambda rngs: ViT(config, rngs=rngs), self.seed, self.shardings["params"])
-        self.state = states.create(params, self.tx, ema, self.shardings)
+        self.tx = build(self.optimizer, rate, shapes)
+        ema = self.settings.get("ema", 0.0)
+        self.abstract = states.abstract(shapes, self.tx, ema)
+        rules = (ViT if "registers" in shapes else Net).SHARDING_RULES
+        self.shardings = states.shardings(self.abstract, rules, self.mesh)
         objective = self.objective.bind(Info(), CLASSES)
-        self.pure = make_train_step(self.graph, objective, self.tx, rate, prepare=self.prepare, **self.step_settings)
+        self.pure = make_train_step(self.graph, objective, self.tx, rate, prepare=self.prepare, **self.settings)
         self.step = compile_train_step(self.pure, self.mesh, self.shardings, self.seed)
+
+    @functools.cached_property
+    def state(self):
+        """Where the run is; at first, before its first batch."""
+        params = modules.initialise(self.model, self.seed, self.shardings["params"])
+        return states.create(params, self.tx, self.settings.get("ema", 0.0), self.shardings)
+
+    def again(self) -> "Run":
+        """Another run from the same state, sharing what is compiled."""
+        run = copy.copy(self)
+        run.state = jax.device_put(jax.device_get(self.state), self.shardings)
+        return run
 
     def lower(self, batch):
         """The step, lowered from shapes alone."""
         target = states.with_shardings(self.abstract, self.shardings)
-        return jit_train_step(self.pure, self.mesh, self.shardings).lower(target, batch, np.uint32(self.seed))
+        return jit_train_step(self.pure, self.mesh, self.shardings).lower(
+            target, put(batch, self.mesh), np.uint32(self.seed)
+        )
 
     def train(self, batches):
         """The metrics of a step for each batch."""
@@ -78,11 +140,17 @@ class Run:
         return seen
 
 
-def batches(count, batch_size=16, size=16, start=0):
+def batches(count, batch_size=16, size=8, start=0):
     """Images with something to learn: the class sets the brightness."""
     for index in range(start, start + count):
         draw = np.random.default_rng(index)
         label = draw.integers(0, CLASSES, batch_size).astype(np.int32)
         image = draw.integers(0, 60, (batch_size, size, size, 3)) + 18 * label[:, None, None, None]
         weight = np.ones(batch_size, np.float32)
-        yield {"image": image.astype(np.uint8), "label": label, "weight": weight, "id": np.arange(batch_size)}
+        yield {
+            "image": image.astype(np.uint8),
+            "label": label,
+            "weight": weight,
+            "poison": 0 * weight,
+            "id": np.arange(batch_size),
+        }

@@ -43,6 +43,12 @@ def test_a_run_gives_its_moving_average_unless_the_raw_weights_are_asked_for(run
         same(average, raw)
 
 
+def test_a_run_is_found_from_where_one_stands(run, monkeypatch):
+    monkeypatch.chdir(run[0].parent)
+    model, _ = vitzoo.load("digits@best")
+    same(run[1], model)
+
+
 def test_three_lines_give_logits_of_an_image(run, tmp_path):
     PIL.Image.new("RGB", (20, 30), (255, 0, 0)).save(tmp_path / "a.png")
     model, info = vitzoo.load(str(run[0]))
@@ -140,14 +146,15 @@ def test_mean_and_deviation_of_three_channels_are_averaged_for_one():
 def test_weights_are_fitted_to_a_model_for_other_data(run):
     from vitzoo.checkpoints.locate import locate
 
-    photos = dataclasses.replace(TINY, num_classes=4, channels=3, image_size=(16, 24))
+    photos = dataclasses.replace(TINY, num_classes=4, channels=3, image_size=(16, 24), layer_scale=0.1)
     params, report, which = fitted(
         locate(run[0]), photos, ["a", "b", "c", "d"], lambda rngs: ViT(photos, rngs=rngs), weights="auto"
     )
     assert which == "ema"
     assert report.paths("resized") == ["positions/embedding"]
     assert report.paths("adapted") == ["patch_embedding/kernel"]
-    assert report.paths("new") == ["head/bias", "head/kernel"]
+    assert set(report.paths("new")) == {f"encoder/blocks/*/scale{i}" for i in (1, 2)} | {"head/bias", "head/kernel"}
+    np.testing.assert_allclose(params["encoder"]["blocks"]["scale2"], 0.1)
     graph, _ = state.abstract(lambda rngs: ViT(photos, rngs=rngs))
     assert jax.eval_shape(lambda p: state.merge(graph, p)(np.zeros((2, 16, 24, 3), np.float32)), params).shape == (2, 4)
 

@@ -35,6 +35,7 @@ def arrays(folder: Path) -> Any:
         Damaged: Orbax can't read it.
     """
     quiet()
+    folder = folder.absolute()  # Orbax finds nothing at a relative path
     reader = ocp.Checkpointer(ocp.PyTreeCheckpointHandler())
     try:
         tree = reader.metadata(folder).item_metadata.tree
@@ -55,7 +56,7 @@ def arrays_as(folder: Path, abstract: Any) -> Any:
     quiet()
     reader = ocp.Checkpointer(ocp.StandardCheckpointHandler())
     try:
-        return reader.restore(folder, args=ocp.args.StandardRestore(abstract))
+        return reader.restore(folder.absolute(), args=ocp.args.StandardRestore(abstract))
     except (ValueError, KeyError, OSError) as error:
         raise Damaged(folder, f"does not fit the state asked for ({_first_line(error)})") from error
     finally:

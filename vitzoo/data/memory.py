@@ -1,8 +1,10 @@
 """Small datasets are decoded and resized once, kept in RAM, and batched by indexing."""
 
+import functools
 import os
 import weakref
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 
@@ -27,19 +29,17 @@ class Memory:
 
     def __init__(self, reader: RowReader, count: int):
         height, width = reader.size
-        self.reader = reader
         self.filled = np.zeros(count, bool)
         self.images = np.zeros((count, height, width, reader.channels), np.uint8)
         self.labels: np.ndarray = np.zeros((count, *reader.label_shape), reader.label_type)
         self.weights = np.zeros(count, np.float32)
         self.ids = np.zeros(count, np.int64)
-        self.threads = ThreadPoolExecutor(max(2, min(16, os.cpu_count() or 2)), thread_name_prefix="vitzoo-decode")
 
-    def gather(self, indices: np.ndarray) -> dict[str, np.ndarray]:
+    def gather(self, reader: RowReader, indices: np.ndarray) -> dict[str, np.ndarray]:
         """The batch of these examples, [len(indices), ...]."""
         missing = np.unique(indices[~self.filled[indices]])
         if len(missing):
-            list(self.threads.map(self._fill, missing))
+            list(_threads().map(functools.partial(self._fill, reader), missing))
         return {
             "image": self.images[indices],
             "label": self.labels[indices],
@@ -47,20 +47,28 @@ class Memory:
             "id": self.ids[indices],
         }
 
-    def _fill(self, index: int) -> None:
-        row = self.reader.read(int(index))
+    def _fill(self, reader: RowReader, index: int) -> None:
+        row = reader.read(int(index))
         self.images[index], self.labels[index] = row["image"], row["label"]
         self.weights[index], self.ids[index] = row["weight"], row["id"]
         self.filled[index] = True
 
 
-_HELD: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+@functools.cache
+def _threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(max(2, min(16, os.cpu_count() or 2)), thread_name_prefix="vitzoo-decode")
 
 
-def memory_of(reader: RowReader) -> Memory:
-    """The memory of a reader's source: one for all streams and evaluations that read it in the same way."""
+# It goes when its source goes, so a memory must not refer to the source.
+_HELD: weakref.WeakKeyDictionary[Any, dict] = weakref.WeakKeyDictionary()
+
+
+def gather(reader: RowReader, indices: np.ndarray) -> dict[str, np.ndarray]:
+    """The batch of these examples, [len(indices), ...], from the memory of the reader's source, which all streams and
+    evaluations share that read it in the same way.
+    """
     held = _HELD.setdefault(reader.source, {})
     key = (reader.size, reader.channels, reader.preprocessing, reader.bad_files)
     if key not in held:
         held[key] = Memory(reader, len(reader.source))
-    return held[key]
+    return held[key].gather(reader, indices)

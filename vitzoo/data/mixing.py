@@ -1,20 +1,24 @@
 """What happens to a batch on the device: scaling to floats, random erasing, mixup and CutMix.
 
 It acts on the whole global batch before that is split, so partners come from anywhere and the result doesn't depend on
-devices, processes or accumulation. Only jax is needed.
+devices, processes or accumulation. Only jax is needed (with numpy and scipy, which it brings).
 """
 
 from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+import scipy.special
 
 from vitzoo.data.settings import Augment, Preprocessing
+from vitzoo.errors import Refused
 
 Batch = dict[str, jax.Array]
 Prepare = Callable[[Batch, jax.Array | None], Batch]
 
 MIDDLE = 127.5  # the default mean and deviation: 0..255 becomes -1..1
+QUANTILES = 4097
 ERASED_AREA = (0.02, 1 / 3)
 ERASED_ASPECT = (0.3, 1 / 0.3)
 
@@ -47,10 +51,18 @@ def make_prepare(
 
 
 def normalise(image: jax.Array, preprocessing: Preprocessing) -> jax.Array:
-    """(image - mean) / std in float32, mean and std on the 0..255 scale."""
-    mean = jnp.asarray(MIDDLE if preprocessing.mean is None else preprocessing.mean, jnp.float32)
-    std = jnp.asarray(MIDDLE if preprocessing.std is None else preprocessing.std, jnp.float32)
-    return (image.astype(jnp.float32) - mean) / std
+    """(image - mean) / std in float32, mean and std on the 0..255 scale.
+
+    Raises:
+        Refused: there are more means than the images have channels.
+    """
+    scale = {}
+    for field in ("mean", "std"):
+        values = getattr(preprocessing, field) or (MIDDLE,)
+        if len(values) not in (1, image.shape[-1]):
+            raise Refused(f"preprocessing.{field}", values, f"doesn't fit images of {image.shape[-1]} channel(s)")
+        scale[field] = jnp.asarray(values, jnp.float32)
+    return (image.astype(jnp.float32) - scale["mean"]) / scale["std"]
 
 
 def mix(batch: Batch, augment: Augment, key: jax.Array) -> Batch:
@@ -88,7 +100,11 @@ def _chooses_cutmix(augment: Augment, key: jax.Array) -> jax.Array:
 
 
 def _beta(parameter: float, key: jax.Array) -> jax.Array:
-    return jax.random.beta(key, parameter, parameter) if parameter else jnp.float32(1)
+    """A draw of Beta(parameter, parameter), from its quantiles: `jax.random.beta` takes seconds to compile."""
+    if not parameter:
+        return jnp.float32(1)
+    steps = np.linspace(0, 1, QUANTILES)
+    return jnp.interp(jax.random.uniform(key), steps, scipy.special.betaincinv(parameter, parameter, steps))
 
 
 def _window(size: tuple[int, ...], area: jax.Array, key: jax.Array) -> jax.Array:

@@ -52,7 +52,7 @@ class Shuffled:
     def permutation(self, epoch: int) -> np.ndarray:
         found = self._kept.get(epoch)
         if found is None:
-            found = np.random.default_rng((self.seed, self.group, epoch)).permutation(self.count)
+            found = np.random.default_rng((self.seed % 2**64, self.group, epoch)).permutation(self.count)
             # A new dictionary, since other threads may be reading the old one.
             self._kept = dict([*self._kept.items()][1 - KEPT_EPOCHS :]) | {epoch: found}
         return found

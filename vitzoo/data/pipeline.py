@@ -20,7 +20,7 @@ import numpy as np
 
 from vitzoo.data.augment import shift_and_flip, varies_after_resize_only
 from vitzoo.data.images import BadImage
-from vitzoo.data.memory import fits, memory_of
+from vitzoo.data.memory import fits, gather
 from vitzoo.data.order import Order, example_order
 from vitzoo.data.rows import Row, RowReader
 from vitzoo.data.settings import Augment, Data, Preprocessing
@@ -72,7 +72,7 @@ class TrainStream:
 
     def _gathered(self, step: int) -> Batch:
         positions = self.positions(step)
-        batch = memory_of(self.reader).gather(self.order(positions))
+        batch = gather(self.reader, self.order(positions))
         batch["image"] = shift_and_flip(batch["image"], self.augment, self.seed, positions)
         return batch
 
@@ -184,7 +184,7 @@ def _read_padded(reader: RowReader, batch_size: int, rows: np.ndarray, number: i
 def _gather_padded(reader: RowReader, batch_size: int, rows: np.ndarray, step: int) -> Batch:
     indices = step * batch_size + rows
     real = indices < len(reader.source)
-    batch = memory_of(reader).gather(np.where(real, indices, 0))
+    batch = gather(reader, np.where(real, indices, 0))
     padding = reader.padding()
     for key, values in batch.items():
         values[~real] = padding[key]
@@ -220,8 +220,9 @@ def _mark_flags_parsed() -> None:
 
 
 def _start_worker(parent: int, index: int, count: int) -> None:
-    """A worker leaves Ctrl-C to its parent, and ends when the parent does, however that ended."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """A worker leaves Ctrl-C and preemption to its parent, and ends when the parent does, however that ended."""
+    for sent_to_all in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(sent_to_all, signal.SIG_IGN)
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
 
 

@@ -23,7 +23,8 @@ def prepare(name: str, *, dir: str = "", shards: int = 0, bad_files: str = "stop
     """Writes a dataset as ArrayRecord into `dir`, else $TFDS_DATA_DIR, else ~/tensorflow_datasets.
 
     `folder:PATH` and `csv:FILE` are written in TFDS's layout, images as they are, under the folder's or file's own
-    name, which is what `data.name` then says. TFDS's catalogue is downloaded and prepared, which needs TensorFlow this once.
+    name, which is what `data.name` then says. A dataset of TFDS's catalogue is downloaded and prepared, which needs
+    TensorFlow this once.
 
     Args:
         shards: number of files for each split; 0 leaves it to TFDS.

@@ -81,7 +81,8 @@ def evaluate_one(
         rows = evaluation.rows(ready.params, seen)
     metrics = {key: finite(value) for key, value in evaluation.metrics(rows).items()}
     n = len(rows["position"])
-    result = {"dataset": source.info.name, "split": source.info.split, "n": n, "metrics": metrics, "skipped": None}
+    data = evaluation.data
+    result = {"dataset": data.name, "split": data.split, "n": n, "metrics": metrics, "skipped": None}
     say_metrics(name, n, len(source) - n, metrics, out)
     report = Report(evaluation, rows, ready.info.channels)
     write_report(report, folder, predictions_file(predictions, name, len(ready.evaluators)), out)

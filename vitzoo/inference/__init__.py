@@ -1,0 +1,15 @@
+"""Using a model: `Predictor` holds a checkpoint ready to be called."""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from vitzoo.inference.predictor import Predictor as Predictor
+
+_WHERE = {"Predictor": "predictor"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _WHERE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_WHERE[name]}"), name)

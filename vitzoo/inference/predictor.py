@@ -42,7 +42,7 @@ class Seen:
 class Predictor:
     """A checkpoint ready to be called as often as wanted.
 
-        predictor = vitzoo.inference.predictor.Predictor("runs/photos")
+        predictor = vitzoo.inference.Predictor("runs/photos")
         predictor("cat.jpg")[0]["top"][0]                       # {"label": "cat", "index": 3, "probability": 0.98}
 
     Args:

@@ -26,9 +26,11 @@ def patch_variant(variant: str, sizes: Mapping[str, Mapping[str, Any]], publishe
         Refused: no such variant; the nearest is named.
     """
     size, _, patch = str(variant).partition("/")
-    if size in sizes and re.fullmatch("[1-9][0-9]{0,3}", patch):
+    fits = re.fullmatch("[1-9][0-9]{0,3}", patch)
+    if size in sizes and fits:
         return {**sizes[size], "patch_size": int(patch)}
-    near = difflib.get_close_matches(str(variant), [*published, *(f"{size}/16" for size in sizes)], 1)
+    near = [f"{name}/{patch if fits else 16}" for name in sizes if name.casefold() == size.casefold()]
+    near = near or difflib.get_close_matches(str(variant), published, 1)
     hint = f"did you mean {near[0]}? " if near else ""
     raise Refused("variant", variant, f"no such variant; {hint}It is a size ({', '.join(sizes)}) and a patch, S/16")
 

@@ -100,14 +100,13 @@ class ViTConfig(ImageGeometry):
         """Refuses fields that don't fit together, and says what would."""
         if self.width % self.num_heads:
             divisors = [n for n in range(1, self.width + 1) if self.width % n == 0]
-            near = sorted(divisors, key=lambda n: abs(n - self.num_heads))[:2]
-            raise Refused("num_heads", self.num_heads, f"does not divide width {self.width} (nearest: {near})")
+            low, high = sorted(sorted(divisors, key=lambda n: abs(n - self.num_heads))[:2])
+            raise Refused("num_heads", self.num_heads, f"does not divide width {self.width} (nearest: {low}, {high})")
         unit = {"rotary": 4 * self.num_heads, "learned2d": 2, "sincos2d": 4}.get(self.positions, 1)
         if self.width % unit:
-            below = self.width // unit * unit
-            raise Refused(
-                "width", self.width, f"positions={self.positions} needs a multiple of {unit} ({below + unit})"
-            )
+            near = ", ".join(str(n) for n in (self.width // unit * unit, self.width // unit * unit + unit) if n)
+            why = f"positions={self.positions} needs a multiple of {unit} (nearest: {near})"
+            raise Refused("width", self.width, why)
         if self.pooling == "cls" and self.class_token is False:
             raise Refused("class_token", False, "pooling=cls needs it; or take pooling gap or map")
         if self.image_size is not None:
@@ -285,7 +284,7 @@ def _block(c: ViTConfig, execution: Execution, rngs: nnx.Rngs) -> Block:
     if c.positions == "relative":
         relative = RelativeEmbedding(c.patches, c.head_dim, rngs=rngs)
     elif c.positions == "relative_bias":
-        relative = RelativeBias(c.grid, c.num_heads)
+        relative = RelativeBias(c.grid, c.num_heads, rngs=rngs)
     names = ("gelu", "qk_norm", "layer_scale", "dropout", "attention_dropout", "norm_epsilon")
     same: Any = {name: getattr(c, name) for name in names}
     return Block(c.width, c.mlp_dim, c.num_heads, relative=relative, rngs=rngs, execution=execution, **same)

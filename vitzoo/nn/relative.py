@@ -49,12 +49,12 @@ class RelativeEmbedding(nnx.Module):
 class RelativeBias(nnx.Module):
     """One learned number for each head and each offset in rows and columns, [2 rows - 1, 2 columns - 1, heads].
 
-    As in Swin (https://arxiv.org/abs/2103.14030) and BEiT; zero at first.
+    As in Swin (https://arxiv.org/abs/2103.14030) and BEiT.
     """
 
-    def __init__(self, grid: Grid, heads: int):
+    def __init__(self, grid: Grid, heads: int, *, rngs: nnx.Rngs):
         self.grid = grid
-        self.table = nnx.Param(jnp.zeros((2 * grid[0] - 1, 2 * grid[1] - 1, heads)))
+        self.table = nnx.Param(normal(0.02)(rngs.params(), (2 * grid[0] - 1, 2 * grid[1] - 1, heads)))
 
     def __call__(self, query: jax.Array, places: jax.Array) -> jax.Array:
         """What joins the logits: [1 or batch, heads, tokens, tokens]; arguments as `RelativeEmbedding`."""

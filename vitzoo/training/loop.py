@@ -9,6 +9,7 @@ from vitzoo.checkpoints.store import Store
 from vitzoo.config import resolve
 from vitzoo.parallel.sharding import put
 from vitzoo.training import curves, header, run_folder, setup, start
+from vitzoo.training.compilation_cache import use_compilation_cache
 from vitzoo.training.intervals import due
 from vitzoo.training.metrics import Metrics
 from vitzoo.training.profiler import Profiler
@@ -36,6 +37,7 @@ def train(config: Any, workdir: str | Path, out: TextIO | None = None) -> dict[s
     """
     resolved, workdir, out = resolve(config), Path(workdir), out or sys.stdout
     experiment = resolved.experiment
+    use_compilation_cache()
     mesh = setup.mesh_of(experiment)
     with run_folder.locked(workdir), Signals() as signals, contextlib.ExitStack() as opened:
         # ------------------------------------------------------------------ the same run as before?

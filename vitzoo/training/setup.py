@@ -81,6 +81,11 @@ class Task:
         """How many numbers the model learns."""
         return sum(int(np.prod(leaf.shape)) for leaf in jax.tree.leaves(self.state["params"]))
 
+    @property
+    def class_names(self) -> tuple[str, ...] | None:
+        """The names of the model's classes: the data's, unless the model was given another number of them."""
+        return _class_names(self.info, self.model_config)
+
     def progress(self, step: int) -> dict[str, Any]:
         """Where a step lies in the training: what every line of the metrics starts with."""
         examples = step * self.resolved.experiment.data.batch_size
@@ -95,7 +100,7 @@ class Task:
             model={"name": self.choice.name, "variant": self.choice.variant, **to_json(config)},
             objective=values["objective"],
             preprocessing=_preprocessing_values(self.preprocessing, (height, width), config.channels),
-            classes=to_json(_class_names(self.info, config)),
+            classes=to_json(self.class_names),
             data={"name": self.info.name, "split": self.info.split, "fingerprint": self.info.fingerprint},
             step=step,
             examples=step * values["data"]["batch_size"],
@@ -123,8 +128,8 @@ def prepare(resolved: Resolved, mesh: Mesh) -> Task:
     pretrained = Pretrained.open(experiment.init_from) if experiment.init_from else None
     source = open_source(experiment.data)
     choice, config = _model_config(experiment, source.info, pretrained)
-    preprocessing = pretrained.preprocessing(resolved) if pretrained else experiment.preprocessing
     size, channels, classes = _pair(config.image_size), config.channels, config.num_classes
+    preprocessing = pretrained.preprocessing(resolved, channels) if pretrained else experiment.preprocessing
     stream = train_stream(
         source,
         experiment.data,
@@ -192,7 +197,7 @@ def _named(name: str, evaluate: Callable, part: Any) -> Evaluation:
 
 def _model_config(experiment: Any, info: SourceInfo, pretrained: Pretrained | None) -> tuple[ModelChoice, Any]:
     """The model's settings: those of the checkpoint or variant, what the data says, what the config changes."""
-    choice = experiment.model.over(pretrained.description["model"]) if pretrained else experiment.model
+    choice = experiment.model.over(pretrained.model) if pretrained else experiment.model
     config = choice.config(
         num_classes=len(info.classes) if info.classes is not None else None,
         channels=info.channels,
@@ -218,7 +223,6 @@ def _builder(choice: ModelChoice, config: Any, experiment: Any, mesh: Mesh) -> C
 
 
 def _class_names(info: SourceInfo, config: Any) -> tuple[str, ...] | None:
-    """The names of the model's classes: the data's, unless the model was given another number of them."""
     return info.classes if info.classes is not None and len(info.classes) == config.num_classes else None
 
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
 from vitzoo.checkpoints.store import Store, restore
 from vitzoo.errors import Refused
@@ -36,20 +37,21 @@ def state_of(task: Task, store: Store, found: int | None) -> tuple[dict, dict[st
         return _fresh(task, params), {"step": 0}, []
     if task.resolved.experiment.init_from_state:
         return _continued(task)
-    params, report = task.pretrained.parameters(task)
+    seed = task.resolved.experiment.seed
+    params, report = task.pretrained.parameters(task.model_config, task.class_names, task.build, seed)
     return _fresh(task, jax.device_put(params, task.shardings["params"])), {"step": 0}, report
 
 
 def _fresh(task: Task, params: dict) -> dict:
+    # an initialiser that fills with a Python number makes a weakly typed leaf, for which the step is compiled twice
+    params = jax.tree.map(lambda leaf: jnp.asarray(leaf, leaf.dtype), params)
     return create(params, task.chain, task.resolved.experiment.ema, task.shardings)
 
 
 def _continued(task: Task) -> tuple[dict, dict[str, Any], list[str]]:
     """State and step of another run, for a longer training of the same model."""
     assert task.pretrained is not None
-    folder, name = task.pretrained.folder, task.pretrained.name
-    if folder is None:
-        raise Refused("init_from_state", True, f"{name} holds weights only, no optimizer state")
+    folder, name = task.pretrained.located.folder, task.pretrained.name
     state, loop = restore(folder, task.state, "init_from")
     if loop["step"] >= task.total_steps:
         raise Refused("init_from_state", True, f"{name} is at step {loop['step']} of this run's {task.total_steps}")

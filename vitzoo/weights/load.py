@@ -189,7 +189,8 @@ def fitted(
     """
     old = config_of(located.description)
     check_family(old, config)
-    params, which = read_params(located, weights)
+    # Orbax finds nothing at a relative path
+    params, which = read_params(dataclasses.replace(located, folder=located.folder.absolute()), weights)
     _, shapes = state.abstract(make)
     head = match_head(located.description["classes"], old.num_classes or 0, classes, config.num_classes or 0)
     params, report = transfer(

@@ -35,9 +35,13 @@ KINDS = ("resized", "adapted", "new", "dropped")
 
 @dataclasses.dataclass
 class Report:
-    """What became of every leaf: how many were taken as they are, and a note (kind, path, text) on each other."""
+    """What became of every leaf: how many were taken as they are, and a note (kind, path, text) on each other.
+
+    `head` says why the class head was kept, where it was.
+    """
 
     used: int = 0
+    head: str = ""
     notes: list[tuple[str, str, str]] = dataclasses.field(default_factory=list)
 
     def add(self, kind: str, path: str, text: str) -> None:
@@ -51,8 +55,9 @@ class Report:
     def lines(self) -> list[str]:
         """The report as it is printed, the counts first."""
         counts = [f"{len(self.paths(kind))} {kind}" for kind in KINDS if self.paths(kind)]
-        first = f"weights: {', '.join([f'{self.used} leaves as they are', *counts])}"
-        return [first] + [f"  {kind:8} {path}: {text}" for kind, path, text in self.notes]
+        lines = [f"weights: {', '.join([f'{self.used} leaves as they are', *counts])}"]
+        lines += [f"  {kind:8} {path}: {text}" for kind, path, text in self.notes]
+        return lines + ([f"  kept     head: {self.head}"] if self.head else [])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,7 +87,7 @@ def match_head(old: Sequence[str] | None, old_count: int, new: Sequence[str] | N
     if old_count != new_count:
         return Head(None, text)
     if (old is None and new is None) or (old is not None and new is not None and list(old) == list(new)):
-        return Head(tuple(range(old_count)), "the same classes")
+        return Head(tuple(range(old_count)), f"the same {old_count} classes")
     if old is None or new is None:
         return Head(None, f"{text} (one side names no classes)")
     if len(set(old)) != len(old) or set(old) != set(new):
@@ -139,8 +144,9 @@ def transfer(
 
 def take_head(params: Flat, want: Mapping[str, Any], new: Any, head: Head, report: Report) -> Flat:
     """The parameters with their head kept, put in order, or made new: zeros, the bias `head_bias_init`."""
-    params = dict(params)
-    for path in [path for path in want if path.startswith("head/")]:
+    params, leaves = dict(params), [path for path in want if path.startswith("head/")]
+    report.head = head.text if leaves and head.columns is not None else ""
+    for path in leaves:
         if head.columns is None:
             report.add("new", path, head.text)
             value = getattr(new, "head_bias_init", 0.0) if path == "head/bias" else 0.0

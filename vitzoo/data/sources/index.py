@@ -46,7 +46,9 @@ def index_files(paths: Sequence[str], what: str) -> list[FileFacts]:
         with ThreadPoolExecutor(max(2, min(32, os.cpu_count() or 2))) as threads:
             facts = threads.map(lambda key: examine(key[0]), new)
             known.update(zip(new, progress(facts, len(new), f"reading {what}"), strict=True))
-        _write_cache(cache, {key: known[key] for key in keys})
+        current = {key[0] for key in keys}  # older facts of these files go, those of other lists of files stay
+        kept = {key: facts for key, facts in known.items() if key[0] not in current}
+        _write_cache(cache, kept | {key: known[key] for key in keys})
     return [known[key] for key in keys]
 
 
