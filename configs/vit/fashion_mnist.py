@@ -16,7 +16,15 @@ def get_config(arg="short"):
     config = vitzoo.config.default()
     config.total_epochs = EPOCHS[arg]
     config.model = dict(
-        name="vit", variant="Ti/4", width=96, depth=4, num_heads=3, mlp_dim=192, pooling="gap", drop_path=0.1
+        name="vit",
+        variant="Ti/4",
+        width=96,
+        depth=4,
+        num_heads=3,
+        mlp_dim=192,
+        pooling="gap",
+        positions="sincos2d",
+        drop_path=0.1,
     )
     config.objective = dict(name="classification", label_smoothing=0.1)
     config.data = dict(name="fashion_mnist", split="train", batch_size=256)

@@ -1,3 +1,7 @@
+import os
+import subprocess
+import sys
+
 import jax
 import pytest
 
@@ -48,6 +52,13 @@ def test_a_platform_that_is_not_here_is_refused_naming_what_is():
     with pytest.raises(Refused, match=r"platform = gpu: no such device here; found cpu:8"):
         devices("gpu")
     assert len(devices("cpu")) == len(devices("")) == 8
+
+
+def test_a_platform_asked_for_by_the_environment_is_refused_too():
+    code = "from vitzoo.parallel.mesh import devices\ntry: devices()\nexcept Exception as error: print(error)"
+    environment = {**os.environ, "JAX_PLATFORMS": "cuda", "XLA_FLAGS": ""}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == "platform = cuda: no such device here; found cpu:1 (JAX_PLATFORMS = cuda)\n"
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from tiny_run import Run, batches, net, vit
+from tiny_run import Run, batches, net, prepare, vit
 
 from vitzoo.nn.paths import flatten
 from vitzoo.optim.adafactor import Adafactor
@@ -55,10 +55,9 @@ def test_adafactor_trains_alike_on_a_mesh_of_all_axes():
     same_on(ALL_AXES, optimizer=Adafactor(learning_rate=1e-3, min_factored_size=16, moment_dtype="float32"), size=8)
 
 
-@pytest.mark.parametrize("mesh", ["data:8", ALL_AXES])
-def test_accumulation_gives_the_gradient_of_the_whole_batch(mesh):
+def test_accumulation_gives_the_gradient_of_the_whole_batch():
     def after(accumulate):
-        run = Run(mesh, 8, optimizer=SGD_PLAIN, settings={"accumulate": accumulate})
+        run = Run(ALL_AXES, 8, optimizer=SGD_PLAIN, settings={"accumulate": accumulate})
         batch = next(batches(1, batch_size=32))
         batch["weight"][5:20] = 0.0  # uneven over the micro-batches
         batch["image"][5:20] = 0
@@ -160,6 +159,17 @@ def test_terms_are_weighted_divided_by_their_counts_and_reported(drawing):
     assert float(metrics["loss_loss"]) == pytest.approx(-10.0)  # a zero head: -1 for each of ten classes, per example
     assert float(metrics["loss_size"]) == pytest.approx(0.5 * (8 + 8) / 4)
     assert float(metrics["loss"]) == pytest.approx(-8.0)
+
+
+def test_a_batch_is_prepared_whole_before_it_is_split():
+    seen = []
+
+    def mixing(batch, key):
+        seen.append((batch["image"].shape, key.shape))
+        return prepare(batch, key)
+
+    Run(prepare=mixing, settings={"accumulate": 4}).lower(next(batches(1)))
+    assert seen == [((16, 8, 8, 3), ())]
 
 
 def test_micro_batches_are_rows_that_each_device_already_holds():

@@ -13,7 +13,8 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
+import weakref
+from collections.abc import Generator, Iterator
 
 import grain
 import numpy as np
@@ -46,7 +47,7 @@ class TrainStream:
         )
         self.steps_per_epoch = len(reader.source) / data.batch_size
         self.bad_count = 0
-        self._open: set[grain.DatasetIterator] = set()
+        self._open: weakref.WeakSet[Generator] = weakref.WeakSet()
 
     def iterate(self, start_step: int = 0) -> Iterator[Batch]:
         """The batches `start_step`, `start_step + 1`, ... without end; their making runs ahead in the background.
@@ -55,12 +56,14 @@ class TrainStream:
             Failed: under `bad_files=stop`, a file can no longer be read; it is named.
         """
         dataset = self._in_memory(start_step) if self.in_memory else self._streamed(start_step)
-        return self._counted(_named_failures(dataset, self._open, self.data.workers > 0))
+        batches = self._counted(_named_failures(dataset, self.data.workers > 0))
+        self._open.add(batches)
+        return batches
 
     def close(self) -> None:
         """Ends threads and workers of all iterators."""
-        for iterator in list(self._open):
-            _close(iterator, self._open)
+        for batches in list(self._open):
+            batches.close()
 
     def positions(self, step: int) -> np.ndarray:
         """The global positions that this process loads for a step."""
@@ -83,13 +86,9 @@ class TrainStream:
         rows = grain.MapDataset.range(start_step * len(self.rows), ENDLESS).map(read)
         return batched(rows, len(self.rows), self.data)
 
-    def _counted(self, batches: Iterator[Batch]) -> Iterator[Batch]:
-        source = self.reader.source
-        for batch in batches:
-            for index in batch["id"][batch["weight"] == 0]:
-                self.bad_count += 1
-                path = source.where(int(np.flatnonzero(source.ids == index)[0]))
-                log.warning("left out, can't be read: %s (%d so far)", path, self.bad_count)
+    def _counted(self, batches: Iterator[Batch]) -> Generator[Batch, None, None]:
+        for batch in _bad_named(batches, self.reader.source):
+            self.bad_count += int((batch["weight"] == 0).sum())
             yield batch
 
 
@@ -143,7 +142,7 @@ def eval_batches(
     else:
         read = functools.partial(_read_padded, reader, batch_size, own)
         dataset = batched(grain.MapDataset.range(steps * len(own)).map(read), len(own), data)
-    return _named_failures(dataset, set(), data.workers > 0)
+    return _bad_named(_named_failures(dataset, data.workers > 0), source)
 
 
 def batched(rows: grain.MapDataset, batch_size: int, data: Data) -> grain.IterDataset:
@@ -191,10 +190,9 @@ def _gather_padded(reader: RowReader, batch_size: int, rows: np.ndarray, step: i
     return batch
 
 
-def _named_failures(dataset: grain.IterDataset, opened: set, workers: bool) -> Iterator[Batch]:
+def _named_failures(dataset: grain.IterDataset, workers: bool) -> Iterator[Batch]:
     """Iterates; an unreadable file ends it with one line. Threads and workers end with the iteration."""
     iterator = iter(dataset)
-    opened.add(iterator)
     try:
         for batch in iterator:
             # Workers send arrays in shared memory; a copy lets go of it at once.
@@ -202,13 +200,18 @@ def _named_failures(dataset: grain.IterDataset, opened: set, workers: bool) -> I
     except BadImage as error:
         raise Failed(f"{error} (data.bad_files=skip leaves such files out and counts them)") from error
     finally:
-        _close(iterator, opened)
-
-
-def _close(iterator: grain.DatasetIterator, opened: set) -> None:
-    if iterator in opened:
-        opened.discard(iterator)
         iterator.close()
+
+
+def _bad_named(batches: Iterator[Batch], source: Source) -> Iterator[Batch]:
+    """The batches; each example that couldn't be read is logged the first time. Padding, id -1, isn't one."""
+    named: set[int] = set()
+    for batch in batches:
+        lost = {int(id) for id in batch["id"][batch["weight"] == 0]} - named - {-1}
+        for id in sorted(lost):
+            log.warning("left out, can't be read: %s", source.where(int(np.flatnonzero(source.ids == id)[0])))
+        named |= lost
+        yield batch
 
 
 def _mark_flags_parsed() -> None:

@@ -44,12 +44,12 @@ def match(model: Sequence[str] | None, model_count: int, data: Sequence[str] | N
         return by_number(model, model_count, data, data_count)
     model, data = tuple(model), tuple(data)
     if model == data:
-        return Mapping(None, data, len(data), f"classes: the model's {len(data)}")
+        return Mapping(None, data, len(data), f"the model's {len(data)}")
     refuse_unknown(model, data)
     columns = tuple(model.index(name) for name in data)
     shown = ", ".join(f"{name} → {index}" for name, index in list(zip(data, columns, strict=True))[:12])
     more = f", … ({len(data)} in all)" if len(data) > 12 else ""
-    return Mapping(columns, data, len(data), f"classes: {len(data)} of the model's {len(model)} by name: {shown}{more}")
+    return Mapping(columns, data, len(data), f"{len(data)} of the model's {len(model)} by name: {shown}{more}")
 
 
 def by_number(model: Sequence[str] | None, model_count: int, data: Sequence[str] | None, data_count: int) -> Mapping:
@@ -62,7 +62,7 @@ def by_number(model: Sequence[str] | None, model_count: int, data: Sequence[str]
             f"has {data_count} classes and the model {model_count}; the {side} names none, so they can't be matched",
         )
     names = tuple(data or model or ()) or None
-    return Mapping(None, names, data_count, f"classes: {data_count}, by number (one side has no names)")
+    return Mapping(None, names, data_count, f"{data_count}, by number (one side has no names)")
 
 
 def refuse_unknown(model: tuple[str, ...], data: tuple[str, ...]) -> None:

@@ -76,7 +76,7 @@ def evaluate_one(
     evaluation = bound(ready, name)
     source = evaluation.source
     print(f"data     {source.info.name} {source.info.split}: {len(source):,} examples", file=out)
-    print(f"{evaluation.classes.text}", file=out, flush=True)
+    print(f"classes  {evaluation.classes.text}", file=out, flush=True)
     with counting(name, len(source), out) as seen:
         rows = evaluation.rows(ready.params, seen)
     metrics = {key: finite(value) for key, value in evaluation.metrics(rows).items()}

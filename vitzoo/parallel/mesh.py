@@ -26,9 +26,10 @@ def devices(platform: str = "") -> list[jax.Device]:
     """
     try:
         found = jax.devices(platform or None)
-    except RuntimeError as error:
-        asked = platform or os.environ.get("JAX_PLATFORMS", "")
-        raise Refused("platform", asked, f"no such device here; found {_present()}") from error
+    except (RuntimeError, AssertionError) as error:  # JAX asserts where JAX_PLATFORMS names a backend it doesn't have
+        limit = os.environ.get("JAX_PLATFORMS", "")
+        limited = f" (JAX_PLATFORMS = {limit})" if limit else ""
+        raise Refused("platform", platform or limit, f"no such device here; found {_present()}{limited}") from error
     if found[0].platform != jax.devices()[0].platform:
         jax.config.update("jax_default_device", jax.local_devices(backend=platform)[0])
     return found
@@ -36,11 +37,11 @@ def devices(platform: str = "") -> list[jax.Device]:
 
 def _present() -> str:
     """What JAX finds when nothing is asked for, `cpu:8`."""
-    asked = jax.config.values["jax_platforms"]
+    asked = jax.config.jax_platforms  # type: ignore[attr-defined]
     try:
         jax.config.update("jax_platforms", None)
         found = jax.devices()
-    except RuntimeError as error:
+    except (RuntimeError, AssertionError) as error:
         return f"none ({error})"
     finally:
         jax.config.update("jax_platforms", asked)
@@ -100,7 +101,7 @@ def batch_shards(mesh: Mesh) -> int:
 
 
 def padded_batch_size(batch_size: int, mesh: Mesh) -> int:
-    """The smallest size from `batch_size` on that divides over the mesh: what an evaluation's batches are filled up to."""
+    """The smallest size from `batch_size` on that divides over the mesh: evaluation fills its batches up to it."""
     return -(-batch_size // batch_shards(mesh)) * batch_shards(mesh)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
-import jax.numpy as jnp
+import numpy as np
 from jax.sharding import Mesh
 
 from vitzoo.parallel.sharding import activations, batch_sharding, replicated
@@ -33,8 +33,9 @@ def compile_train_step(
 
     The seed is an argument of the compiled program, not a constant in it: another seed needs no compilation.
     """
-    compiled, key = jit_train_step(step, mesh, shardings), jax.device_put(jnp.uint32(seed), replicated(mesh))
-    return lambda state, batch: compiled(state, batch, key)
+    compiled = jit_train_step(step, mesh, shardings)
+    low_bits = jax.device_put(np.uint32(seed % 2**32), replicated(mesh))
+    return lambda state, batch: compiled(state, batch, low_bits)
 
 
 def compile_eval_step(step: Callable, mesh: Mesh) -> Callable[[Any, Batch], dict[str, jax.Array]]:

@@ -63,7 +63,8 @@ def make_train_step(
         objective: bound to the data.
         tx: the optimizer, from `optim.build`.
         schedule: step to learning rate, the one `tx` was built with; for the metric.
-        prepare: (batch, key) to the batch that the objective takes: normalising, mixing; on the whole global batch.
+        prepare: (batch, key) to the batch that the objective takes: normalising, mixing; on the whole global batch,
+            before it is split. Every array in and out has a row for each example.
         accumulate: micro-batches per step. Must divide the batch; memory falls, the result stays.
         ema: decay of the parameters' moving average, updated on applied steps; 0 is off.
         ema_warm_start: use min(ema, (1 + updates) / (10 + updates)), so that a short training's average forgets the

@@ -55,7 +55,7 @@ class Info:
     def shown(self) -> str:
         """The preprocessing in one line."""
         p, (height, width) = self.preprocessing, self.size
-        mean, std = (",".join(f"{v:g}" for v in values or (127.5,)) for values in (p.mean, p.std))
+        mean, std = in_short(p.mean), in_short(p.std)
         crop = f", centre crop {p.crop_fraction:g}" if p.crop_fraction != 1 else ""
         smooth = " with antialias" if p.antialias else ""
         return (
@@ -76,6 +76,12 @@ class Info:
         several = several or (isinstance(images, np.ndarray) and images.ndim == 4)
         pixels = np.stack([self.pixels(image) for image in (images if several else [images])])
         return normalise(jnp.asarray(pixels), self.preprocessing)
+
+
+def in_short(values: Sequence[float] | None) -> str:
+    """A mean or deviation as one number where all channels have the same."""
+    values = values or (127.5,)
+    return ",".join(f"{value:g}" for value in (values[:1] if len(set(values)) == 1 else values))
 
 
 def load(checkpoint: str, weights: str = "auto", *, execution: Execution = DEFAULT, **changes: Any) -> tuple[Any, Info]:
