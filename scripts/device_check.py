@@ -46,7 +46,7 @@ def normalised(batch: Any, key: Any) -> dict[str, Any]:
     return {**batch, "image": batch["image"].astype("float32") / 127.5 - 1}
 
 
-def batches(config: Config, size: int, number: int) -> list[dict[str, np.ndarray]]:
+def batches(config: Config, size: int, number: int) -> list[dict[str, Any]]:
     """Random images, each class a shade brighter than the one before, so that there is something to learn."""
     drawn = np.random.default_rng(0)
     made = []

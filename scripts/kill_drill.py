@@ -21,14 +21,7 @@ from pathlib import Path
 import numpy as np
 
 STEPS = 120
-COMMAND = [
-    sys.executable,
-    "-c",
-    "import sys; from vitzoo.cli import main; sys.exit(main())",
-    "train",
-    "--config",
-    __file__,
-]
+COMMAND = [sys.executable, "-m", "vitzoo", "train", "--config", __file__]
 
 
 def get_config():

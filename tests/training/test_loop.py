@@ -275,9 +275,12 @@ def test_a_checkpoint_is_saved_when_due_with_evaluation_off(tmp_path, monkeypatc
     assert steps_of(tmp_path) == [3]
 
 
-def test_a_refused_start_leaves_no_folder(tmp_path):
-    with pytest.raises(Refused, match=r"data\.batch_size = 20"):
-        run(tmp_path / "run", data={"batch_size": 20})
+@pytest.mark.parametrize(
+    ("field", "changes"), [("mesh", {"mesh": "data:3"}), ("data", {"data": {"name": "striped:Stripes", "split": "x"}})]
+)
+def test_a_refused_start_leaves_no_folder(tmp_path, field, changes):
+    with pytest.raises(Refused, match=field):
+        run(tmp_path / "run", **changes)
     assert not (tmp_path / "run").exists()
 
 

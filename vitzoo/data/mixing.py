@@ -4,7 +4,7 @@ It acts on the whole global batch before that is split, so partners come from an
 devices, processes or accumulation. Only jax is needed (with numpy and scipy, which it brings).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +15,7 @@ from vitzoo.data.settings import Augment, Preprocessing
 from vitzoo.errors import Refused
 
 Batch = dict[str, jax.Array]
-Prepare = Callable[[Batch, jax.Array | None], Batch]
+Prepare = Callable[[Mapping[str, jax.Array], jax.Array | None], Batch]
 
 MIDDLE = 127.5  # the default mean and deviation: 0..255 becomes -1..1
 QUANTILES = 4097
@@ -34,8 +34,8 @@ def make_prepare(
     """
     mixing = augment is not None and (augment.mixup > 0 or augment.cutmix > 0)
 
-    def prepare(batch: Batch, key: jax.Array | None) -> Batch:
-        batch = {**batch, "image": normalise(batch["image"], preprocessing)}
+    def prepare(given: Mapping[str, jax.Array], key: jax.Array | None) -> Batch:
+        batch = {**given, "image": normalise(given["image"], preprocessing)}
         if augment is None or key is None:
             return batch
         erase_key, mix_key = jax.random.split(key)

@@ -48,9 +48,9 @@ def prepare(name: str, *, dir: str = "", shards: int = 0, bad_files: str = "stop
 
 
 def _prepare_own(data: Data, builder_class: Any) -> pathlib.Path:
-    from vitzoo.data.sources import tfds
+    from vitzoo.data.sources import tfds_prepare
 
-    return tfds.prepare_class(data, builder_class)
+    return tfds_prepare.prepare_class(data, builder_class)
 
 
 def _prepare_catalogue(data: Data, shards: int) -> pathlib.Path:
@@ -60,13 +60,13 @@ def _prepare_catalogue(data: Data, shards: int) -> pathlib.Path:
             data.name,
             "preparing datasets of TFDS's catalogue needs TensorFlow, once: pip install 'vitzoo[prepare]'",
         )
-    from vitzoo.data.sources import tfds
+    from vitzoo.data.sources import tfds_prepare
 
-    return tfds.prepare_catalogue(data, shards)
+    return tfds_prepare.prepare_catalogue(data, shards)
 
 
 def _prepare_files(data: Data, shards: int) -> pathlib.Path:
-    from vitzoo.data.sources import tfds
+    from vitzoo.data.sources import tfds_prepare
     from vitzoo.data.sources.files_builder import builder_of
 
     table = open_dataset(data)
@@ -76,7 +76,7 @@ def _prepare_files(data: Data, shards: int) -> pathlib.Path:
     builder = builder_of(table, "_".join(words) or "images")(data_dir=str(data_folders(data)[0]))
     if pathlib.Path(builder.data_dir).exists():
         raise Refused("dir", builder.data_dir, "is there already; remove it, or give another folder")
-    return tfds.prepare(builder, shards)
+    return tfds_prepare.prepare(builder, shards)
 
 
 def check(name: str, *, dir: str = "", **settings: Any) -> dict[str, Any]:

@@ -21,4 +21,6 @@ def keep_heap() -> bool:
     if not hasattr(libc, "mallopt"):
         return False
     # one arena: each has a heap of its own, and a buffer freed in one would be mapped again in another
-    return bool(libc.mallopt(_M_ARENA_MAX, 1) and libc.mallopt(_M_MMAP_MAX, 0) and libc.mallopt(_M_TRIM_THRESHOLD, 2**31 - 1))
+    return bool(
+        libc.mallopt(_M_ARENA_MAX, 1) and libc.mallopt(_M_MMAP_MAX, 0) and libc.mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)
+    )

@@ -33,7 +33,7 @@ def total_steps(experiment: Any, examples: int) -> int:
     seen = (
         _exact(experiment.total_epochs) * examples if experiment.total_examples is None else experiment.total_examples
     )
-    return max(1, -(-seen // experiment.data.batch_size))
+    return max(1, experiment.min_steps, -(-seen // experiment.data.batch_size))
 
 
 def _exact(number: float) -> Fraction:

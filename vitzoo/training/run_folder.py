@@ -37,7 +37,7 @@ def locked(workdir: Path) -> Iterator[None]:
         Refused: the folder is in use, can't be written, or holds something that is no run of vitzoo.
     """
     _check(workdir)
-    key, file = workdir.resolve(), workdir / LOCK
+    key, file, new = workdir.resolve(), workdir / LOCK, not workdir.exists()
     if key in _held:
         raise Refused("workdir", str(workdir), "is in use by this very process")
     descriptor = _open_lock(workdir, file)
@@ -49,6 +49,12 @@ def locked(workdir: Path) -> Iterator[None]:
         if error.errno not in _DISK:
             raise
         raise Failed(f"{workdir}: {error.strerror}; what was saved before is intact") from error
+    except Refused:
+        if key in _held and [path.name for path in workdir.iterdir()] == [LOCK]:  # nothing was begun
+            file.unlink()
+            if new:
+                workdir.rmdir()
+        raise
     finally:
         os.close(descriptor)
         _held.discard(key)
@@ -81,6 +87,8 @@ def _take(descriptor: int, workdir: Path, file: Path) -> None:
             holder = file.read_text().strip() or "another process"
             raise Refused("workdir", str(workdir), f"is in use by {holder}") from None
         print(f"warning: {workdir} can't be locked ({error.strerror}): start no second run in it", file=sys.stderr)
+    if not file.exists() or os.fstat(descriptor).st_ino != file.stat().st_ino:  # its holder left it just now
+        raise Refused("workdir", str(workdir), "was in use a moment ago; try again")
     now = datetime.datetime.now().astimezone().isoformat(timespec="seconds")
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, f"process {os.getpid()} on {socket.gethostname()} since {now}\n".encode(), 0)

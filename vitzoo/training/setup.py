@@ -101,7 +101,7 @@ class Task:
             objective=values["objective"],
             preprocessing=_preprocessing_values(self.preprocessing, (height, width), config.channels),
             classes=to_json(self.class_names),
-            data={"name": self.info.name, "split": self.info.split, "fingerprint": self.info.fingerprint},
+            data={"name": values["data"]["name"], "split": self.info.split, "fingerprint": self.info.fingerprint},
             step=step,
             examples=step * values["data"]["batch_size"],
         )

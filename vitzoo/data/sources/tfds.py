@@ -4,9 +4,6 @@ import contextlib
 import logging
 import os
 import pathlib
-import re
-import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,10 +14,11 @@ from vitzoo.data import splits
 from vitzoo.data.folders import data_folders
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.base import Example, Labels, SourceInfo, fingerprint
+from vitzoo.data.sources.tfds_folders import NAME, class_config, find_prepared, missing, not_array_record
+from vitzoo.data.sources.tfds_prepare import prepare_class
 from vitzoo.errors import Refused
 
 log = logging.getLogger(__name__)
-_NAME = re.compile(r"(?P<name>\w+)(?:/(?P<config>[\w.\-]+))?(?::(?P<version>[\d.*]+))?")
 
 
 class TfdsDataset:
@@ -33,7 +31,7 @@ class TfdsDataset:
     def __init__(self, data: Data, builder_class: Any = None):
         self.data = data
         own = builder_class is not None and ":" in data.name
-        match = _NAME.fullmatch(builder_class.name if own else data.name)
+        match = NAME.fullmatch(builder_class.name if own else data.name)
         if not match:
             raise Refused("data.name", data.name, "is not a dataset; TFDS names read NAME, NAME/CONFIG or NAME:VERSION")
         self.builder = _builder(data, builder_class, match["name"], match["config"], match["version"])
@@ -50,10 +48,10 @@ class TfdsDataset:
         try:
             records = self.builder.as_data_source(split=split, decoders=decoders)
         except NotImplementedError as error:
-            refusal = _not_array_record(self.data, self.builder) if on_disk else _missing(self.data, known=True)
+            refusal = not_array_record(self.data, self.builder) if on_disk else missing(self.data, known=True)
             raise refusal from error
         except (AssertionError, FileNotFoundError, ValueError) as error:
-            raise _missing(self.data, known=True) from error
+            raise missing(self.data, known=True) from error
         return TfdsSource(self, split, records, self._ids(pieces, len(records)))
 
     def counts(self) -> Mapping[str, int]:
@@ -116,73 +114,16 @@ class TfdsSource:
         return f"{self.info.name} {self.info.split} example {index}"
 
 
-def prepare(builder: Any, shards: int = 0, keep_downloads: bool = False) -> pathlib.Path:
-    """Writes the dataset as ArrayRecord, in a temporary folder that is renamed when complete.
-
-    Two processes may do so at once: the first to finish wins, the other uses what it wrote.
-    """
-    final, root = pathlib.Path(builder.data_dir), pathlib.Path(builder.data_dir_root)
-    try:
-        root.mkdir(parents=True, exist_ok=True)
-        scratch = tempfile.TemporaryDirectory(prefix=".vitzoo-prepare-", dir=root)
-    except OSError as error:
-        raise Refused("data.dir", root, f"can't be written ({error.strerror}); name another folder") from error
-    with (
-        scratch as scratch_folder,
-        contextlib.redirect_stdout(sys.stderr),
-    ):  # TFDS prints; stdout belongs to the command
-        inner = _same_builder(builder, scratch_folder)
-        inner.download_and_prepare(
-            file_format="array_record",
-            download_dir=os.path.join(root if keep_downloads else scratch_folder, "downloads"),
-            download_config=tfds.download.DownloadConfig(try_download_gcs=False, num_shards=shards or None),
-        )
-        final.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            os.rename(inner.data_dir, final)
-        except OSError:
-            if not _is_prepared(final):
-                raise
-    return final
-
-
-def _same_builder(builder: Any, folder: str) -> Any:
-    config = builder.builder_config
-    return type(builder)(data_dir=folder, **({"config": config.name} if config else {}))
-
-
-def prepare_class(data: Data, builder_class: Any) -> pathlib.Path:
-    """Prepares a dataset of ours or of the user's, unless it is prepared."""
-    match = _NAME.fullmatch(data.name)
-    config = _class_config(builder_class, match["config"] if match else None)
-    for folder in data_folders(data):
-        if found := find_prepared(folder, builder_class.name, config):
-            return found
-    first = os.fspath(data_folders(data)[0])
-    return prepare(builder_class(data_dir=first, **({"config": config} if config else {})))
-
-
-def prepare_catalogue(data: Data, shards: int) -> pathlib.Path:
-    """Downloads and prepares a dataset of TFDS's catalogue. TensorFlow must be installed."""
-    try:
-        builder = tfds.builder(data.name, data_dir=os.fspath(data_folders(data)[0]))
-    except tfds.core.DatasetNotFoundError as error:
-        raise _missing(data, known=False) from error
-    if _is_prepared(pathlib.Path(builder.data_dir)):
-        return pathlib.Path(builder.data_dir)
-    return prepare(builder, shards, keep_downloads=True)
-
-
 def _builder(data: Data, builder_class: Any, name: str, config: str | None, version: str | None) -> Any:
     """Of a prepared folder; else of our own class, prepared now; else TFDS's, which reads only mocked data."""
     folders = data_folders(data)
-    known = _class_config(builder_class, config)
+    known = class_config(builder_class, config)
     for folder in folders:
         if found := find_prepared(folder, name, known, version):
             return tfds.builder_from_directory(found)
     if builder_class is not None:
         if not getattr(builder_class, "PREPARED_ON_FIRST_USE", False):
-            raise _missing(data, known=True)
+            raise missing(data, known=True)
         log.info("preparing %s in %s", data.name, folders[0])
         tfds.disable_progress_bar()
         with open(os.devnull, "w") as nowhere, contextlib.redirect_stderr(nowhere):
@@ -190,51 +131,7 @@ def _builder(data: Data, builder_class: Any, name: str, config: str | None, vers
     try:
         return tfds.builder(data.name, data_dir=os.fspath(folders[0]))
     except Exception as error:  # an unknown name, or a catalogue module that needs a library that isn't there
-        raise _missing(data, known=not isinstance(error, tfds.core.DatasetNotFoundError)) from error
-
-
-def _class_config(builder_class: Any, config: str | None) -> str | None:
-    """The configuration asked for, or the class's default, for classes that have any."""
-    configs = [] if builder_class is None else [entry.name for entry in builder_class.BUILDER_CONFIGS]
-    if config and builder_class is not None and config not in configs:
-        raise Refused(
-            "data.name", f"{builder_class.name}/{config}", f"no such configuration; there are: {', '.join(configs)}"
-        )
-    return config or (configs[0] if configs else None)
-
-
-def find_prepared(
-    folder: pathlib.Path, name: str, config: str | None = None, version: str | None = None
-) -> pathlib.Path | None:
-    """The folder of a prepared dataset, newest version first: `folder` itself, or NAME[/CONFIG]/VERSION in it.
-
-    Raises:
-        Refused: several configurations are there and none was named.
-    """
-    if (folder / "features.json").exists() and (folder / "dataset_info.json").exists():
-        return folder if name in folder.parts else None
-    found = [path.parent for path in sorted((folder / name).glob("**/features.json")) if _is_prepared(path.parent)]
-    if config:
-        found = [path for path in found if path.parent.name == config]
-    if version:
-        pattern = re.compile(version.replace(".", r"\.").replace("*", r"\d+"))
-        found = [path for path in found if pattern.fullmatch(path.name)]
-    configs = sorted({path.parent.name for path in found if path.parent != folder / name})
-    if len(configs) > 1:
-        raise Refused(
-            "data.name",
-            name,
-            f"several configurations are prepared; name one: {name}/{configs[0]} ({', '.join(configs)})",
-        )
-    return max(found, key=_version_number, default=None)
-
-
-def _is_prepared(path: pathlib.Path) -> bool:
-    return (path / "dataset_info.json").exists() and "incomplete" not in path.name
-
-
-def _version_number(path: pathlib.Path) -> tuple[int, ...]:
-    return tuple(int(number) for number in re.findall(r"\d+", path.name))
+        raise missing(data, known=not isinstance(error, tfds.core.DatasetNotFoundError)) from error
 
 
 def _is_image(feature: Any) -> bool:
@@ -272,28 +169,3 @@ def _feature_key(data: Data, setting: str, features: Any, wanted: Any) -> str:
 def _fingerprint(info: Any, split: str, count: int, names: Sequence[str] | None) -> str:
     shards = {name: (part.shard_lengths, part.num_bytes) for name, part in info.splits.items()}
     return fingerprint(info.full_name, split, count, tuple(names or ()), sorted(shards.items()))
-
-
-def _missing(data: Data, *, known: bool) -> Refused:
-    looked = ", ".join(os.fspath(folder) for folder in data_folders(data))
-    if not known:
-        return Refused(
-            "data.name",
-            data.name,
-            f"no dataset of this name: not prepared in {looked}, and neither ours nor in TFDS's catalogue",
-        )
-    return Refused(
-        "data.name",
-        data.name,
-        f"not prepared; looked in {looked}. Put its folder there, point data.dir or $TFDS_DATA_DIR to it, "
-        f"or run: vitzoo data prepare {data.name}",
-    )
-
-
-def _not_array_record(data: Data, builder: Any) -> Refused:
-    return Refused(
-        "data.name",
-        data.name,
-        f"{builder.data_dir} holds {builder.info.file_format.value} files, which can't be read by position; "
-        f"prepare it as array_record: vitzoo data prepare {data.name}",
-    )

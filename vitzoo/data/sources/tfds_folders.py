@@ -1,0 +1,81 @@
+"""Where prepared TFDS datasets lie, and what to say when one doesn't."""
+
+import os
+import pathlib
+import re
+from typing import Any
+
+from vitzoo.data.folders import data_folders
+from vitzoo.data.settings import Data
+from vitzoo.errors import Refused
+
+NAME = re.compile(r"(?P<name>\w+)(?:/(?P<config>[\w.\-]+))?(?::(?P<version>[\d.*]+))?")
+
+
+def find_prepared(
+    folder: pathlib.Path, name: str, config: str | None = None, version: str | None = None
+) -> pathlib.Path | None:
+    """The folder of a prepared dataset, newest version first: `folder` itself, or NAME[/CONFIG]/VERSION in it.
+
+    Raises:
+        Refused: several configurations are there and none was named.
+    """
+    if (folder / "features.json").exists() and (folder / "dataset_info.json").exists():
+        return folder if name in folder.parts else None
+    found = [path.parent for path in sorted((folder / name).glob("**/features.json")) if is_prepared(path.parent)]
+    if config:
+        found = [path for path in found if path.parent.name == config]
+    if version:
+        pattern = re.compile(version.replace(".", r"\.").replace("*", r"\d+"))
+        found = [path for path in found if pattern.fullmatch(path.name)]
+    configs = sorted({path.parent.name for path in found if path.parent != folder / name})
+    if len(configs) > 1:
+        raise Refused(
+            "data.name",
+            name,
+            f"several configurations are prepared; name one: {name}/{configs[0]} ({', '.join(configs)})",
+        )
+    return max(found, key=_version_number, default=None)
+
+
+def is_prepared(path: pathlib.Path) -> bool:
+    return (path / "dataset_info.json").exists() and "incomplete" not in path.name
+
+
+def _version_number(path: pathlib.Path) -> tuple[int, ...]:
+    return tuple(int(number) for number in re.findall(r"\d+", path.name))
+
+
+def class_config(builder_class: Any, config: str | None) -> str | None:
+    """The configuration asked for, or the class's default, for classes that have any."""
+    configs = [] if builder_class is None else [entry.name for entry in builder_class.BUILDER_CONFIGS]
+    if config and builder_class is not None and config not in configs:
+        raise Refused(
+            "data.name", f"{builder_class.name}/{config}", f"no such configuration; there are: {', '.join(configs)}"
+        )
+    return config or (configs[0] if configs else None)
+
+
+def missing(data: Data, *, known: bool) -> Refused:
+    looked = ", ".join(os.fspath(folder) for folder in data_folders(data))
+    if not known:
+        return Refused(
+            "data.name",
+            data.name,
+            f"no dataset of this name: not prepared in {looked}, and neither ours nor in TFDS's catalogue",
+        )
+    return Refused(
+        "data.name",
+        data.name,
+        f"not prepared; looked in {looked}. Put its folder there, point data.dir or $TFDS_DATA_DIR to it, "
+        f"or run: vitzoo data prepare {data.name}",
+    )
+
+
+def not_array_record(data: Data, builder: Any) -> Refused:
+    return Refused(
+        "data.name",
+        data.name,
+        f"{builder.data_dir} holds {builder.info.file_format.value} files, which can't be read by position; "
+        f"prepare it as array_record: vitzoo data prepare {data.name}",
+    )
