@@ -10,6 +10,7 @@ every line of metrics.jsonl but for its seconds. Exits 1 if anything differs.
 """
 
 import argparse
+import contextlib
 import json
 import random
 import subprocess
@@ -100,22 +101,23 @@ def finish(workdir: Path) -> float:
 def kill_once(workdir: Path, seconds: float, moments: random.Random) -> str:
     """Start or resume the run and kill it at some moment; an empty text if it ended before."""
     how = moments.choice(["at any moment", "inside a save", "after a line"])
-    process, began, lines = start(workdir), time.monotonic(), count_lines(workdir)
+    began, lines, leftover = time.monotonic(), count_lines(workdir), unfinished(workdir)
+    process = start(workdir)
     if how == "at any moment":
-        wait(process, lambda: False, moments.uniform(0, seconds))
+        wait(process, lambda: False, moments.uniform(0, seconds / 2))  # resumed runs compile nothing and are faster
     elif how == "inside a save":
         for _ in range(moments.randint(1, 3)):  # the first, second or third save of this process
-            wait(process, lambda: not saving(workdir), seconds)
-            wait(process, lambda: saving(workdir), seconds)
+            wait(process, lambda: unfinished(workdir) <= leftover, seconds)
+            wait(process, lambda: unfinished(workdir) > leftover, seconds)
         time.sleep(moments.uniform(0, 0.05))
     else:
         lines += moments.randint(1, 5)
         wait(process, lambda: count_lines(workdir) >= lines, seconds)
-    inside = ", a save unfinished" if saving(workdir) else ""
     if process.poll() is not None:
         return ""
     process.kill()
     process.wait()
+    inside = ", a save unfinished" if unfinished(workdir) > leftover else ""
     steps = sorted(int(path.name) for path in (workdir / "checkpoints").glob("*") if path.name.isdecimal())
     return f"{how}, {time.monotonic() - began:.2f} s after the start, checkpoints {steps}{inside}"
 
@@ -126,8 +128,13 @@ def wait(process: subprocess.Popen, until, seconds: float) -> None:
         time.sleep(0.001)
 
 
-def saving(workdir: Path) -> bool:
-    return any((workdir / "checkpoints").glob("*.orbax-checkpoint-tmp*"))
+def unfinished(workdir: Path) -> float:
+    """When the newest unfinished save was begun; 0 without one."""
+    times = [0.0]
+    for path in (workdir / "checkpoints").glob("*.orbax-checkpoint-tmp*"):
+        with contextlib.suppress(OSError):  # it was finished meanwhile
+            times.append(path.stat().st_mtime)
+    return max(times)
 
 
 def count_lines(workdir: Path) -> int:

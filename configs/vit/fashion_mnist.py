@@ -9,7 +9,7 @@ Source:    the data, Xiao et al., https://arxiv.org/abs/1708.07747; the recipe i
 
 import vitzoo.config
 
-EPOCHS = {"short": 12, "long": 45}
+EPOCHS = {"short": 12, "long": 30}
 
 
 def get_config(arg="short"):

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
-from vitzoo.nn.dense import Dense, matmul, together
+from vitzoo.nn.dense import Dense, matmul
 from vitzoo.nn.execution import Execution
 
 
@@ -22,13 +22,6 @@ def test_a_layer_maps_its_last_dimensions():
 def test_initialisers_see_the_kernel_as_a_matrix():
     kernel = Dense(64, (8, 8), rngs=nnx.Rngs(0)).kernel[...]
     assert 0.2 < abs(kernel).max() <= (6 / 128) ** 0.5  # Glorot for 64 inputs and 64 outputs
-
-
-def test_layers_together_give_what_each_gives_alone():
-    layers = [Dense(6, (2, 3), rngs=nnx.Rngs(seed)) for seed in range(3)]
-    x = jnp.ones((4, 6))
-    for one, both in zip(layers, together(layers, x), strict=True):
-        np.testing.assert_allclose(one(x), both, atol=1e-6)
 
 
 def test_the_own_derivative_equals_jax_derivative():

@@ -21,9 +21,9 @@ from vitzoo.optim.adamw import AdamW
 from vitzoo.optim.build import build
 from vitzoo.optim.schedules import Cosine
 from vitzoo.parallel.mesh import make_mesh
-from vitzoo.parallel.sharding import put
+from vitzoo.parallel.sharding import put, replicated
 from vitzoo.steps import state as states
-from vitzoo.steps.compile import compile_train_step, jit_train_step
+from vitzoo.steps.compile import jit_train_step
 from vitzoo.steps.train import make_train_step
 
 CLASSES = 10
@@ -56,16 +56,24 @@ class Net(nnx.Module):
         return self.head(x)
 
 
+@functools.cache
 def net(size: int = 8, dropout: float = 0.0) -> Callable:
     """Makes the small model from its random keys."""
     return lambda rngs: Net(size * size * 3, dropout, rngs=rngs)
 
 
+@functools.cache
 def vit(size: int = 16, **changes: Any) -> Callable:
     """Makes a tiny ViT from its random keys."""
     sizes = {"patch_size": 4, "width": 32, "depth": 2, "mlp_dim": 64, "num_heads": 2, "registers": 1}
     config = Config(**{**sizes, **changes}, num_classes=CLASSES, image_size=size, channels=3)
     return lambda rngs: ViT(config, rngs=rngs)
+
+
+@functools.cache
+def initial(model: Callable, seed: int) -> Any:
+    """A model's first parameters, on the host."""
+    return jax.device_get(modules.initialise(model, seed))
 
 
 @dataclasses.dataclass
@@ -98,6 +106,7 @@ class Run:
     prepare: Callable = prepare
     seed: int = 0
     settings: dict = dataclasses.field(default_factory=dict)
+    compiled: Any = None
 
     def __post_init__(self):
         self.mesh = make_mesh(self.mesh_spec, jax.devices()[: self.device_count])
@@ -108,14 +117,14 @@ class Run:
         self.abstract = states.abstract(shapes, self.tx, ema)
         rules = (ViT if "registers" in shapes else Net).SHARDING_RULES
         self.shardings = states.shardings(self.abstract, rules, self.mesh)
+        self.low_bits = jax.device_put(np.uint32(self.seed), replicated(self.mesh))
         objective = self.objective.bind(Info(), CLASSES)
         self.pure = make_train_step(self.graph, objective, self.tx, rate, prepare=self.prepare, **self.settings)
-        self.step = compile_train_step(self.pure, self.mesh, self.shardings, self.seed)
 
     @functools.cached_property
     def state(self):
         """Where the run is; at first, before its first batch."""
-        params = modules.initialise(self.model, self.seed, self.shardings["params"])
+        params = jax.device_put(initial(self.model, self.seed), self.shardings["params"])
         return states.create(params, self.tx, self.settings.get("ema", 0.0), self.shardings)
 
     def again(self) -> "Run":
@@ -131,11 +140,16 @@ class Run:
             target, put(batch, self.mesh), np.uint32(self.seed)
         )
 
+    def compile(self, batch):
+        """The step of `lower`, compiled with less effort: these tests compile more than they compute."""
+        return self.lower(batch).compile({"xla_backend_optimization_level": 0})
+
     def train(self, batches):
-        """The metrics of a step for each batch."""
+        """The metrics of a step for each batch, all of one shape."""
         seen = []
         for batch in batches:
-            self.state, metrics = self.step(self.state, put(batch, self.mesh))
+            self.compiled = self.compiled or self.compile(batch)
+            self.state, metrics = self.compiled(self.state, put(batch, self.mesh), self.low_bits)
             seen.append(jax.device_get(metrics))
         return seen
 

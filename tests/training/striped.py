@@ -1,12 +1,14 @@
 """A dataset in memory for tests of the trainer: 8 × 8 images with stripes across (class 0) or down (1), and noise."""
 
+import dataclasses
+
 import numpy as np
 
 from vitzoo.data.sources.base import Table
 
 
 class Stripes:
-    """64 training and 20 test images; `shifted` rolls the labels, so that the data is another."""
+    """64 training and 20 test images; `shifted` = 1 swaps the classes, so that the data are others."""
 
     shifted = 0
 
@@ -33,8 +35,18 @@ class Stripes:
         ).open(split)
 
 
-class OtherStripes(Stripes):
-    shifted = 1
+class Wide(Stripes):
+    """The same as 8 × 16 images, in three classes of which the last has no example."""
+
+    def open(self, split):
+        table = super().open(split).table
+        return dataclasses.replace(
+            table,
+            name="wide",
+            classes=("across", "down", "dotted"),
+            image_shape=(8, 16),
+            read=lambda row: np.tile(table.read(row), (1, 2)),
+        ).open(split)
 
 
 def config(**changes):
@@ -62,6 +74,21 @@ def config(**changes):
     config.log = dict(every_steps=3, tensorboard=False)
     config.checkpoint = dict(every_steps=5, keep_best="test/loss")
     config.evaluate = dict(test=dict(name="classification", split="test", every_steps=4))
+    for key, value in changes.items():
+        config[key] = value
+    return config
+
+
+def finetune(checkpoint, **changes):
+    """3 steps from a checkpoint, whose architecture is taken."""
+    import vitzoo
+
+    config = vitzoo.config.default()
+    config.total_steps = 3
+    config.init_from = str(checkpoint)
+    config.data = dict(name="striped:Wide", batch_size=16)
+    config.optimizer = dict(name="adamw", learning_rate=0.0)
+    config.log = dict(every_steps=1, tensorboard=False)
     for key, value in changes.items():
         config[key] = value
     return config

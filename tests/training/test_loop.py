@@ -11,7 +11,7 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
-from striped import OtherStripes, Stripes, config
+from striped import Stripes, config
 
 from vitzoo.checkpoints import read
 from vitzoo.checkpoints.locate import locate
@@ -246,7 +246,7 @@ def test_another_meaning_is_refused_with_both_values_and_another_execution_recor
 def test_changed_data_is_refused(tmp_path, monkeypatch):
     at_batch(monkeypatch, 2, send(signal.SIGTERM))
     run(tmp_path)
-    monkeypatch.setattr(Stripes, "shifted", OtherStripes.shifted)
+    monkeypatch.setattr(Stripes, "shifted", 1)
     with pytest.raises(Refused, match="the data have changed since this run began"):
         run(tmp_path)
 

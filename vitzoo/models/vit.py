@@ -171,25 +171,24 @@ class ViT(nnx.Module):
         c.check()
         c.check_grid()
         parts: Any = {"rngs": rngs, "execution": execution}
-        norm = LayerNorm(c.width, epsilon=c.norm_epsilon, execution=execution)
+        exact: Any = {"rngs": rngs, "execution": dataclasses.replace(execution, dtype="float32")}
         # input
         self.patch_embedding = PatchEmbedding(c.patch_shape, c.image_shape[2], c.width, **parts)
         self.class_token = nnx.Param(jnp.zeros((1, 1, c.width))) if c.has_class_token else None
         self.registers = nnx.Param(normal(0.02)(rngs.params(), (1, c.registers, c.width))) if c.registers else None
         self.positions = _positions(c, rngs)
         # encoder
-        self.encoder = Stack(
-            c.depth, partial(_block, c, execution), norm=None if c.norm_after_pooling else norm, **parts
-        )
-        self.head_norm = norm if c.norm_after_pooling else None
-        # output, in float32
+        norm = None if c.norm_after_pooling else LayerNorm(c.width, epsilon=c.norm_epsilon, execution=execution)
+        self.encoder = Stack(c.depth, partial(_block, c, execution), norm=norm, **parts)
+        # output, from here on in float32
         pool = partial(AttentionPooling, c.width, c.mlp_dim, c.num_heads, gelu=c.gelu, norm_epsilon=c.norm_epsilon)
-        self.pool = pool(**parts) if c.pooling == "map" else None
-        parts["execution"] = dataclasses.replace(execution, dtype="float32")
+        self.pool = pool(**exact) if c.pooling == "map" else None
+        norm = LayerNorm(c.width, epsilon=c.norm_epsilon, execution=exact["execution"])
+        self.head_norm = norm if c.norm_after_pooling else None
         hidden = c.width if c.pre_logits is True else int(c.pre_logits)
-        self.pre_logits = Dense(c.width, hidden, kernel_init=lecun_normal(), **parts) if hidden else None
+        self.pre_logits = Dense(c.width, hidden, kernel_init=lecun_normal(), **exact) if hidden else None
         inits: Any = {"kernel_init": zeros, "bias_init": constant(c.head_bias_init)}
-        self.head = Dense(hidden or c.width, c.num_classes, **inits, **parts) if c.num_classes else None
+        self.head = Dense(hidden or c.width, c.num_classes, **inits, **exact) if c.num_classes else None
 
     def __call__(self, images: jax.Array, *, train: bool = False, key: jax.Array | None = None) -> jax.Array:
         """Logits [batch, classes] in float32; without a head, what it would see, [batch, width].
@@ -265,8 +264,8 @@ class ViT(nnx.Module):
             x, seen = self.pool(patches, weights=weights)
         else:
             x = tokens[:, 0] if self.config.pooling == "cls" else pooling.mean(patches)
-        x = x if self.head_norm is None else self.head_norm(x)
         x = x.astype(jnp.float32)
+        x = x if self.head_norm is None else self.head_norm(x)
         return x if self.pre_logits is None else jnp.tanh(self.pre_logits(x)), seen
 
 

@@ -10,7 +10,7 @@ from jax import lax
 
 from vitzoo.nn import relative
 from vitzoo.nn.constrain import constrain
-from vitzoo.nn.dense import Dense, together
+from vitzoo.nn.dense import Dense
 from vitzoo.nn.execution import DEFAULT, Execution
 from vitzoo.nn.norms import LayerNorm
 from vitzoo.nn.rotary import Rotation, rotate
@@ -102,11 +102,8 @@ class Attention(nnx.Module):
         return self.out(y), seen
 
     def _project(self, x: jax.Array, context: jax.Array | None) -> tuple[jax.Array, jax.Array, jax.Array]:
-        layers = [self.query, self.key, self.value]
-        if context is None:
-            query, keys, value = together(layers, x) if self.execution.own else [layer(x) for layer in layers]
-        else:
-            query, keys, value = self.query(x), self.key(context), self.value(context)
+        context = x if context is None else context
+        query, keys, value = self.query(x), self.key(context), self.value(context)
         if self.query_norm is not None and self.key_norm is not None:
             query, keys = self.query_norm(query), self.key_norm(keys)
         axes = ("batch", None, "heads", None)

@@ -39,19 +39,12 @@ class Dense(nnx.Module):
         self.bias = nnx.Param(bias_init(rngs.params(), self.outputs, jnp.float32)) if bias else None
 
     def __call__(self, x: jax.Array) -> jax.Array:
-        return together([self], x)[0]
-
-
-def together(layers: Sequence[Dense], x: jax.Array) -> list[jax.Array]:
-    """What several layers of one shape make of the same x, as one product."""
-    first = layers[0]
-    dtype, size = first.execution.compute, math.prod(first.inputs)
-    matrices = [layer.kernel[...].astype(dtype).reshape(size, -1) for layer in layers]
-    kernel = matrices[0] if len(matrices) == 1 else jnp.concatenate(matrices, axis=1)
-    leading = x.shape[: x.ndim - len(first.inputs)]
-    y = matmul(x.astype(dtype).reshape(*leading, size), kernel, own=first.execution.own)
-    parts = [y] if len(layers) == 1 else jnp.split(y, len(layers), axis=-1)
-    return [_biased(layer, part.reshape(*leading, *first.outputs)) for layer, part in zip(layers, parts, strict=True)]
+        dtype, size = self.execution.compute, math.prod(self.inputs)
+        leading = x.shape[: x.ndim - len(self.inputs)]
+        kernel = self.kernel[...].astype(dtype).reshape(size, -1)
+        y = matmul(x.astype(dtype).reshape(*leading, size), kernel, own=self.execution.own)
+        y = y.reshape(*leading, *self.outputs)
+        return y if self.bias is None else y + self.bias[...].astype(dtype)
 
 
 def matmul(x: jax.Array, kernel: jax.Array, *, own: bool) -> jax.Array:
@@ -87,7 +80,3 @@ _own_matmul.defvjp(_forward, _backward)
 
 def _dimensions(size: int | Sequence[int]) -> tuple[int, ...]:
     return (size,) if isinstance(size, int) else tuple(size)
-
-
-def _biased(layer: Dense, y: jax.Array) -> jax.Array:
-    return y if layer.bias is None else y + layer.bias[...].astype(y.dtype)

@@ -6,7 +6,6 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 from jax import lax
-from jax.nn.initializers import normal
 
 from vitzoo.nn.constrain import constrain
 from vitzoo.nn.dense import Dense
@@ -41,8 +40,8 @@ class MLP(nnx.Module):
         execution: Execution = DEFAULT,
     ):
         self.gelu, self.dropout, self.execution = gelu, dropout, execution
-        self.up = Dense(width, hidden, bias_init=normal(1e-6), rngs=rngs, execution=execution)
-        self.down = Dense(hidden, width, bias_init=normal(1e-6), rngs=rngs, execution=execution)
+        self.up = Dense(width, hidden, rngs=rngs, execution=execution)
+        self.down = Dense(hidden, width, rngs=rngs, execution=execution)
 
     def __call__(self, x: jax.Array, key: jax.Array | None = None) -> jax.Array:
         x = gelu(self.up(x), self.gelu, own=self.execution.own)

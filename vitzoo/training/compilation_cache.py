@@ -15,7 +15,7 @@ import jaxlib
 
 def use_compilation_cache() -> None:
     """Point JAX to the cache, unless it has one already or the folder can't be made."""
-    if jax.config.jax_compilation_cache_dir:
+    if getattr(jax.config, "jax_compilation_cache_dir", None):
         return
     root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     folder = root / "vitzoo" / "compiled" / f"jaxlib-{jaxlib.__version__}-{_processor()}"

@@ -10,6 +10,7 @@ from vitzoo.config import resolve
 from vitzoo.parallel.sharding import put
 from vitzoo.training import curves, header, run_folder, setup, start
 from vitzoo.training.compilation_cache import use_compilation_cache
+from vitzoo.training.heap import keep_heap
 from vitzoo.training.intervals import due
 from vitzoo.training.metrics import Metrics
 from vitzoo.training.profiler import Profiler
@@ -52,6 +53,7 @@ def train(config: Any, workdir: str | Path, out: TextIO | None = None) -> dict[s
         task = setup.prepare(resolved, mesh)
         opened.callback(task.stream.close)
         header.say_task(task, workdir, found, out)
+        keep_heap(task)
         state, loop, notes = start.state_of(task, store, found)
         step: int = loop["step"]
         run_folder.begin(workdir, resolved.values, step, differences, header.device(mesh))

@@ -1,0 +1,110 @@
+"""Starting from a checkpoint: its architecture and weights, fresh moments and step 0, or its whole state."""
+
+import io
+
+import jax
+import numpy as np
+import pytest
+from striped import config, finetune
+
+from vitzoo.checkpoints import read
+from vitzoo.checkpoints.locate import locate
+from vitzoo.errors import Refused
+from vitzoo.nn.paths import flatten
+from vitzoo.training import loop
+
+
+def run(settings, workdir):
+    out = io.StringIO()
+    return loop.train(settings, workdir, out), out.getvalue()
+
+
+@pytest.fixture(scope="module")
+def pretrained(tmp_path_factory):
+    workdir = tmp_path_factory.mktemp("runs") / "pretrained"
+    run(pretraining(total_steps=4), workdir)
+    return workdir
+
+
+def pretraining(**changes):
+    return config(
+        schedule={"name": "constant"}, evaluate={"test": None}, checkpoint={"every_steps": 9, "keep_best": ""},
+        preprocessing={"mean": (100.0,)}, **changes,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def tuned(pretrained, tmp_path_factory):
+    """A run with learning rate 0: what it started from is what it saved."""
+    workdir = tmp_path_factory.mktemp("runs") / "tuned"
+    _, said = run(finetune(pretrained, preprocessing={"std": (50.0,)}), workdir)
+    return workdir, said
+
+
+def test_weights_are_the_average_all_but_the_new_head_and_resized_positions(pretrained, tuned):
+    before, after = (
+        flatten(read.arrays(locate(run).folder / item)) for run, item in ((pretrained, "ema"), (tuned[0], "params"))
+    )
+    changed = {path for path in after if before[path].tobytes() != after[path].tobytes()}
+    assert changed == {"head/kernel", "head/bias", "positions/embedding"}
+    assert after["head/kernel"].shape == (16, 3)
+    assert not after["head/kernel"].any()
+    assert after["positions/embedding"].shape == (1, 1 + 2 * 4, 16)  # 8 × 16 pixels in patches of 4
+    np.testing.assert_array_equal(after["positions/embedding"][:, 0], before["positions/embedding"][:, 0])
+
+
+def test_what_became_of_the_weights_is_said(tuned):
+    said = tuned[1]
+    assert "step 4, averaged weights" in said
+    assert "head/kernel: 2 → 3, new" in said
+    assert "2×2 → 2×4 patches" in said
+
+
+def test_it_starts_at_step_0_with_fresh_moments(tuned):
+    loop_values = read.values(locate(tuned[0]).folder / "loop")
+    assert (loop_values["step"], loop_values["updates"]) == (3, 3)
+    moments = flatten(read.arrays(locate(tuned[0]).folder / "optimizer"))
+    assert int(moments["updates"]) == 3
+
+
+def test_preprocessing_is_the_checkpoints_but_for_what_the_config_sets(tuned):
+    preprocessing = locate(tuned[0]).description["preprocessing"]
+    assert preprocessing["size"] == [8, 16]
+    assert (preprocessing["mean"], preprocessing["std"]) == ([100.0], [50.0])
+
+
+def test_dropout_and_depth_are_the_checkpoints_and_may_be_changed(pretrained, tuned, tmp_path):
+    assert locate(tuned[0]).description["model"]["dropout"] == 0.1
+    run(finetune(pretrained, model={"dropout": 0.0}), tmp_path)
+    model = locate(tmp_path).description["model"]
+    assert (model["dropout"], model["drop_path"], model["depth"]) == (0.0, 0.1, 2)
+
+
+def test_a_longer_training_with_its_state_is_the_one_that_was_never_interrupted(pretrained, tmp_path):
+    run(pretraining(total_steps=7), tmp_path / "straight")
+    longer = pretraining(total_steps=7, init_from=str(pretrained), init_from_state=True)
+    longer.model = {"name": "", "variant": ""}
+    _, said = run(longer, tmp_path / "longer")
+    assert "at step 4, with its optimizer state" in said
+    for item in ("params", "ema", "optimizer"):
+        left, right = (read.arrays(tmp_path / name / "checkpoints" / "7" / item) for name in ("straight", "longer"))
+        assert all(
+            a.tobytes() == b.tobytes() for a, b in zip(jax.tree.leaves(left), jax.tree.leaves(right), strict=True)
+        )
+
+
+def test_a_state_that_is_already_past_the_end_is_refused(pretrained, tmp_path):
+    over = pretraining(total_steps=4, init_from=str(pretrained), init_from_state=True)
+    with pytest.raises(Refused, match="is at step 4 of this run's 4"):
+        run(over, tmp_path / "run")
+
+
+def test_a_missing_checkpoint_is_refused_and_never_means_starting_from_nothing(tmp_path):
+    with pytest.raises(Refused, match=r"init_from = .*gone: .*does not exist"):
+        run(finetune(tmp_path / "gone"), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_another_depth_is_refused(pretrained, tmp_path):
+    with pytest.raises(Refused, match="depth"):
+        run(finetune(pretrained, model={"depth": 4}), tmp_path / "run")
