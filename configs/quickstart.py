@@ -11,9 +11,17 @@ import vitzoo
 
 def get_config():
     config = vitzoo.config.default()
-    config.total_epochs = 90
+    config.total_epochs = 120
     config.model = dict(
-        name="vit", patch_size=2, width=96, depth=4, mlp_dim=192, num_heads=4, pooling="gap", positions="sincos2d"
+        name="vit",
+        patch_size=2,
+        width=96,
+        depth=4,
+        mlp_dim=192,
+        num_heads=4,
+        pooling="gap",
+        positions="learned1d",
+        position_deviation=0.5,
     )
     config.objective = dict(name="classification", label_smoothing=0.1)
     config.data = dict(name="digits", split="train", batch_size=128)
@@ -21,6 +29,6 @@ def get_config():
     config.optimizer = dict(name="adamw", learning_rate=2e-3, weight_decay=0.05, grad_clip=1.0)
     config.schedule = dict(name="cosine", warmup_epochs=5)
     config.log = dict(every_steps=50)
-    config.checkpoint = dict(every_epochs=15, keep=2, keep_best="test/accuracy")
-    config.evaluate = dict(test=dict(name="classification", split="test", every_epochs=15))
+    config.checkpoint = dict(every_epochs=20, keep=2, keep_best="test/accuracy")
+    config.evaluate = dict(test=dict(name="classification", split="test", every_epochs=20))
     return config

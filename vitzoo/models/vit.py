@@ -73,6 +73,9 @@ class ViTConfig(ImageGeometry):
     class_token: bool | None = setting(None, "whether there is one; none: when pooling is cls")
     registers: int = setting(0, "tokens that are thrown away at the end (arXiv 2309.16588)", minimum=0)
     positions: str = setting("learned1d", "how a token knows its place", choices=POSITIONS)
+    position_deviation: float = setting(
+        0.02, "of learned positions at the start; 0.5 makes tiny images learn their places at once", above=0
+    )
     rotary_base: float = setting(100.0, "ratio of the fastest to the slowest rotary angle, nearly", above=1)
     position_resize: str = setting("corner_linear", "how positions go to another grid", choices=METHODS)
     position_antialias: bool = setting(False, "smooth bilinear and bicubic when the grid shrinks")
@@ -272,7 +275,7 @@ class ViT(nnx.Module):
 def _positions(c: ViTConfig, rngs: nnx.Rngs) -> nnx.Module | None:
     """What is added to the tokens."""
     if c.positions == "learned1d":
-        return Learned1D(int(c.has_class_token) + c.patches, c.width, rngs=rngs)
+        return Learned1D(int(c.has_class_token) + c.patches, c.width, deviation=c.position_deviation, rngs=rngs)
     if c.positions == "learned2d":
         return Learned2D(c.grid, c.width, rngs=rngs)
     return SinCos2D(c.grid, c.width) if c.positions == "sincos2d" else None
