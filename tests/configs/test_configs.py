@@ -1,0 +1,94 @@
+"""Every config resolves, and its whole training step and evaluators trace at full size: no compilation, no memory."""
+
+import contextlib
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import vitzoo.config
+from vitzoo.models.vit import PUBLISHED
+from vitzoo.training import setup
+
+GRAY = {"data.name": "config_data:gray28"}
+CASES = [
+    ("quickstart", {}),
+    *[(f"vit/fashion_mnist:{length}", GRAY) for length in ("short", "long")],
+    *[
+        (f"vit/ablation:{kind}", GRAY | {"data.split": "train"})
+        for kind in ("none", "1d", "2d", "relative", "sincos2d", "rotary", "cls", "gap", "map")
+    ],
+    *[(f"vit/imagenet:{variant}", {}) for variant in ("S/16", "B/32", "L/16", "G/14")],
+]
+
+
+def test_no_config_is_forgotten_here():
+    named = {name.partition(":")[0] for name, _ in CASES} | {"vit/finetune"}
+    assert named == {name for name, _ in vitzoo.config.list_configs()}
+
+
+@contextlib.contextmanager
+def data_for(name):
+    """Mock data for the configs that name TFDS's catalogue."""
+    if not name.startswith("vit/imagenet"):
+        yield
+        return
+    import tensorflow_datasets as tfds
+
+    with tfds.testing.mock_data(num_examples=200):
+        yield
+
+
+def batch_of(task):
+    """The shapes of a global batch."""
+    size, config = task.resolved.experiment.data.batch_size, task.model_config
+    shape = (size, *(config.image_size), config.channels)
+    kinds = {"image": (shape, jnp.uint8), "label": ((size,), jnp.int32), "weight": ((size,), jnp.float32)}
+    return {key: jax.ShapeDtypeStruct(*kind) for key, kind in kinds.items()}
+
+
+@pytest.mark.parametrize(("name", "changes"), CASES, ids=[name for name, _ in CASES])
+def test_a_config_resolves_and_its_step_and_evaluators_trace(name, changes):
+    resolved = vitzoo.config.resolve(name, overrides={**changes, "mesh": "data:8"})
+    with data_for(name):
+        task = setup.prepare(resolved, setup.mesh_of(resolved.experiment))
+        task.stream.close()
+    batch = batch_of(task)
+    state, metrics = jax.eval_shape(task.step, task.state, batch, 0)
+    assert jax.tree.map(lambda leaf: (leaf.shape, leaf.dtype), state) == jax.tree.map(
+        lambda leaf: (leaf.shape, leaf.dtype), task.state
+    )
+    assert {"loss", "accuracy", "learning_rate", "grad_norm", "skipped"} <= set(metrics)
+    assert task.total_steps == int(np.ceil(resolved.experiment.total_epochs * task.info.n / len_of(batch)))
+    for evaluation in task.evaluations.values():
+        outputs = jax.eval_shape(evaluation._step, task.state["params"], batch)
+        assert all(rows.shape[0] == len_of(batch) for rows in jax.tree.leaves(outputs))
+
+
+def len_of(batch):
+    return batch["image"].shape[0]
+
+
+def test_every_published_variant_resolves_on_imagenet():
+    for variant in PUBLISHED:
+        patch = int(variant.split("/")[1])
+        experiment = vitzoo.config.resolve(f"vit/imagenet:{variant}").experiment
+        config = experiment.model.config(num_classes=1000)
+        assert config.patch_shape == (patch, patch)
+        assert config.grid == (224 // patch, 224 // patch)
+
+
+def test_the_plain_imagenet_recipe_is_the_published_one():
+    # Beyer et al. 2022: batch 1024, 90 epochs, learning rate 1e-3, decay 1e-4 not multiplied by it (0.1 here), warm-up
+    # of 10,000 steps, RandAugment (2, 10), mixup 0.2, fixed 2-D positions, average pooling, evaluation at 256 -> 224
+    experiment = vitzoo.config.resolve("vit/imagenet:S/16").experiment
+    assert (experiment.total_epochs, experiment.data.batch_size) == (90, 1024)
+    optimizer = experiment.optimizer
+    assert (optimizer.learning_rate, optimizer.weight_decay, optimizer.grad_clip) == (1e-3, 0.1, 1.0)
+    assert experiment.schedule.warmup_steps == 10_000
+    augment = experiment.augment
+    assert (augment.randaugment_layers, augment.randaugment_magnitude, augment.mixup) == (2, 10, 0.2)
+    assert experiment.preprocessing.crop_fraction == 224 / 256
+    config = experiment.model.config(num_classes=1000)
+    assert (config.positions, config.pooling, config.pre_logits) == ("sincos2d", "gap", True)
