@@ -61,7 +61,7 @@ def batches(config: Config, size: int, number: int) -> list[dict[str, Any]]:
 class Training:
     """A model, its optimizer and its compiled step on some devices."""
 
-    def __init__(self, config: Config, devices: list[jax.Device], dtype: str, remat: str = "none"):
+    def __init__(self, config: Any, devices: list[jax.Device], dtype: str, remat: str = "none"):
         execution = Execution(dtype=dtype, remat=remat)
         make = lambda rngs: ViT(config, rngs=rngs, execution=execution)  # noqa: E731
         self.mesh = make_mesh("auto", devices)

@@ -1,6 +1,7 @@
 """Fine-tunes any checkpoint on other images: a folder of photos, a CSV file, a TFDS dataset.
 
-Command:   vitzoo train --config vit/finetune --config.init_from=CKPT --config.data.name=folder:/photos --workdir runs/photos
+Command:   vitzoo train --config vit/finetune --workdir runs/photos \\
+             --config.init_from=CKPT --config.data.name=folder:/photos
 Hardware:  whatever the model fits on.
 Data:      folder:PATH (a sub-folder a class, or train/ and val/ of them), csv:FILE, or a dataset's name.
 Recipe:    AdamW, learning rates that shrink by 0.75 a layer towards the input, 5 epochs but at least 500 steps, so that

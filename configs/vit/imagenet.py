@@ -3,9 +3,9 @@
 Command:   vitzoo train --config vit/imagenet:S/16 --workdir runs/s16
            300 epochs: add --config.total_epochs=300
 Hardware:  published for a TPU v3 of 8 cores: 6 to 7 hours (90 epochs), under a day (300 epochs).
-Result:    published: 76.5 % top-1 on the validation set (90 epochs), 80 % (300 epochs). Not run by us: no ImageNet here.
-Data:      imagenet2012 of TFDS, prepared once with `vitzoo data prepare imagenet2012`; the last 1 % of train validates.
-Source:    Beyer, Zhai and Kolesnikov, Better plain ViT baselines for ImageNet-1k, https://arxiv.org/abs/2205.01580
+Result:    published: 76.5 % top-1 in validation (90 epochs), 80 % (300 epochs). Not run by us: no ImageNet here.
+Data:      imagenet2012 of TFDS, prepared once (`vitzoo data prepare imagenet2012`); the last 1 % of train validates.
+Source:    Beyer et al., Better plain ViT baselines for ImageNet-1k, https://arxiv.org/abs/2205.01580
 """
 
 import vitzoo.config

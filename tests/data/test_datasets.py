@@ -48,7 +48,9 @@ def test_where_fashion_mnist_is_not_found_every_place_and_remedy_is_named(tmp_pa
         open_source(Data(name="fashion_mnist", dir=str(tmp_path / "mine")))
 
 
-@pytest.mark.parametrize("damage", [b"", b"\0\0\x0d\1", gzip.compress(b"x" * 100)[:20]])
+@pytest.mark.parametrize(
+    "damage", [b"", b"\0\0\x0d\1", gzip.compress(b"x" * 100)[:20]], ids=["empty", "other magic", "cut gzip"]
+)
 def test_a_damaged_file_is_named(clothes, damage):
     path = clothes / "train-images-idx3-ubyte.gz"
     path.write_bytes(damage)
