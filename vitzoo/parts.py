@@ -41,7 +41,7 @@ def find(kind: str, name: str) -> type:
     known = PARTS[kind]
     if ":" not in name and name not in known:
         near = difflib.get_close_matches(name, known, 1)
-        hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(sorted(known))}"
+        hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(sorted(known))}."
         raise Refused(f"{kind}.name", name, f"no such {kind}; {hint} Your own is written package.module:Class")
     module, _, attribute = known.get(name, name).partition(":")
     try:

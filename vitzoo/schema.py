@@ -65,9 +65,12 @@ def default_of(field: dataclasses.Field) -> Any:
     return field.default
 
 
+LARGEST_INTEGER = 2**31 - 1  # steps, seeds and sizes cross to the device as 32-bit integers
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """A hint that names the known word closest to `name`, or all of them."""
-    known = sorted(known)
+    known = sorted(word for word in known if word)
     near = difflib.get_close_matches(name.lower(), known, 1, 0.6)
     return f"did you mean {near[0]}?" if near else f"known: {', '.join(known) or 'none'}"
 
@@ -351,8 +354,14 @@ def check_limits(limits: Limits, value: Any, field: str) -> None:
         ("below", limits.below, lambda bound: value < bound),
     )
     if not all(bound is None or holds(bound) for _, bound, holds in bounds):
-        said = " and ".join(f"{word} {bound:g}" for word, bound, _ in bounds if bound is not None)
+        said = " and ".join(f"{word} {_shown_bound(bound)}" for word, bound, _ in bounds if bound is not None)
         raise Refused(field, value, f"must be {said}")
+    if isinstance(value, int) and limits.maximum is None and value > LARGEST_INTEGER:
+        raise Refused(field, value, f"must be at most {LARGEST_INTEGER:,}")
+
+
+def _shown_bound(bound: float) -> str:
+    return f"{bound:,}" if isinstance(bound, int) else f"{bound:g}"
 
 
 def to_json(value: Any) -> Any:

@@ -6,7 +6,7 @@ Hardware:  whatever the model fits on.
 Data:      folder:PATH (a sub-folder a class, or train/ and val/ of them), csv:FILE, or a dataset's name.
 Recipe:    AdamW, learning rates that shrink by 0.75 a layer towards the input, 5 epochs but at least 500 steps, so that
            200 photos and 50,000 both get enough. Digits, text and other images that must not be mirrored:
-           --config.augment.flip=false. Head only: --config.optimizer.freeze='(?!head).*'
+           --config.augment.flip=false. Head only: --config.optimizer.freeze='(?!head/).*'
 Source:    layer-wise rates as in BEiT, https://arxiv.org/abs/2106.08254
 """
 
@@ -15,14 +15,15 @@ import vitzoo.config
 
 def get_config():
     config = vitzoo.config.default()
+    config.init_from = "CKPT"
     config.total_epochs = 5
     config.min_steps = 500
     config.model = dict(name="vit")
     config.objective = dict(name="classification", label_smoothing=0.1)
-    config.data = dict(split="train", batch_size=64)
+    config.data = dict(name="folder:PHOTOS", split="train", batch_size=64)
     config.augment = dict(crop="inception", crop_area=(0.35, 1.0), flip=True)
     config.optimizer = dict(name="adamw", learning_rate=5e-4, weight_decay=0.05, grad_clip=1.0, layer_decay=0.75)
     config.schedule = dict(name="cosine", warmup_fraction=0.1)
-    config.checkpoint = dict(every_epochs=1, keep=1, keep_best="val/accuracy")
-    config.evaluate = dict(val=dict(name="classification", split="validation", every_epochs=1))
+    config.checkpoint = dict(every_steps=200, keep=1, keep_best="val/loss")
+    config.evaluate = dict(val=dict(name="classification", split="validation", every_steps=200))
     return config

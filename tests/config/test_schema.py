@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import vitzoo.config
 from vitzoo.errors import Refused
 from vitzoo.schema import Text, build, convert, literal, setting, to_json
 
@@ -150,3 +151,8 @@ def test_a_refusal_names_the_full_field_the_value_and_what_would_be_right(values
     with pytest.raises(Refused) as caught:
         build(Outer, values, "part")
     assert str(caught.value) == message
+
+
+def test_an_integer_that_no_device_could_count_to_is_refused():
+    with pytest.raises(Refused, match=r"total_steps = 99999999999: must be at most 2,147,483,647"):
+        vitzoo.config.resolve("quickstart", overrides={"total_steps": 99_999_999_999})

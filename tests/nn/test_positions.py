@@ -3,9 +3,9 @@
 import jax
 import numpy as np
 import pytest
-from flax import nnx
 
 from vitzoo.errors import Refused
+from vitzoo.nn import state
 from vitzoo.nn.positions import Learned2D, SinCos2D, grid_of, resize_axis, resize_table
 
 RAMP = (14 * np.arange(14)[:, None] + np.arange(14)).reshape(1, 196, 1).astype(np.float32)
@@ -93,10 +93,10 @@ def test_rows_of_no_square_are_refused():
 
 
 def test_learned_2d_puts_the_columns_half_beside_the_rows_half():
-    module = Learned2D((2, 3), 4, rngs=nnx.Rngs(0))
-    x, y = np.asarray(module.x[...]), np.asarray(module.y[...])
+    graph, _ = state.abstract(lambda rngs: Learned2D((2, 3), 4, rngs=rngs))
+    x, y = np.arange(6.0).reshape(3, 2), np.arange(10.0, 14.0).reshape(2, 2)
     right = [[*x[column], *y[row]] for row in range(2) for column in range(3)]
-    np.testing.assert_array_equal(module()[0], right)
+    np.testing.assert_array_equal(state.merge(graph, {"x": x, "y": y})()[0], right)
 
 
 def test_sincos_2d_has_sines_and_cosines_of_x_then_of_y():

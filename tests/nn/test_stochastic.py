@@ -37,7 +37,8 @@ def test_draws_do_not_depend_on_how_the_batch_is_sharded():
     def draws(x):
         return dropout(x, 0.5, KEY), drop_path(x, 0.5, KEY), kept_patches(0.5, KEY, 16, 32)
 
-    jax.tree.map(np.testing.assert_array_equal, jax.jit(draws)(x), jax.jit(draws)(spread))
+    draws = jax.jit(draws, compiler_options={"xla_backend_optimization_level": 0})
+    jax.tree.map(np.testing.assert_array_equal, draws(x), draws(spread))
 
 
 def test_each_row_keeps_another_subset_of_the_asked_size_in_order():

@@ -1,8 +1,12 @@
+import json
+
 import jax
 import pytest
 from jax.experimental.compilation_cache import compilation_cache
+from striped import Stripes
 
 from vitzoo.parallel import mesh as meshes
+from vitzoo.training import setup
 from vitzoo.training.compilation_cache import use_compilation_cache
 
 
@@ -13,5 +17,22 @@ def one_device(home_folders):
     compilation_cache.reset_cache()  # whatever ran before in this process, from here on steps are kept
     patch = pytest.MonkeyPatch()
     patch.setattr(meshes, "devices", lambda platform="": jax.devices(platform or None)[:1])
+    yield
+    patch.undo()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def traced_once(one_device):
+    """The same config gives the same task, so that resuming in this process traces nothing anew."""
+    prepare, tasks = setup.prepare, {}
+
+    def once(resolved, mesh):
+        key = json.dumps([resolved.values, resolved.sources, Stripes.shifted], sort_keys=True, default=str)
+        if key not in tasks:
+            tasks[key] = prepare(resolved, mesh)
+        return tasks[key]
+
+    patch = pytest.MonkeyPatch()
+    patch.setattr(setup, "prepare", once)
     yield
     patch.undo()

@@ -236,7 +236,7 @@ def test_another_meaning_is_refused_with_both_values_and_another_execution_recor
     with pytest.raises(Refused, match=r"seed = 1: this run was started with 0"):
         run(tmp_path, seed=1)
     monkeypatch.undo()
-    _, said = run(tmp_path, log={"every_steps": 10, "tensorboard": False}, total_steps=20)
+    _, said = run(tmp_path, log={"every_steps": 10})
     assert "changed log.every_steps: 3 → 10" in said
     assert json.loads((tmp_path / "config.json").read_text())["log"]["every_steps"] == 10
     assert json.loads((tmp_path / "config.before-2.json").read_text())["log"]["every_steps"] == 3

@@ -9,9 +9,10 @@ from striped import config, finetune
 
 from vitzoo.checkpoints import read
 from vitzoo.checkpoints.locate import locate
+from vitzoo.config import resolve
 from vitzoo.errors import Refused
 from vitzoo.nn.paths import flatten
-from vitzoo.training import loop
+from vitzoo.training import loop, setup
 
 
 def run(settings, workdir):
@@ -28,9 +29,15 @@ def pretrained(tmp_path_factory):
 
 def pretraining(**changes):
     return config(
-        schedule={"name": "constant"}, evaluate={"test": None}, checkpoint={"every_steps": 9, "keep_best": ""},
-        preprocessing={"mean": (100.0,)}, **changes,
-    )  # fmt: skip
+        schedule={"name": "constant"},
+        evaluate={"test": None},
+        checkpoint={"every_steps": 9, "keep_best": ""},
+        preprocessing={"mean": (100.0,)},
+        model={"dropout": 0.0, "drop_path": 0.0, "layer_scale": 0.2},
+        augment={"mixup": 0.0},
+        accumulate=1,
+        **changes,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -73,11 +80,10 @@ def test_preprocessing_is_the_checkpoints_but_for_what_the_config_sets(tuned):
     assert (preprocessing["mean"], preprocessing["std"]) == ([100.0], [50.0])
 
 
-def test_dropout_and_depth_are_the_checkpoints_and_may_be_changed(pretrained, tuned, tmp_path):
-    assert locate(tuned[0]).description["model"]["dropout"] == 0.1
-    run(finetune(pretrained, model={"dropout": 0.0}), tmp_path)
-    model = locate(tmp_path).description["model"]
-    assert (model["dropout"], model["drop_path"], model["depth"]) == (0.0, 0.1, 2)
+def test_the_architecture_is_the_checkpoints_but_for_what_the_config_changes(pretrained):
+    resolved = resolve(finetune(pretrained, model={"drop_path": 0.3}))
+    model = setup.prepare(resolved, setup.mesh_of(resolved.experiment)).model_config
+    assert (model.drop_path, model.layer_scale, model.depth, model.num_classes) == (0.3, 0.2, 2, 3)
 
 
 def test_a_longer_training_with_its_state_is_the_one_that_was_never_interrupted(pretrained, tmp_path):

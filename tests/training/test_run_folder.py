@@ -4,16 +4,23 @@ import errno
 import json
 import os
 import signal
+import struct
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
+import jax
 import pytest
+from tensorboardX.proto import event_pb2
+from tensorboardX.record_writer import masked_crc32c
 
 from vitzoo.config.experiment import Log
 from vitzoo.errors import Failed, Refused
 from vitzoo.training import curves, metrics, run_folder
+from vitzoo.training.events import Events
 from vitzoo.training.metrics import Metrics
+from vitzoo.training.profiler import Profiler
 from vitzoo.training.signals import Signals
 
 HOLD = """
@@ -110,7 +117,49 @@ def test_a_number_that_is_not_finite_is_null_in_the_file(tmp_path):
     writer.evaluation(1, "val", {"n": 5, "loss": float("nan")})
     writer.close()
     assert metrics.read(tmp_path) == [{"step": 1, "split": "val", "n": 5, "loss": None}]
-    assert list(tmp_path.glob("events.out.tfevents*"))
+
+
+def test_tensorboard_events_are_records_with_checksums_and_drop_what_was_lost(tmp_path):
+    events = Events(tmp_path, step=3)
+    events.write(4, {"train/loss": 0.5})
+    events.close()
+    (file,) = tmp_path.glob("events.out.tfevents*")
+    content, found = file.read_bytes(), []
+    while content:  # a TFRecord: length, its checksum, data, its checksum
+        (length,) = struct.unpack("<Q", content[:8])
+        data = content[12 : 12 + length]
+        assert struct.unpack("<I", content[12 + length : 16 + length])[0] == masked_crc32c(data)
+        found.append(event_pb2.Event.FromString(data))
+        content = content[16 + length :]
+    assert [one.step for one in found] == [0, 4, 4]
+    assert found[0].file_version == "brain.Event:2"
+    assert found[1].session_log.status == event_pb2.SessionLog.START  # from step 4 on this file counts
+    assert found[2].summary.value[0].tag == "train/loss"
+    assert found[2].summary.value[0].simple_value == 0.5
+
+
+def test_weights_and_biases_gets_the_numbers_and_the_same_run_when_resumed(tmp_path, monkeypatch):
+    calls = []
+    run = SimpleNamespace(log=lambda values, step: calls.append((step, values)), finish=lambda: None)
+    fake = SimpleNamespace(init=lambda **options: calls.append(options) or run)
+    monkeypatch.setitem(sys.modules, "wandb", fake)
+    for _ in range(2):
+        writer = Metrics(tmp_path, 0, Log(wandb=True, tensorboard=False, wandb_project="digits"))
+        writer.evaluation(1, "val", {"n": 5, "loss": 0.5})
+        writer.close()
+    first, line, second, _ = calls
+    assert first == second
+    assert (first["project"], first["resume"]) == ("digits", "allow")
+    assert line == (1, {"val/n": 5, "val/loss": 0.5})
+
+
+def test_a_profile_traces_the_steps_asked_for(tmp_path):
+    profiler = Profiler("1:2", tmp_path)
+    for step in range(3):
+        profiler.before(step)
+        jax.numpy.ones(3).block_until_ready()
+    profiler.close()
+    assert list((tmp_path / "profile").rglob("*.xplane.pb"))
 
 
 def test_weights_and_biases_that_is_not_installed_is_refused(tmp_path, monkeypatch):
@@ -133,14 +182,19 @@ def test_curves_have_a_panel_for_each_metric_and_a_line_for_each_split(tmp_path)
     assert curves.draw(tmp_path).read_bytes().startswith(b"\x89PNG")
 
 
-def test_signals_ask_for_an_end_and_a_second_ctrl_c_leaves_at_once():
+def test_signals_ask_for_an_end_and_a_second_ctrl_c_leaves_at_once(monkeypatch):
     with Signals() as signals:
         assert signals.exit_code is None
         os.kill(os.getpid(), signal.SIGTERM)
         assert signals.exit_code == 75
+    left: list[int] = []
+    monkeypatch.setattr(os, "_exit", left.append)
     with Signals() as signals:
         os.kill(os.getpid(), signal.SIGINT)
-        assert signals.exit_code == 130
+        assert (signals.exit_code, left) == (130, [])
+        os.kill(os.getpid(), signal.SIGINT)
+        assert left == [130]
+        monkeypatch.setattr(sys, "ps1", ">>> ", raising=False)  # at a prompt the process stays
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGINT)
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL

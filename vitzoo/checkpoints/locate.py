@@ -40,6 +40,8 @@ def locate(checkpoint: str | Path) -> Located:
             is there.
     """
     text = str(checkpoint)
+    if not text.strip() or text.endswith("@"):
+        raise Refused("checkpoint", text or "''", "names none; write RUN, RUN@best, RUN@STEP or a step's folder")
     path = Path(text).expanduser()
     if path.is_dir() and (path / manifest.MANIFEST).exists():
         return _checked(text, path, _run_of(path))

@@ -1,7 +1,6 @@
 """Reading one item of a checkpoint (`params`, `ema`, `optimizer`, `loop`) without touching the others."""
 
 import json
-import logging
 from pathlib import Path
 from typing import Any
 
@@ -11,21 +10,8 @@ import orbax.checkpoint as ocp
 
 from vitzoo.checkpoints.locate import Located
 from vitzoo.checkpoints.manifest import Damaged
+from vitzoo.checkpoints.quiet import quiet
 from vitzoo.errors import Refused
-
-
-class _WithoutOrbax(logging.Filter):
-    """Drops what Orbax logs through absl: notes on its own files, tracebacks of errors that we report in a line."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        return "orbax" not in record.pathname
-
-
-def quiet() -> None:
-    """Keep Orbax's log lines off the terminal; calling it twice is harmless."""
-    logger = logging.getLogger("absl")
-    if not any(isinstance(one, _WithoutOrbax) for one in logger.filters):
-        logger.addFilter(_WithoutOrbax())
 
 
 def arrays(folder: Path) -> Any:

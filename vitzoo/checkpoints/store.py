@@ -1,6 +1,5 @@
 """Saving and restoring a training state: atomic, asynchronous, checksummed; newest and best kept."""
 
-import concurrent.futures
 import shutil
 import sys
 from collections.abc import Sequence
@@ -14,6 +13,7 @@ from orbax.checkpoint import checkpoint_managers as policies
 
 from vitzoo.checkpoints import description as model_json
 from vitzoo.checkpoints import manifest, read, steps
+from vitzoo.checkpoints.quiet import cause_of, quiet
 from vitzoo.errors import Failed, Refused
 
 TREES = ("params", "ema", "optimizer")  # items of arrays; the counters travel in the item `loop`
@@ -35,6 +35,7 @@ class Store:
         self._saving: tuple[int, dict, Path | None] = (-1, {}, None)
         self._best: int | None = None
         self._last: int | None = None
+        self._broken = False
 
     def latest_good(self) -> int | None:
         """The newest step that verifies; damaged newer ones are named in one warning and moved out of the way.
@@ -99,10 +100,14 @@ class Store:
 
     def close(self) -> None:
         """Wait for the save in progress and release Orbax's threads."""
-        if self._manager is not None:
-            self.wait()
-            self._manager.close()
-            self._manager = None
+        manager, self._manager = self._manager, None
+        if manager is None:
+            return
+        try:
+            manager.close()
+        except Exception as error:
+            if not self._broken:  # else it has been told
+                raise self._failed(error) from error
 
     def restore(self, step: int, abstract: dict) -> tuple[dict, dict]:
         """Bring back a state, bit for bit, onto the shardings of `abstract` (of this or of another mesh).
@@ -130,7 +135,7 @@ class Store:
     def _open(self) -> ocp.CheckpointManager:
         """Orbax's manager, made with the first save so that refused runs leave no folder."""
         if self._manager is None:
-            read.quiet()
+            quiet()
             self._manager = ocp.CheckpointManager(
                 self.folder.absolute(),
                 options=ocp.CheckpointManagerOptions(
@@ -155,14 +160,10 @@ class Store:
 
     def _failed(self, error: Exception) -> Failed:
         step = self._saving[0]
-        self._last = None
-        cause: BaseException = error
-        while isinstance(cause, concurrent.futures.CancelledError) and cause.__context__:
-            cause = cause.__context__
-        first = (str(cause).strip() or type(cause).__name__).splitlines()[0]
+        self._last, self._broken = None, True
         left = steps.newest(self.folder).step
         intact = f"; checkpoint {left} is intact" if left is not None else ""
-        return Failed(f"checkpoint {step} could not be saved in {self.folder}: {first}{intact}")
+        return Failed(f"checkpoint {step} could not be saved in {self.folder}: {cause_of(error)}{intact}")
 
 
 def restore(folder: Path, abstract: dict, field: str = "workdir") -> tuple[dict, dict]:

@@ -71,7 +71,8 @@ class ModelChoice:
         for field in ("name", "variant"):
             mine, theirs = getattr(self, field), pretrained.get(field, "")
             if mine and mine != theirs:
-                raise Refused(f"model.{field}", mine, f"init_from holds {theirs}; leave model.{field} out to use that")
+                holds = f"holds {theirs}" if theirs else f"has no {field}"
+                raise Refused(f"model.{field}", mine, f"init_from {holds}; leave model.{field} out to use its model")
         base = {key: value for key, value in pretrained.items() if key not in ("name", "variant")}
         return dataclasses.replace(self, name=pretrained["name"], variant=pretrained.get("variant", ""), base=base)
 

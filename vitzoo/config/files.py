@@ -119,14 +119,14 @@ def _run(path: Path, arg: str | None) -> Any:
         config = get_config() if arg is None else get_config(arg)
     except Refused:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise Refused("config", shown, f"{_place(error, path)}: {_said(error)}") from error
     if not hasattr(config, "items"):
         raise Refused("config", shown, f"its get_config returns {type(config).__name__}, no config")
     return config
 
 
-def _place(error: Exception, path: Path) -> str:
+def _place(error: BaseException, path: Path) -> str:
     """FILE:LINE of the config's own line that failed."""
     if isinstance(error, SyntaxError) and error.filename == str(path):
         return f"{path.name}:{error.lineno}"
@@ -134,7 +134,7 @@ def _place(error: Exception, path: Path) -> str:
     return f"{path.name}:{frames[-1]}" if frames else path.name
 
 
-def _said(error: Exception) -> str:
+def _said(error: BaseException) -> str:
     text = error.args[0] if isinstance(error, KeyError) and error.args else error
     if isinstance(error, SyntaxError):
         text = error.msg

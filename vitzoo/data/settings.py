@@ -14,7 +14,9 @@ class Data:
         "", "TFDS name, folder:PATH, csv:FILE, digits, fashion_mnist, mnist_5k or your own module:Class"
     )
     split: str = setting("train", "in TFDS's syntax, for every kind of data: train[:99%], train[100:200], train+test")
-    batch_size: int = setting(128, "examples in a global batch, over all devices and processes", minimum=1)
+    batch_size: int = setting(
+        128, "examples in a global batch, over all devices and processes", minimum=1, maximum=2**22
+    )
     dir: str = setting("", "folder of prepared data; else $TFDS_DATA_DIR, else ~/tensorflow_datasets", execution=True)
     workers: int = setting(0, "worker processes; 0 reads in threads", minimum=0, execution=True)
     prefetch: int = setting(2, "batches made ahead of the device", minimum=1, execution=True)

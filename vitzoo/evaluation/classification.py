@@ -47,6 +47,13 @@ class ClassificationEvaluator:
         "calibration_error": min,
     }
 
+    @staticmethod
+    def metric_names(multi_label: bool, num_classes: int) -> tuple[str, ...]:
+        """The metrics that such data give and that a best checkpoint can be chosen by."""
+        if multi_label:
+            return "loss", "mean_average_precision", "f1_macro", "f1_micro"
+        return "accuracy", *(("top5_accuracy",) if num_classes > 5 else ()), "loss", "calibration_error"
+
     def check(self) -> None:
         """Raises:
         Refused: two intervals, or a split in two places.

@@ -13,6 +13,7 @@ from vitzoo.evaluation.progress import counting
 from vitzoo.evaluation.ready import Ready, make_ready
 from vitzoo.evaluation.report import Report, write_report, written
 from vitzoo.evaluation.run import Evaluation
+from vitzoo.outputs import checked_file, checked_folder
 from vitzoo.parallel.mesh import show_mesh
 
 
@@ -51,6 +52,10 @@ def evaluate(
         Failed: no evaluator of several could run, or data was lost or a file not written on the way.
     """
     out = out or sys.stdout
+    if predictions is not None:
+        checked_file("--predictions", predictions, (".csv",))
+    if output is not None:
+        checked_folder("--output", output)
     ready = make_ready(str(checkpoint), overrides, weights)
     say_first(ready, out)
     results = {}

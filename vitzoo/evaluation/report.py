@@ -1,7 +1,6 @@
 """What is printed and written of one evaluator's pass: tables, pictures, predictions."""
 
 import dataclasses
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TextIO
@@ -10,9 +9,9 @@ import numpy as np
 from rich.console import Console
 
 from vitzoo.data.images import decode
-from vitzoo.errors import Failed
 from vitzoo.evaluation import pictures, tables
 from vitzoo.evaluation.run import Evaluation, Rows
+from vitzoo.outputs import write_whole
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,13 +54,5 @@ def written(path: Path, write: Callable[[Path], Any], out: TextIO) -> None:
     Raises:
         Failed: the folder can't be written to.
     """
-    partial = path.with_name(f".{path.stem}.partial{path.suffix}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if write(partial) is not False:
-            os.replace(partial, path)
-            print(f"wrote    {path}", file=out)
-    except OSError as error:
-        raise Failed(f"{path} can't be written: {error.strerror or error}") from error
-    finally:
-        partial.unlink(missing_ok=True)
+    if write_whole(path, write):
+        print(f"wrote    {path}", file=out)

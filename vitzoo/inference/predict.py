@@ -10,7 +10,8 @@ import numpy as np
 from vitzoo.evaluation.progress import counting
 from vitzoo.inference.inputs import gather
 from vitzoo.inference.predictor import Predictor, row
-from vitzoo.inference.writers import check_file, write_features, write_predictions
+from vitzoo.inference.writers import write_features, write_predictions
+from vitzoo.outputs import checked_file
 
 
 def predict(
@@ -52,7 +53,8 @@ def predict(
         Failed: a file couldn't be written.
     """
     found = gather(inputs)
-    output_file, features_file = check_file("output", output), check_file("features", features)
+    output_file = None if output is None else checked_file("--output", output, (".csv", ".jsonl"))
+    features_file = None if features is None else checked_file("--features", features, (".npz",))
     predictor = Predictor(checkpoint, weights=weights, batch_size=batch_size, platform=platform)
     most = predictor.most(top)
     if out is not None:

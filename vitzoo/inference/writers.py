@@ -3,38 +3,19 @@
 import csv
 import io
 import json
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from vitzoo.errors import Failed, Refused
-
-ENDINGS = {"output": (".csv", ".jsonl"), "features": (".npz",)}
-
-
-def check_file(flag: str, path: str | Path | None) -> Path | None:
-    """A file that is to be written, checked before any work.
-
-    Raises:
-        Refused: its ending names no known form, or its folder doesn't exist.
-    """
-    if path is None:
-        return None
-    path = Path(path).expanduser()
-    if path.suffix.lower() not in ENDINGS[flag]:
-        raise Refused(flag, path, f"must end in {' or '.join(ENDINGS[flag])}")
-    if not path.parent.is_dir():
-        raise Refused(flag, path, f"the folder {path.parent} doesn't exist")
-    return path
+from vitzoo.outputs import write_whole
 
 
 def write_predictions(path: Path, rows: Sequence[dict[str, Any]]) -> None:
     """Rows as CSV (file, label, probability, label_2, probability_2 ..., error) or as JSON lines of the same rows."""
     text = as_csv(rows) if path.suffix.lower() == ".csv" else "".join(json.dumps(row) + "\n" for row in rows)
-    write(path, text.encode())
+    write_whole(path, lambda partial: partial.write_bytes(text.encode()))
 
 
 def as_csv(rows: Sequence[dict[str, Any]]) -> str:
@@ -55,16 +36,4 @@ def write_features(path: Path, files: Sequence[str], features: np.ndarray) -> No
     """`files` (text `[n]`) and `features` (float32 `[n, width]`), readable by `numpy.load` without pickle."""
     packed = io.BytesIO()
     np.savez(packed, files=np.array(files, dtype=np.str_), features=features)
-    write(path, packed.getvalue())
-
-
-def write(path: Path, content: bytes) -> None:
-    """A file, whole or not at all."""
-    partial = path.with_name(f".{path.name}.partial")
-    try:
-        partial.write_bytes(content)
-        os.replace(partial, path)
-    except OSError as error:
-        raise Failed(f"{path} can't be written: {error.strerror or error}") from error
-    finally:
-        partial.unlink(missing_ok=True)
+    write_whole(path, lambda partial: partial.write_bytes(packed.getvalue()))

@@ -60,9 +60,9 @@ class ViTConfig(ImageGeometry):
     """What a ViT is. Sizes are (height, width) in pixels, or one number for both."""
 
     patch_size: int | tuple[int, int] = setting(16, "pixels of a patch", minimum=1)
-    width: int = setting(384, "size of a token", minimum=1)
-    depth: int = setting(12, "number of blocks", minimum=1)
-    mlp_dim: int = setting(1536, "size between the two layers of a block's MLP", minimum=1)
+    width: int = setting(384, "size of a token", minimum=1, maximum=2**17)
+    depth: int = setting(12, "number of blocks", minimum=1, maximum=10_000)
+    mlp_dim: int = setting(1536, "size between the two layers of a block's MLP", minimum=1, maximum=2**20)
     num_heads: int = setting(6, "attention heads; divides width", minimum=1)
     num_classes: int | None = setting(None, "outputs of the head; none: from the data; 0: no head", minimum=0)
     image_size: int | tuple[int, int] | None = setting(

@@ -33,7 +33,7 @@ def abstract(build: Callable[[nnx.Rngs], nnx.Module]) -> tuple[nnx.GraphDef, Par
 
 
 def initialise(build: Callable[[nnx.Rngs], nnx.Module], seed: int, shardings: Params | None = None) -> Params:
-    """Initial parameters, drawn under one jit so that they are bitwise the same on every mesh.
+    """Initial parameters, drawn under one jit so that they are bitwise the same on every mesh. Not to be traced.
 
     Args:
         build: makes the module from its random keys.

@@ -1,7 +1,8 @@
 """Compiled steps are kept in the user's cache folder, so that the next start, or a resumed run, compiles nothing.
 
 Measured on a CPU: the step that was read back gives the same bits as the one just compiled. A folder of the user's own
-(`JAX_COMPILATION_CACHE_DIR`) is respected, and `JAX_ENABLE_COMPILATION_CACHE=false` turns it off.
+(`JAX_COMPILATION_CACHE_DIR`) is respected, and `JAX_ENABLE_COMPILATION_CACHE=false` turns it off. An entry that a kill
+cut short is compiled anew, with a warning of JAX. The folder may be deleted at any time.
 """
 
 import hashlib

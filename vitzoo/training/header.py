@@ -33,9 +33,10 @@ def say_task(task: Task, workdir: Path, found: int | None, out: TextIO) -> None:
     classes = f"{len(info.classes)} classes ({_names(info.classes)})" if info.classes else "no class names"
     loads = f"{workdir}, step {found}" if found is not None else experiment.init_from or "nothing: random parameters"
     length = f"{task.total_steps:,} steps of {experiment.data.batch_size} examples"
+    frozen = f" ({'all' if task.frozen == task.parameters else f'{task.frozen:,}'} frozen)" if task.frozen else ""
     lines = {
         "data": f"{info.name} {info.split}: {info.n:,} examples, {classes}",
-        "model": f"{_model_name(task)}: {task.parameters:,} parameters, "
+        "model": f"{_model_name(task)}: {task.parameters:,} parameters{frozen}, "
         f"images {height} × {width} × {config.channels}, {config.num_classes} outputs",
         "loads": loads,
         "writes": str(workdir),
@@ -67,7 +68,8 @@ def say_end(
 ) -> dict[str, Any]:
     """The last lines: where things are and what to do next."""
     if step < task.total_steps:
-        print(f"saved step {step} of {task.total_steps}; the same command resumes there", file=out, flush=True)
+        saved = f"saved step {step} of {task.total_steps}; the same command resumes there"
+        print(saved if step else "stopped before the first step; the same command starts again", file=out, flush=True)
         return summary(workdir, step, task.total_steps, best, exit_code or 0)
     if best:
         keep_best = task.resolved.experiment.checkpoint.keep_best

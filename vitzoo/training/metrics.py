@@ -10,6 +10,7 @@ from typing import Any
 
 from vitzoo.config.experiment import Log
 from vitzoo.errors import Refused
+from vitzoo.training.events import Events
 
 FILE = "metrics.jsonl"
 LOST = "metrics.lost.jsonl"
@@ -29,7 +30,7 @@ class Metrics:
         self._before = set_back(workdir, step)  # seconds of the processes that were interrupted
         self._began = time.monotonic()
         self._file = (workdir / FILE).open("a", buffering=1)
-        self._events = _start_tensorboard(workdir, step) if log.tensorboard else None
+        self._events = Events(workdir, step) if log.tensorboard else None
         self._wandb = _start_wandb(workdir, log) if log.wandb else None
 
     def train(self, progress: dict[str, Any], values: dict[str, Any]) -> None:
@@ -50,8 +51,7 @@ class Metrics:
             if key not in ("step", "split") and isinstance(value, int | float)
         }
         if self._events is not None:
-            for name, value in numbers.items():
-                self._events.add_scalar(name, value, line["step"])
+            self._events.write(line["step"], numbers)
         if self._wandb is not None:
             self._wandb.log(numbers, step=line["step"])
 
@@ -104,12 +104,6 @@ def _plain(value: Any) -> Any:
     if hasattr(value, "item"):
         value = value.item()
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _start_tensorboard(workdir: Path, step: int) -> Any:
-    from tensorboardX import SummaryWriter
-
-    return SummaryWriter(str(workdir), purge_step=step + 1 if step else None, flush_secs=10)
 
 
 def _start_wandb(workdir: Path, log: Log) -> Any:

@@ -83,6 +83,6 @@ class Records:
             raise Failed(f"checkpoint.keep_best = {self._keep_best}: {name} gives {', '.join(values)}")
         value = values[metric]
         better = self._task.resolved.experiment.evaluate[name].BETTER[metric]  # max or min
-        improved = self.best is None or (value != self.best["value"] and better(value, self.best["value"]) == value)
+        improved = self.best is None or better(value, self.best["value"]) == value  # a tie goes to the later step
         if value == value and improved:  # a NaN is never the best
             self.best = {"step": step, "value": value}

@@ -24,6 +24,7 @@ from vitzoo.errors import Refused
 from vitzoo.evaluation.run import Evaluation
 from vitzoo.nn import state as modules
 from vitzoo.nn.execution import Execution
+from vitzoo.nn.paths import flatten
 from vitzoo.optim import build as optim
 from vitzoo.parallel import mesh as meshes
 from vitzoo.parallel.sharding import rows_of_this_process
@@ -78,13 +79,19 @@ class Task:
 
     @property
     def parameters(self) -> int:
-        """How many numbers the model learns."""
+        """How many numbers the model has to learn."""
         return sum(int(np.prod(leaf.shape)) for leaf in jax.tree.leaves(self.state["params"]))
 
     @property
     def class_names(self) -> tuple[str, ...] | None:
         """The names of the model's classes: the data's, unless the model was given another number of them."""
         return _class_names(self.info, self.model_config)
+
+    @property
+    def frozen(self) -> int:
+        """How many of the parameters don't train."""
+        leaves = flatten(self.state["params"])
+        return sum(int(np.prod(leaf.shape)) for path, leaf in leaves.items() if self.chain.rules[path].frozen)
 
     def progress(self, step: int) -> dict[str, Any]:
         """Where a step lies in the training: what every line of the metrics starts with."""
@@ -168,6 +175,8 @@ def prepare(resolved: Resolved, mesh: Mesh) -> Task:
         mesh=mesh,
         objective=experiment.objective,
     )
+    evaluations = {name: _named(name, evaluate, part) for name, part in experiment.evaluate.items()}
+    _check_best(experiment, evaluations, classes)
     return Task(
         resolved=resolved,
         mesh=mesh,
@@ -182,10 +191,22 @@ def prepare(resolved: Resolved, mesh: Mesh) -> Task:
         step=step,
         train_step=compile_train_step(step, mesh, shardings, experiment.seed),
         stream=stream,
-        evaluations={name: _named(name, evaluate, part) for name, part in experiment.evaluate.items()},
+        evaluations=evaluations,
         total_steps=steps,
         pretrained=pretrained,
     )
+
+
+def _check_best(experiment: Any, evaluations: dict[str, Evaluation], classes: int) -> None:
+    """Refuses a best checkpoint by a metric that this kind of data doesn't give."""
+    best = experiment.checkpoint.keep_best
+    name, _, metric = best.partition("/")
+    part = experiment.evaluate.get(name)
+    if hasattr(part, "metric_names"):
+        given = part.metric_names(evaluations[name].source.info.multi_label, classes)
+        if metric not in given:
+            choices = ", ".join(f"{name}/{one}" for one in given)
+            raise Refused("checkpoint.keep_best", best, f"these data give no {metric}; take one of {choices}")
 
 
 def _named(name: str, evaluate: Callable, part: Any) -> Evaluation:
@@ -208,6 +229,11 @@ def _model_config(experiment: Any, info: SourceInfo, pretrained: Pretrained | No
         image_size=_pair(224 if config.image_size is None else config.image_size),
         channels=3 if config.channels is None else config.channels,
     )
+    named = len(info.classes or ())
+    if config.num_classes and config.num_classes < named:
+        raise Refused(
+            "model.num_classes", config.num_classes, f"the data have {named} classes; leave it out, or at least {named}"
+        )
     if not config.num_classes:
         raise Refused("model.num_classes", config.num_classes, "the data name no classes, so it must be set")
     return choice, config

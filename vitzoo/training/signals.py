@@ -1,5 +1,6 @@
 """SIGTERM and Ctrl-C as requests: the loop finishes its step, saves and leaves; a second Ctrl-C leaves at once."""
 
+import os
 import signal
 import sys
 import threading
@@ -28,7 +29,15 @@ class Signals:
 
     def _asked(self, number: int, frame: FrameType | None) -> None:
         if number == signal.SIGINT and self.exit_code == 130:
-            raise KeyboardInterrupt
+            _leave()
         self.exit_code = 75 if number == signal.SIGTERM else 130
         again = " (Ctrl-C again leaves at once)" if number == signal.SIGINT else ""
         print(f"{signal.Signals(number).name}: saving a checkpoint{again}", file=sys.stderr, flush=True)
+
+
+def _leave() -> None:
+    """End at once; a save in progress is simply dropped, since it is atomic."""
+    if hasattr(sys, "ps1"):  # a notebook or a Python prompt goes on
+        raise KeyboardInterrupt
+    sys.stdout.flush()
+    os._exit(130)  # an exception would still wait for the threads that write the checkpoint

@@ -68,6 +68,9 @@ def _read(file: pathlib.Path, data: Data) -> tuple[list[str], list[dict[str, str
         raise Refused("data.name", data.name, f"{file} can't be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise Refused("data.name", data.name, f"{file} is not UTF-8 text ({error.reason})") from error
+    if "\0" in text:
+        line = text[: text.index("\0")].count("\n") + 1
+        raise Refused("data.name", data.name, f"{file} holds a NUL character in line {line}; it must be plain text")
     lines = [[cell.strip() for cell in row] for row in csv.reader(io.StringIO(text, newline=""), _dialect(text))]
     lines = [row for row in lines if any(row)]
     if len(lines) < 2:

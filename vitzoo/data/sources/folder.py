@@ -25,6 +25,8 @@ def open_folder(data: Data, path: str) -> Table:
         Refused: no such folder, no class folders, an empty class folder or unreadable files (under `bad_files=stop`),
             or a class in another part that train lacks.
     """
+    if not path:
+        raise Refused("data.name", data.name, "names no folder; write folder:PATH")
     root = pathlib.Path(path).expanduser().absolute()
     if not root.is_dir():
         raise Refused("data.name", data.name, f"{root} is not a folder")

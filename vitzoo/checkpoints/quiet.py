@@ -1,0 +1,46 @@
+"""Orbax's own words kept off the terminal: what went wrong is one line of ours."""
+
+import logging
+import os
+import re
+import sys
+from typing import Any
+
+
+class _WithoutOrbax(logging.Filter):
+    """Drops what Orbax logs: notes on its own files, tracebacks of errors that we report."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return "orbax" not in (record.pathname if record.name == "absl" else _whole(record))
+
+
+def _whole(record: logging.LogRecord) -> str:
+    trace = logging.Formatter().formatException(record.exc_info) if record.exc_info else ""
+    return record.getMessage() + trace
+
+
+def quiet() -> None:
+    """From here on Orbax is silent; calling it twice is harmless."""
+    for name in ("absl", "asyncio"):
+        logger = logging.getLogger(name)
+        if not any(isinstance(one, _WithoutOrbax) for one in logger.filters):
+            logger.addFilter(_WithoutOrbax())
+    if sys.unraisablehook is not _unraisable:
+        global _before
+        _before, sys.unraisablehook = sys.unraisablehook, _unraisable
+
+
+def cause_of(error: BaseException) -> str:
+    """Why the system refused, out of an error of Orbax or TensorStore: `No space left on device`."""
+    text = (str(error).strip() or type(error).__name__).splitlines()[0]
+    code = re.search(r"os_error_code='(\d+)'", str(error))
+    return os.strerror(int(code.group(1))) if code else text[:300]
+
+
+_before = sys.unraisablehook
+
+
+def _unraisable(report: Any) -> None:
+    # after a failed save TensorStore's threads still report to a loop that Orbax has closed
+    if not (report.exc_type is RuntimeError and str(report.exc_value) == "Event loop is closed"):
+        _before(report)
