@@ -98,3 +98,10 @@ def test_the_default_config_reads_as_the_schema_says():
     config = vitzoo.config.default()
     assert (config.seed, config.data.batch_size, config.optimizer.name) == (0, 128, "adamw")
     assert config.stated() == {}
+
+
+def test_a_config_that_ends_the_program_is_refused_as_one_that_raises(tmp_path):
+    for code in ("0", "3", "'text'"):
+        file = tmp_path / "ends.py"
+        file.write_text(f"import sys\n\ndef get_config():\n    sys.exit({code})\n")
+        assert "ends.py:4: SystemExit" in refusal(file)

@@ -119,3 +119,8 @@ def test_no_such_file_and_no_text(tmp_path):
 def test_without_a_split_column_a_share_is_validation(table):
     data = table(lines("file,label", *[",a", ",b"] * 5), validation_fraction=0.2)
     assert open_source(data, "validation").info.class_counts == (1, 1)
+
+
+def test_a_file_that_is_no_text_is_refused_with_its_line(table):
+    with pytest.raises(Refused, match=r"labels\.csv holds a NUL character in line 2"):
+        open_source(table("file,label\n\0,a\n"))

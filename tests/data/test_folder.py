@@ -214,3 +214,8 @@ def test_folders_are_read_without_tensorflow_datasets(photos):
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ}, check=True)
     assert ran.stdout.split() == ["27", "False"]
+
+
+def test_an_empty_path_is_not_the_current_folder():
+    with pytest.raises(Refused, match="names no folder"):
+        open_source(Data(name="folder:"))

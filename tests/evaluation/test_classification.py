@@ -133,3 +133,13 @@ def test_two_intervals_are_refused_and_so_is_a_second_split():
         ClassificationEvaluator(every_steps=3, every_epochs=2).check()
     with pytest.raises(Refused, match=r"data.split = test"):
         ClassificationEvaluator(data={"split": "test"}).check()
+
+
+def test_the_metrics_a_best_checkpoint_is_chosen_by_are_known_before_the_first_pass(random):
+    evaluator = ClassificationEvaluator()
+    for classes in (3, 10):
+        logits = random.normal(size=(20, classes)).astype(np.float32)
+        one = run(logits, random.integers(0, classes, 20).astype(np.int32))
+        assert set(evaluator.metric_names(False, classes)) == set(one)
+        several = run(logits, random.integers(0, 2, (20, classes)).astype(np.float32))
+        assert set(evaluator.metric_names(True, classes)) == set(several) - {"classes_without_positives"}

@@ -289,3 +289,16 @@ def test_a_folder_of_another_program_is_refused(tmp_path):
     with pytest.raises(Refused, match=r"holds photo\.jpg"):
         run(tmp_path)
     assert Path(tmp_path / "photo.jpg").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"checkpoint": {"keep_best": "test/f1_macro"}}, r"these data give no f1_macro; take one of test/accuracy, "),
+        ({"model": {"num_classes": 1}}, r"model\.num_classes = 1: the data have \d+ classes; leave it out"),
+    ],
+)
+def test_what_does_not_fit_the_data_is_refused_before_the_first_step(tmp_path, changes, message):
+    with pytest.raises(Refused, match=message):
+        run(tmp_path / "run", **changes)
+    assert not (tmp_path / "run").exists()
