@@ -35,7 +35,7 @@ def evaluated(*arguments, **options):
 
 
 def test_a_run_is_measured_by_its_own_evaluators(run, tmp_path):
-    result, text = evaluated(run, predictions=tmp_path / "deep" / "p.csv")
+    result, text = evaluated(run, predictions=tmp_path / "p.csv")
     assert list(result) == ["checkpoint", "step", "weights", "results"]
     assert (result["checkpoint"], result["step"], result["weights"]) == (str(run), 7, "ema")
     one = result["results"]["test"]
@@ -47,7 +47,7 @@ def test_a_run_is_measured_by_its_own_evaluators(run, tmp_path):
     folder = run / "eval" / "7-ema" / "test"
     assert json.loads((folder / "metrics.json").read_text()) == one
     assert {file.name for file in folder.iterdir()} >= {"metrics.json", "per_class.csv", "confusion.png"}
-    rows = list(csv.DictReader((tmp_path / "deep" / "p.csv").read_text().splitlines()))
+    rows = list(csv.DictReader((tmp_path / "p.csv").read_text().splitlines()))
     assert [row["id"] for row in rows] == list("01234")
     right = np.mean([row["label"] == row["prediction"] for row in rows])
     assert one["metrics"]["accuracy"] == right
