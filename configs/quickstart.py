@@ -2,8 +2,8 @@
 
 Command     vitzoo train --config configs/quickstart.py --workdir runs/quickstart
 Data        scikit-learn's 1,797 digits of 8 × 8 pixels, 1,437 to train on and 360 to test (in the package; no network)
-Hardware    any CPU; about a minute on 2 cores
-Result      at least 98 % of the test digits
+Hardware    any CPU; about 2 minutes on 2 cores
+Result      98.1 % of the test digits (353 of 360)
 """
 
 import vitzoo

@@ -23,7 +23,7 @@ def run(args: argparse.Namespace) -> Result:
 
     rows = models.table(args.pattern)
     if not args.json:
-        header = ["model", "variant", "parameters", "without head", "GFLOPs 224²", "GFLOPs 384²"]
+        header = ["model", "variant", "parameters", "of the body", "GFLOPs 224²", "GFLOPs 384²"]
         lines = [
             [
                 row.name,
@@ -36,5 +36,6 @@ def run(args: argparse.Namespace) -> Result:
             for row in rows
         ]
         print(table([header, *lines], right=(2, 3, 4, 5)))
-        print("\nparameters: with class token and 1000 classes; GFLOPs: one image, multiply and add counted as two")
+        print("\nparameters: with class token and 1000 classes; of the body: without them, at 224²")
+        print("GFLOPs: matrix products of the body for one image, multiply and add counted as two")
     return Result({"models": [row.to_json() for row in rows]})
