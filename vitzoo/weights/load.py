@@ -196,7 +196,7 @@ def fitted(
     old = config_of(located.description)
     check_family(old, config)
     # Orbax finds nothing at a relative path
-    params, which = read_params(dataclasses.replace(located, folder=located.folder.absolute()), weights)
+    params, which = read_params(located, weights)
     _, shapes = state.abstract(make)
     head = match_head(located.description["classes"], old.num_classes or 0, classes, config.num_classes or 0)
     params, report = transfer(
