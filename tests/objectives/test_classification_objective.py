@@ -115,9 +115,9 @@ def test_accuracy_and_top5_follow_arg_max_even_with_equal_logits():
     logits = np.zeros((3, 10))
     logits[1, 7] = 1.0
     _, metrics = evaluate(bind(10), logits, [0, 7, 9])  # equal logits rank in the order of the classes
-    assert metrics == pytest.approx({"accuracy": 2 / 3, "top5": 2 / 3})
-    assert evaluate(bind(10), np.full((1, 10), np.nan), [0])[1] == {"accuracy": 0.0, "top5": 0.0}
-    assert "top5" not in evaluate(bind(5), np.zeros((1, 5)), [0])[1]
+    assert metrics == pytest.approx({"accuracy": 2 / 3, "top5_accuracy": 2 / 3})
+    assert evaluate(bind(10), np.full((1, 10), np.nan), [0])[1] == {"accuracy": 0.0, "top5_accuracy": 0.0}
+    assert "top5_accuracy" not in evaluate(bind(5), np.zeros((1, 5)), [0])[1]
 
 
 def test_accuracy_under_several_labels_counts_each_yes_or_no():

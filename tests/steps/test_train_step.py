@@ -68,7 +68,7 @@ def test_accumulation_gives_the_gradient_of_the_whole_batch():
         return run.train([batch, batch])[-1], jax.device_get(run.state)
 
     (whole, state), (parts, accumulated) = after(1), after(4)
-    for name in ("loss", "accuracy", "top5", "grad_norm", "learning_rate"):
+    for name in ("loss", "accuracy", "top5_accuracy", "grad_norm", "learning_rate"):
         assert parts[name] == pytest.approx(whole[name], rel=1e-5), name
     for path, leaf in flatten(state["params"]).items():
         scale = np.abs(leaf).max() + 1e-30

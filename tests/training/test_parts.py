@@ -90,6 +90,19 @@ def test_a_step_that_is_not_finite_ends_a_run_that_asks_for_it_at_the_latest_bef
         window.saved()
 
 
+def test_a_run_that_skips_bad_steps_ends_when_it_learns_nothing_any_more():
+    window = Window(stop=False)
+    for step in range(1, 100):
+        window.add(step, metrics(float("nan")))
+    window.add(100, metrics(1.0))  # one good step, and counting starts again
+    for step in range(101, 200):
+        window.add(step, metrics(float("nan")))
+    window = Window(False, window.saved())
+    window.add(200, metrics(float("inf")))
+    with pytest.raises(Failed, match="step 200: 100 steps in a row were not finite"):
+        window.settle()
+
+
 def test_progress_elsewhere_than_on_a_terminal_is_plain_lines():
     out = io.StringIO()
     progress = Progress(0, 2, 8, out)
@@ -98,7 +111,8 @@ def test_progress_elsewhere_than_on_a_terminal_is_plain_lines():
     progress.train_line(2, {"loss": 0.123456})
     progress.evaluation_line(2, "val", {"n": 5, "accuracy": 0.5})
     progress.close()
-    first, second = out.getvalue().splitlines()
+    compiling, first, second = out.getvalue().splitlines()
+    assert compiling == "compiling the first step ..."
     assert first.startswith("step 2/2  loss 0.1235  ")
     assert "examples/s" in first
     assert second == "step 2  val  n 5  accuracy 0.5"

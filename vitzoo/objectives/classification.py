@@ -137,7 +137,7 @@ class BoundClassification:
             return {"accuracy": ((weight * right).sum(), weight.sum())}
         target = label.argmax(-1) if label.ndim == 2 else label
         place = _rank(logits, target)
-        metrics = {"accuracy": place < 1} | ({"top5": place < 5} if self.num_classes > 5 else {})
+        metrics = {"accuracy": place < 1} | ({"top5_accuracy": place < 5} if self.num_classes > 5 else {})
         return {name: ((weight * right).sum(), weight.sum()) for name, right in metrics.items()}
 
 

@@ -18,12 +18,15 @@ def draw(workdir: Path) -> Path | None:
     if not panels:
         return None
     rows = -(-len(panels) // _COLUMNS)
+    splits = list(dict.fromkeys(split for lines in panels.values() for split in lines))
+    end = max(steps[-1] for lines in panels.values() for steps, _ in lines.values())
     figure = Figure(figsize=(5 * min(len(panels), _COLUMNS), 3.5 * rows), layout="constrained")
     for place, (name, lines) in enumerate(panels.items(), 1):
         axes = figure.add_subplot(rows, min(len(panels), _COLUMNS), place)
         for split, (steps, values) in lines.items():
-            axes.plot(steps, values, label=split, marker="." if len(steps) < 30 else None)
-        axes.set(title=name.replace("_", " "), xlabel="step")
+            color = f"C{splits.index(split)}"  # a split looks the same in every panel
+            axes.plot(steps, values, color, label=split, marker="." if len(steps) < 30 else None)
+        axes.set(title=name.replace("_", " "), xlabel="step", xlim=(0, 1.02 * end))
         axes.legend()
         axes.grid(alpha=0.3)
     file, partial = workdir / FILE, workdir / f".{FILE}.partial"

@@ -34,6 +34,8 @@ class Progress:
         self._shown = 0.0
         self._rate = 0.0
         self._bar = _Bar(start, total, stream) if stream.isatty() else None
+        if self._bar is None and start < total:
+            self.say("compiling the first step ...")
 
     def step(self, step: int) -> None:
         """Count a step; the first only starts the clock, since it holds the compilation."""
@@ -104,10 +106,6 @@ class _Bar:
 
     def values(self, text: str) -> None:
         self._progress.update(self._task, values=text)
-
-    def evaluation_line(self, step: int, name: str, values: dict[str, Any]) -> None:
-        """Report an evaluator's metrics."""
-        self.say(f"step {step}  {name}  " + "  ".join(f"{key} {_short(value)}" for key, value in values.items()))
 
     def say(self, text: str) -> None:
         self._progress.console.print(text, highlight=False, markup=False, soft_wrap=True)

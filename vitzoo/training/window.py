@@ -8,6 +8,7 @@ import jax
 
 from vitzoo.errors import Failed
 
+_MOST_IN_A_ROW = 100  # skipped steps after which a run that skips them learns nothing more
 _IN_FLIGHT = 2  # steps the host may be ahead by: the device never waits, and batches don't pile up in its memory
 _LAST = ("learning_rate", "skipped")  # shown as of the last step; all others are means over the steps since
 
@@ -22,17 +23,18 @@ class Window:
     """
 
     def __init__(self, stop: bool, saved: dict | None = None):
-        saved = saved or {"sums": {}, "last": {}}
+        saved = saved or {"sums": {}, "last": {}, "skipped_in_a_row": 0}
         self._stop = stop
         self._sums: dict[str, tuple[float, int]] = {name: (s, n) for name, (s, n) in saved["sums"].items()}
         self._last: dict[str, float] = saved["last"]
+        self._skipped_in_a_row: int = saved["skipped_in_a_row"]
         self._waiting: collections.deque[tuple[int, dict[str, jax.Array]]] = collections.deque()
 
     def add(self, step: int, metrics: dict[str, jax.Array]) -> None:
         """Take the metrics of the batch that led to `step`, without waiting for them.
 
         Raises:
-            Failed: an earlier step was not finite and the run is to stop at one.
+            Failed: an earlier step was not finite and the run is to stop at one, or too many in a row were skipped.
         """
         self._waiting.append((step, metrics))
         if len(self._waiting) > _IN_FLIGHT:
@@ -42,7 +44,7 @@ class Window:
         """Wait for every step so far.
 
         Raises:
-            Failed: one was not finite and the run is to stop at one.
+            Failed: one was not finite and the run is to stop at one, or too many in a row were skipped.
         """
         while self._waiting:
             self._fetch(*self._waiting.popleft())
@@ -58,7 +60,8 @@ class Window:
     def saved(self) -> dict:
         """Plain values for the checkpoint."""
         self.settle()
-        return {"sums": {name: list(pair) for name, pair in self._sums.items()}, "last": self._last}
+        sums = {name: list(pair) for name, pair in self._sums.items()}
+        return {"sums": sums, "last": self._last, "skipped_in_a_row": self._skipped_in_a_row}
 
     def _fetch(self, step: int, metrics: dict[str, jax.Array]) -> None:
         values = {name: value.item() for name, value in jax.device_get(metrics).items()}
@@ -67,6 +70,12 @@ class Window:
             raise Failed(
                 f"step {step}: loss {values['loss']:.4g}, gradient norm {values['grad_norm']:.4g}, non_finite = stop: "
                 "nothing of this step was saved (a lower learning rate, a warm-up or grad_clip may help)"
+            )
+        self._skipped_in_a_row = 0 if finite else self._skipped_in_a_row + 1
+        if self._skipped_in_a_row == _MOST_IN_A_ROW:
+            raise Failed(
+                f"step {step}: {_MOST_IN_A_ROW} steps in a row were not finite and skipped: nothing is learned any more "
+                "(a lower learning rate, a warm-up or grad_clip may help)"
             )
         for name, value in values.items():
             if name in _LAST:
