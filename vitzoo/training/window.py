@@ -74,7 +74,7 @@ class Window:
         self._skipped_in_a_row = 0 if finite else self._skipped_in_a_row + 1
         if self._skipped_in_a_row == _MOST_IN_A_ROW:
             raise Failed(
-                f"step {step}: {_MOST_IN_A_ROW} steps in a row were not finite and skipped: nothing is learned any more "
+                f"step {step}: {_MOST_IN_A_ROW} steps in a row were not finite: nothing is learned any more "
                 "(a lower learning rate, a warm-up or grad_clip may help)"
             )
         for name, value in values.items():
