@@ -10,7 +10,13 @@ import importlib
 from vitzoo.errors import Refused
 
 PARTS: dict[str, dict[str, str]] = {
-    "model": {"vit": "vitzoo.models.vit:ViT"},
+    "model": {
+        "vit": "vitzoo.models.vit:ViT",
+        "gpt": "vitzoo.models.gpt:GPT",
+        "t5": "vitzoo.models.t5:T5",
+        "bert": "vitzoo.models.bert:BERT",
+        "transformer": "vitzoo.models.transformer:Transformer",
+    },
     "objective": {"classification": "vitzoo.objectives.classification:Classification"},
     "optimizer": {
         "adamw": "vitzoo.optim.adamw:AdamW",

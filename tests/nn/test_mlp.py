@@ -44,7 +44,7 @@ def test_both_derivatives_give_the_slope(form, slope, own, within):
 
 def test_dropout_acts_only_with_a_key(once):
     def run(key):
-        return MLP(8, 16, dropout=0.5, rngs=nnx.Rngs(0))(jnp.ones((2, 3, 8)), key)
+        return MLP(8, 16, dropout=0.5, hidden_dropout=0.5, rngs=nnx.Rngs(0))(jnp.ones((2, 3, 8)), key)
 
     run = once(run)
     still, one, again = run(None), run(jax.random.key(0)), run(jax.random.key(0))

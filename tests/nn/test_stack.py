@@ -1,12 +1,16 @@
 """Blocks and stacks: every way of running gives the same."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from vitzoo.nn import state
-from vitzoo.nn.execution import Execution
+from vitzoo.nn import masks, state
+from vitzoo.nn.attention import Attention
+from vitzoo.nn.execution import DEFAULT, Execution
+from vitzoo.nn.mlp import MLP
 from vitzoo.nn.norms import LayerNorm
 from vitzoo.nn.stack import Block, Stack
 
@@ -15,10 +19,20 @@ DEPTH = 2
 FAST = {"xla_backend_optimization_level": 0}  # these functions are compiled for one run
 
 
-def build(execution, **changes):
-    def make(rngs):
-        return Block(16, 32, 2, layer_scale=0.5, rngs=rngs, execution=execution, **changes)
+def block(rngs, execution=DEFAULT, cross=False, **changes):
+    shared = {"rngs": rngs, "execution": execution}
+    return Block(
+        width=16,
+        attention=Attention(16, 2, **shared),
+        mlp=MLP(16, 32, **shared),
+        norm=partial(LayerNorm, 16, execution=execution),
+        cross_attention=Attention(16, 2, **shared) if cross else None,
+        **{"layer_scale": 0.5, **changes},
+    )
 
+
+def build(execution, **changes):
+    make = partial(block, execution=execution, **changes)
     return lambda rngs: Stack(DEPTH, make, norm=LayerNorm(16, execution=execution), rngs=rngs, execution=execution)
 
 
@@ -59,11 +73,11 @@ def test_every_way_of_running_gives_the_same_outputs_and_gradients_branches_drop
 def test_each_block_is_the_plain_block_of_its_parameters(params):
     graph, _ = state.abstract(build(Execution()))
     run = jax.jit(lambda p: state.merge(graph, p)(X, features=True, weights=True), compiler_options=FAST)(params)
-    one, _ = state.abstract(lambda rngs: Block(16, 32, 2, layer_scale=0.5, rngs=rngs))
-    block = jax.jit(lambda p, x: state.merge(one, p)(x)[0])
+    one, _ = state.abstract(block)
+    alone = jax.jit(lambda p, x: state.merge(one, p)(x)[0])
     x = X
     for index in range(DEPTH):
-        x = block(jax.tree.map(lambda leaf, index=index: leaf[index], params["blocks"]), x)
+        x = alone(jax.tree.map(lambda leaf, index=index: leaf[index], params["blocks"]), x)
         np.testing.assert_allclose(run.blocks[index], x, atol=1e-6)
     assert run.attention.shape == (DEPTH, 2, 2, 5, 5)
     np.testing.assert_allclose(run.attention.sum(-1), 1, atol=1e-6)
@@ -84,8 +98,7 @@ def test_layers_and_rows_draw_apart(params):
 
 def test_a_post_norm_block_ends_in_a_norm():
     def run(key):
-        block = Block(16, 32, 2, pre_norm=False, rngs=state.nnx.Rngs(key))
-        return block(100 * X)[0]
+        return block(state.nnx.Rngs(key), pre_norm=False, layer_scale=None)(100 * X)[0]
 
     y = np.asarray(jax.jit(run, compiler_options=FAST)(jax.random.key(0)))
     np.testing.assert_allclose(y.mean(-1), 0, atol=1e-5)
@@ -100,3 +113,43 @@ def test_remat_keeps_less_for_the_backward_pass(params):
         return sum(leaf.size for leaf in jax.tree.leaves(shapes))
 
     assert kept("full") < kept("dots") < kept("none")
+
+
+@pytest.mark.parametrize("scan", [True, False])
+def test_tokens_given_one_after_another_with_a_cache_come_out_as_all_at_once(scan):
+    context = np.random.default_rng(1).normal(size=(2, 3, 16)).astype(np.float32)
+    make = build(Execution(scan=scan), cross=True)
+    params = state.initialise(make, 0)
+    graph, _ = state.abstract(make)
+
+    def at_once(params):
+        return state.merge(graph, params)(X, mask=masks.causal(5), context=context).tokens
+
+    def in_turn(params):
+        stack = state.merge(graph, params)
+        cache, out = stack.empty_cache(2, 8, context), []
+        for first, last in ((0, 3), (3, 4), (4, 5)):  # a prompt of three, then one by one
+            at = jnp.broadcast_to(jnp.arange(first, last), (2, last - first))
+            run = stack(X[:, first:last], cache=cache, at=at, mask=masks.up_to(at, 8))
+            cache = run.cache
+            out.append(run.tokens)
+        return jnp.concatenate(out, axis=1)
+
+    run = partial(jax.jit, compiler_options=FAST)
+    np.testing.assert_allclose(run(in_turn)(params), run(at_once)(params), atol=1e-5)
+
+
+def test_a_row_of_a_cache_may_be_shorter_than_another():
+    make = build(Execution())
+    params, (graph, _) = state.initialise(make, 0), state.abstract(make)
+
+    def run(params, rows, at):
+        stack = state.merge(graph, params)
+        first = stack(rows, cache=stack.empty_cache(len(rows), 8), at=at, mask=masks.up_to(at, 8))
+        place = jnp.array([[3], [5]])[: len(rows)] if len(rows) > 1 else jnp.array([[3]])
+        more = X[: len(rows), :1]
+        return stack(more, cache=first.cache, at=place, mask=masks.up_to(place, 8)).tokens
+
+    together = jax.jit(run, compiler_options=FAST)(params, X, jnp.broadcast_to(jnp.arange(5), (2, 5)))
+    alone = jax.jit(run, compiler_options=FAST)(params, X[:1, :3], jnp.arange(3)[None])
+    np.testing.assert_allclose(together[0], alone[0], atol=1e-5)

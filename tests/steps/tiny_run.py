@@ -43,7 +43,7 @@ class Net(nnx.Module):
 
     def __init__(self, pixels: int, dropout: float, *, rngs: nnx.Rngs):
         self.embedding = Dense(pixels, 32, rngs=rngs, execution=PLAIN)
-        make = lambda rngs: mlp.MLP(32, 64, dropout=dropout, rngs=rngs, execution=PLAIN)  # noqa: E731
+        make = lambda rngs: mlp.MLP(32, 64, dropout=dropout, hidden_dropout=dropout, rngs=rngs, execution=PLAIN)  # noqa: E731
         self.blocks = modules.stacked(make, 2, rngs)
         self.head = Dense(32, CLASSES, kernel_init=jax.nn.initializers.zeros, rngs=rngs, execution=PLAIN)
 

@@ -21,10 +21,11 @@ from jax.nn.initializers import constant, lecun_normal, normal, zeros
 from vitzoo.errors import Refused
 from vitzoo.models.geometry import ImageGeometry, patch_variant
 from vitzoo.nn import attention, embeddings, mlp, norms, pooling, positions, stack
-from vitzoo.nn.attention import Places
+from vitzoo.nn.attention import Attention, Places
 from vitzoo.nn.dense import Dense
 from vitzoo.nn.embeddings import PatchEmbedding
 from vitzoo.nn.execution import DEFAULT, Execution
+from vitzoo.nn.mlp import MLP
 from vitzoo.nn.norms import LayerNorm
 from vitzoo.nn.pooling import AttentionPooling
 from vitzoo.nn.positions import METHODS, Learned1D, Learned2D, SinCos2D
@@ -184,8 +185,8 @@ class ViT(nnx.Module):
         norm = None if c.norm_after_pooling else LayerNorm(c.width, epsilon=c.norm_epsilon, execution=execution)
         self.encoder = Stack(c.depth, partial(_block, c, execution), norm=norm, **parts)
         # output, from here on in float32
-        pool = partial(AttentionPooling, c.width, c.mlp_dim, c.num_heads, gelu=c.gelu, norm_epsilon=c.norm_epsilon)
-        self.pool = pool(**exact) if c.pooling == "map" else None
+        how: Any = {"activation": f"gelu_{c.gelu}", "norm_epsilon": c.norm_epsilon, **exact}
+        self.pool = AttentionPooling(c.width, c.mlp_dim, c.num_heads, **how) if c.pooling == "map" else None
         norm = LayerNorm(c.width, epsilon=c.norm_epsilon, execution=exact["execution"])
         self.head_norm = norm if c.norm_after_pooling else None
         hidden = c.width if c.pre_logits is True else int(c.pre_logits)
@@ -287,9 +288,30 @@ def _block(c: ViTConfig, execution: Execution, rngs: nnx.Rngs) -> Block:
         relative = RelativeEmbedding(c.patches, c.head_dim, rngs=rngs)
     elif c.positions == "relative_bias":
         relative = RelativeBias(c.grid, c.num_heads, rngs=rngs)
-    names = ("gelu", "qk_norm", "layer_scale", "dropout", "attention_dropout", "norm_epsilon")
-    same: Any = {name: getattr(c, name) for name in names}
-    return Block(c.width, c.mlp_dim, c.num_heads, relative=relative, rngs=rngs, execution=execution, **same)
+    shared: Any = {"rngs": rngs, "execution": execution}
+    return Block(
+        width=c.width,
+        attention=Attention(
+            c.width,
+            c.num_heads,
+            qk_norm=c.qk_norm,
+            dropout=c.attention_dropout,
+            norm_epsilon=c.norm_epsilon,
+            relative=relative,
+            **shared,
+        ),
+        mlp=MLP(
+            c.width,
+            c.mlp_dim,
+            activation=f"gelu_{c.gelu}",
+            dropout=c.dropout,
+            hidden_dropout=c.dropout,
+            **shared,
+        ),
+        norm=partial(LayerNorm, c.width, epsilon=c.norm_epsilon, execution=execution),
+        layer_scale=c.layer_scale,
+        dropout=c.dropout,
+    )
 
 
 def _insert(x: jax.Array, at: int, tokens: jax.Array) -> jax.Array:

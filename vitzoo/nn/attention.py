@@ -7,10 +7,11 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 from jax import lax
+from jax.nn.initializers import Initializer
 
 from vitzoo.nn import relative
 from vitzoo.nn.constrain import constrain
-from vitzoo.nn.dense import Dense
+from vitzoo.nn.dense import XAVIER, Dense
 from vitzoo.nn.execution import DEFAULT, Execution
 from vitzoo.nn.norms import LayerNorm
 from vitzoo.nn.rotary import Rotation, rotate
@@ -26,6 +27,7 @@ RULES = (
 """Logical axes of the parameters here, for one layer."""
 
 LOWEST = jnp.finfo(jnp.float32).min
+HEADS = ("batch", None, "heads", None)
 
 
 class Places(NamedTuple):
@@ -38,14 +40,36 @@ class Places(NamedTuple):
 NOWHERE = Places()
 
 
+class Memory(NamedTuple):
+    """What queries look at: [batch, keys, kv_heads, head_dim] each."""
+
+    key: jax.Array
+    value: jax.Array
+
+
+class Looked(NamedTuple):
+    """What attention gives."""
+
+    tokens: jax.Array  # [batch, queries, width]
+    weights: jax.Array | None  # [batch, heads, queries, keys], where asked for
+    memory: Memory  # what was looked at
+
+
 class Attention(nnx.Module):
     """Multi-head attention: [batch, queries, width] to the same.
 
     Args:
-        width: of the tokens in and out; `num_heads` divides it.
+        width: of the tokens in and out.
+        num_heads: of the queries.
+        num_kv_heads: of the keys and values, each shared by a group of queries' heads (grouped-query attention,
+            https://arxiv.org/abs/2305.13245); as many as `num_heads` by default.
+        head_dim: of each head; `width / num_heads` by default.
+        bias: whether the four projections have one.
+        scale: of the logits; `head_dim ** -0.5` by default.
         qk_norm: LayerNorm without bias over each head's queries and keys (https://arxiv.org/abs/2302.05442).
         dropout: rate on the attention weights.
         relative: a module that adds to the logits, called with the scaled query and the patches' places.
+        query_init, kernel_init, out_init: of the query's, the key's and value's, and the output's kernel.
     """
 
     def __init__(
@@ -53,19 +77,30 @@ class Attention(nnx.Module):
         width: int,
         num_heads: int,
         *,
+        num_kv_heads: int | None = None,
+        head_dim: int | None = None,
+        bias: bool = True,
+        scale: float | None = None,
         qk_norm: bool = False,
         dropout: float = 0.0,
         norm_epsilon: float = 1e-6,
         relative: nnx.Module | None = None,
+        query_init: Initializer = XAVIER,
+        kernel_init: Initializer = XAVIER,
+        out_init: Initializer = XAVIER,
         rngs: nnx.Rngs,
         execution: Execution = DEFAULT,
     ):
-        heads = (num_heads, width // num_heads)
+        heads = (num_heads, head_dim or width // num_heads)
+        kv_heads = (num_kv_heads or num_heads, heads[1])
+        self.scale = heads[1] ** -0.5 if scale is None else scale
+        self.groups = num_heads // kv_heads[0]
         self.dropout, self.execution, self.relative = dropout, execution, relative
-        self.query = Dense(width, heads, rngs=rngs, execution=execution)
-        self.key = Dense(width, heads, rngs=rngs, execution=execution)
-        self.value = Dense(width, heads, rngs=rngs, execution=execution)
-        self.out = Dense(heads, width, rngs=rngs, execution=execution)
+        dense = partial(Dense, bias=bias, rngs=rngs, execution=execution)
+        self.query = dense(width, heads, kernel_init=query_init)
+        self.key = dense(width, kv_heads, kernel_init=kernel_init)
+        self.value = dense(width, kv_heads, kernel_init=kernel_init)
+        self.out = dense(heads, width, kernel_init=out_init)
         norm = partial(LayerNorm, heads[1], epsilon=norm_epsilon, bias=False, execution=execution)
         self.query_norm = norm() if qk_norm else None
         self.key_norm = norm() if qk_norm else None
@@ -73,41 +108,56 @@ class Attention(nnx.Module):
     def __call__(
         self,
         x: jax.Array,
-        context: jax.Array | None = None,
+        memory: Memory | None = None,
         *,
+        cache: Memory | None = None,
+        at: jax.Array | None = None,
         bias: jax.Array | None = None,
         mask: jax.Array | None = None,
         places: Places = NOWHERE,
         key: jax.Array | None = None,
         weights: bool = False,
-    ) -> tuple[jax.Array, jax.Array | None]:
-        """The tokens' answers and, where asked for, the weights [batch, heads, queries, keys].
+    ) -> Looked:
+        """Each token looks at the memory, by default at its own batch row's tokens.
 
         Args:
             x: [batch, queries, width].
-            context: [batch, keys, width], what keys and values are made of; x itself by default.
+            memory: from `remember`: cross-attention.
+            cache: earlier tokens' keys and values with room for more, [batch, length, ...]; those of x are put into it
+                `at` their places and the queries look at all of it, as far as `mask` lets them.
+            at: [batch, queries], where in the cache.
             bias: added to the logits, broadcast to [batch, heads, queries, keys].
             mask: true where a query may look, broadcast alike.
             places: for rotary and relative positions.
             key: for dropout; None is off.
+            weights: keep the attention weights.
         """
-        query, keys, value = self._project(x, context)
+        query = self.query(x) if self.query_norm is None else self.query_norm(self.query(x))
+        query = constrain(query, HEADS)
         if places.rotation is not None:
-            query, keys = rotate(query, places.rotation), rotate(keys, places.rotation)
-        query = query * (query.shape[-1] ** -0.5)
+            query = rotate(query, places.rotation)
+        if memory is None:
+            memory = self.remember(x, places)
+            memory = memory if cache is None else _put(cache, memory, at)
+        query = query * self.scale
         if self.relative is not None:
             more = self.relative(query, places.patches)
             bias = more if bias is None else bias + more
-        y, seen = attention(query, keys, value, bias, mask, self.dropout, key, weights=weights, own=self.execution.own)
-        return self.out(y), seen
+        keys, values = (jnp.repeat(part, self.groups, axis=2) if self.groups > 1 else part for part in memory)
+        own = self.execution.own
+        y, seen = attention(query, keys, values, bias, mask, self.dropout, key, weights=weights, own=own)
+        return Looked(self.out(y), seen, memory)
 
-    def _project(self, x: jax.Array, context: jax.Array | None) -> tuple[jax.Array, jax.Array, jax.Array]:
-        context = x if context is None else context
-        query, keys, value = self.query(x), self.key(context), self.value(context)
-        if self.query_norm is not None and self.key_norm is not None:
-            query, keys = self.query_norm(query), self.key_norm(keys)
-        axes = ("batch", None, "heads", None)
-        return constrain(query, axes), constrain(keys, axes), constrain(value, axes)
+    def remember(self, context: jax.Array, places: Places = NOWHERE) -> Memory:
+        """Keys and values of tokens [batch, keys, width]."""
+        keys = self.key(context) if self.key_norm is None else self.key_norm(self.key(context))
+        keys, values = constrain(keys, HEADS), constrain(self.value(context), HEADS)
+        return Memory(keys if places.rotation is None else rotate(keys, places.rotation), values)
+
+
+def _put(cache: Memory, new: Memory, at: jax.Array | None) -> Memory:
+    rows = jnp.arange(len(new.key))[:, None]
+    return Memory(*(old.at[rows, at].set(part.astype(old.dtype)) for old, part in zip(cache, new, strict=True)))
 
 
 def attention(

@@ -1,14 +1,17 @@
-"""The input transformation of images: patches become tokens."""
+"""The input transformations: patches of an image, and ids of a vocabulary, become tokens."""
 
 import jax
 import jax.numpy as jnp
 from flax import nnx
-from jax.nn.initializers import lecun_normal
+from jax.nn.initializers import Initializer, lecun_normal, normal
 
-from vitzoo.nn.dense import Dense
+from vitzoo.nn.dense import Dense, matmul
 from vitzoo.nn.execution import DEFAULT, Execution
 
 RULES = (
+    (r"(.*/)?position_embedding/table", (None, "embed")),
+    (r"(.*/)?type_embedding/table", (None, "embed")),
+    (r"(.*/)?\w*embedding/table", ("vocabulary", "embed")),
     (r"patch_embedding/kernel", (None, None, None, "embed")),
     (r"patch_embedding/bias", (None,)),
 )
@@ -42,3 +45,38 @@ def patches(images: jax.Array, patch: tuple[int, ...]) -> jax.Array:
     grid = (height // patch[0], width // patch[1])
     cut = images.reshape(batch, grid[0], patch[0], grid[1], patch[1], channels)
     return jnp.swapaxes(cut, 2, 3).reshape(batch, grid[0] * grid[1], *patch, channels)
+
+
+class Embedding(nnx.Module):
+    """A learned vector for each of `count` ids: int [...] to [..., width].
+
+    Args:
+        init: of the table [count, width].
+    """
+
+    def __init__(
+        self,
+        count: int,
+        width: int,
+        *,
+        init: Initializer = normal(0.02),  # noqa: B008
+        rngs: nnx.Rngs,
+        execution: Execution = DEFAULT,
+    ):
+        self.execution = execution
+        self.table = nnx.Param(init(rngs.params(), (count, width), jnp.float32))
+
+    def __call__(self, ids: jax.Array) -> jax.Array:
+        return jnp.take(self.table[...], ids, axis=0).astype(self.execution.compute)
+
+    def logits(self, x: jax.Array) -> jax.Array:
+        """The head that shares the table: [..., width] to float32 [..., count]."""
+        return vocabulary_logits(x, self.table[...].T, self.execution)
+
+
+def vocabulary_logits(x: jax.Array, kernel: jax.Array, execution: Execution) -> jax.Array:
+    """`x · kernel` with sums in float32: [..., width] and [width, vocabulary] to float32 [..., vocabulary]."""
+    x, kernel = x.astype(execution.compute), kernel.astype(execution.compute)
+    if execution.own and execution.compute == jnp.float32:
+        return matmul(x, kernel, own=True)
+    return jnp.matmul(x, kernel, preferred_element_type=jnp.float32)

@@ -1,32 +1,40 @@
 """The part of a block that transforms each token by itself."""
 
 import math
+from functools import partial
 
 import jax
 import jax.numpy as jnp
 from flax import nnx
 from jax import lax
+from jax.nn.initializers import Initializer
 
 from vitzoo.nn.constrain import constrain
-from vitzoo.nn.dense import Dense
+from vitzoo.nn.dense import XAVIER, Dense
 from vitzoo.nn.execution import DEFAULT, Execution
 from vitzoo.nn.stochastic import dropout, fold
 
 RULES = (
-    (r".*/up/kernel", ("embed", "mlp")),
-    (r".*/up/bias", ("mlp",)),
+    (r".*/(up|gate)/kernel", ("embed", "mlp")),
+    (r".*/(up|gate)/bias", ("mlp",)),
     (r".*/down/kernel", ("mlp", "embed")),
     (r".*/down/bias", (None,)),
 )
 """Logical axes of the parameters here, for one layer."""
 
+ACTIVATIONS = ("gelu_tanh", "gelu_exact", "relu", "silu")
+
 
 class MLP(nnx.Module):
-    """Two linear layers with a GELU between: [..., width] to the same.
+    """Two linear layers with an activation between: [..., width] to the same.
 
     Args:
-        gelu: `tanh` (Google's ViT, GPT-2) or `exact` (BERT, timm's ViT).
-        dropout: rate after the GELU and after the second layer.
+        activation: `gelu_tanh` (Google's ViT, GPT-2), `gelu_exact` (BERT, timm's ViT), `relu` (2017, T5) or `silu`.
+        gated: a third layer's output multiplies the activation's (https://arxiv.org/abs/2002.05202).
+        bias: whether the layers have one.
+        dropout: rate after the last layer.
+        hidden_dropout: rate after the activation.
+        kernel_init, out_init: of the first layers' and of the last layer's kernel.
     """
 
     def __init__(
@@ -34,20 +42,38 @@ class MLP(nnx.Module):
         width: int,
         hidden: int,
         *,
-        gelu: str = "tanh",
+        activation: str = "gelu_tanh",
+        gated: bool = False,
+        bias: bool = True,
         dropout: float = 0.0,
+        hidden_dropout: float = 0.0,
+        kernel_init: Initializer = XAVIER,
+        out_init: Initializer = XAVIER,
         rngs: nnx.Rngs,
         execution: Execution = DEFAULT,
     ):
-        self.gelu, self.dropout, self.execution = gelu, dropout, execution
-        self.up = Dense(width, hidden, rngs=rngs, execution=execution)
-        self.down = Dense(hidden, width, rngs=rngs, execution=execution)
+        self.activation, self.dropout, self.hidden_dropout = activation, dropout, hidden_dropout
+        self.execution = execution
+        dense = partial(Dense, bias=bias, rngs=rngs, execution=execution)
+        self.up = dense(width, hidden, kernel_init=kernel_init)
+        self.gate = dense(width, hidden, kernel_init=kernel_init) if gated else None
+        self.down = dense(hidden, width, kernel_init=out_init)
 
     def __call__(self, x: jax.Array, key: jax.Array | None = None) -> jax.Array:
-        x = gelu(self.up(x), self.gelu, own=self.execution.own)
+        if self.gate is None:
+            x = activate(self.up(x), self.activation, own=self.execution.own)
+        else:
+            x = activate(self.gate(x), self.activation, own=self.execution.own) * self.up(x)
         x = constrain(x, ("batch",) + (None,) * (x.ndim - 2) + ("mlp",))
-        x = dropout(x, self.dropout, fold(key, 0))
+        x = dropout(x, self.hidden_dropout, fold(key, 0))
         return dropout(self.down(x), self.dropout, fold(key, 1))
+
+
+def activate(x: jax.Array, name: str, *, own: bool = False) -> jax.Array:
+    """One of `ACTIVATIONS`; `own` as for `gelu`."""
+    if name == "relu":
+        return jax.nn.relu(x)
+    return jax.nn.silu(x) if name == "silu" else gelu(x, name.removeprefix("gelu_"), own=own)
 
 
 def gelu(x: jax.Array, form: str, *, own: bool = False) -> jax.Array:

@@ -28,7 +28,7 @@ class AttentionPooling(nnx.Module):
         mlp_dim: int,
         num_heads: int,
         *,
-        gelu: str = "tanh",
+        activation: str = "gelu_tanh",
         norm_epsilon: float = 1e-6,
         rngs: nnx.Rngs,
         execution: Execution = DEFAULT,
@@ -36,11 +36,11 @@ class AttentionPooling(nnx.Module):
         self.probe = nnx.Param(xavier_uniform()(rngs.params(), (1, 1, width)))
         self.attention = Attention(width, num_heads, rngs=rngs, execution=execution)
         self.norm = LayerNorm(width, epsilon=norm_epsilon, execution=execution)
-        self.mlp = MLP(width, mlp_dim, gelu=gelu, rngs=rngs, execution=execution)
+        self.mlp = MLP(width, mlp_dim, activation=activation, rngs=rngs, execution=execution)
 
     def __call__(self, tokens: jax.Array, *, weights: bool = False) -> tuple[jax.Array, jax.Array | None]:
         """[batch, tokens, width] to [batch, width], and the probe's weights [batch, heads, 1, tokens] if asked for."""
         probe = jnp.broadcast_to(self.probe[...].astype(tokens.dtype), (tokens.shape[0], 1, tokens.shape[2]))
-        x, seen = self.attention(probe, tokens, weights=weights)
-        x = x + self.mlp(self.norm(x))
-        return x[:, 0], seen
+        looked = self.attention(probe, self.attention.remember(tokens), weights=weights)
+        x = looked.tokens + self.mlp(self.norm(looked.tokens))
+        return x[:, 0], looked.weights

@@ -65,6 +65,17 @@ class SinCos2D(nnx.Module):
         return jnp.asarray(np.concatenate(parts, axis=1)[None], jnp.float32)
 
 
+def sinusoids(positions: jax.Array, width: int) -> jax.Array:
+    """Fixed sines and cosines of the position in a text, float32 [..., width] from int [...].
+
+    As in section 3.5 of https://arxiv.org/abs/1706.03762: entry 2 i is sin(position / 10000^(2 i / width)), entry
+    2 i + 1 its cosine.
+    """
+    speeds = 10_000.0 ** -(jnp.arange(width // 2, dtype=jnp.float32) / (width / 2))
+    angles = positions[..., None].astype(jnp.float32) * speeds
+    return jnp.stack([jnp.sin(angles), jnp.cos(angles)], axis=-1).reshape(*positions.shape, width)
+
+
 def grid_of(rows: int) -> tuple[int, Grid]:
     """Prefix rows and the square grid of a table of so many rows: 196 is (0, 14 x 14), 197 is (1, 14 x 14).
 

@@ -1,19 +1,20 @@
-"""Positions that join attention's logits: what matters is how far apart two patches are.
+"""Positions that join attention's logits: what matters is how far apart two tokens are.
 
-Pairs with a prefix token (class token, registers) get nothing: these tokens stand nowhere on the grid.
+On a grid, pairs with a prefix token (class token, registers) get nothing: these tokens stand nowhere on it.
 """
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import nnx
-from jax.nn.initializers import normal
+from jax.nn.initializers import Initializer, normal
 
 from vitzoo.nn.positions import Grid, resize_axis
 
 RULES = (
     (r".*/relative/embedding", (None, "head_dim")),
     (r".*/relative/table", (None, None, "heads")),
+    (r"(.*/)?distance_bias/table", (None, "heads")),
 )
 """Logical axes of the parameters here, for one layer."""
 
@@ -63,6 +64,54 @@ class RelativeBias(nnx.Module):
         right = columns[:, :, None] - columns[:, None, :] + self.grid[1] - 1
         bias = jnp.moveaxis(self.table[...][down, right], -1, 1)
         return _without_prefix(bias, query.shape[1] - places.shape[1])
+
+
+class DistanceBias(nnx.Module):
+    """T5's: one learned number for each head and each bucket of distances in a text, shared by all layers of a stack.
+
+    As in https://arxiv.org/abs/1910.10683, section 2.1: half of the buckets hold one distance each, the others grow
+    as logarithms up to `max_distance`, beyond which all is one bucket.
+
+    Args:
+        bidirectional: half of the buckets are for keys after the query; else those all count as distance 0.
+    """
+
+    def __init__(
+        self,
+        num_heads: int,
+        *,
+        buckets: int = 32,
+        max_distance: int = 128,
+        bidirectional: bool,
+        init: Initializer = normal(1.0),  # noqa: B008
+        rngs: nnx.Rngs,
+    ):
+        self.buckets, self.max_distance, self.bidirectional = buckets, max_distance, bidirectional
+        self.table = nnx.Param(init(rngs.params(), (buckets, num_heads), jnp.float32))
+
+    def __call__(self, queries: jax.Array, keys: jax.Array) -> jax.Array:
+        """What joins the logits.
+
+        Args:
+            queries, keys: [1 or batch, n], places in the row.
+
+        Returns:
+            float32 [1 or batch, heads, queries, keys].
+        """
+        bucket = self.bucket(keys[:, None, :] - queries[:, :, None])
+        return jnp.moveaxis(jnp.take(self.table[...], bucket, axis=0), -1, 1)
+
+    def bucket(self, offset: jax.Array) -> jax.Array:
+        """The bucket of a key's place minus its query's, int32 of the same shape."""
+        buckets, first = self.buckets, jnp.zeros_like(offset)
+        distance = -jnp.minimum(offset, 0)
+        if self.bidirectional:
+            buckets //= 2
+            first, distance = buckets * (offset > 0), jnp.abs(offset)
+        exact = buckets // 2
+        growth = jnp.log(jnp.maximum(distance, exact).astype(jnp.float32) / exact) / np.log(self.max_distance / exact)
+        far = jnp.minimum(exact + (growth * (buckets - exact)).astype(jnp.int32), buckets - 1)
+        return (first + jnp.where(distance < exact, distance, far)).astype(jnp.int32)
 
 
 def resize_bias(table: np.ndarray, grid: Grid, method: str = "corner_linear") -> np.ndarray:

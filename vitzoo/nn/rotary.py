@@ -1,4 +1,4 @@
-"""Rotary positions on a grid: queries and keys turn by angles, so that their product knows only the distance."""
+"""Rotary positions: queries and keys turn by angles, so that their product knows only the distance."""
 
 import jax
 import jax.numpy as jnp
@@ -23,6 +23,19 @@ def axial_rotation(grid: tuple[int, int], prefix: int, head_dim: int, base: floa
     rows, columns = (axis.reshape(-1, 1) * speeds for axis in np.mgrid[: grid[0], : grid[1]])
     angles = np.pad(np.concatenate([rows, columns], axis=1), ((prefix, 0), (0, 0)))[None]
     return jnp.asarray(np.cos(angles), jnp.float32), jnp.asarray(np.sin(angles), jnp.float32)
+
+
+def rotation(positions: jax.Array, head_dim: int, base: float = 10_000.0) -> Rotation:
+    """Angles along a text (Su et al. 2021, https://arxiv.org/abs/2104.09864): pair i turns `base ** -(2 i / head_dim)`
+    a token.
+
+    Args:
+        positions: [1 or batch, tokens].
+        head_dim: an even number.
+    """
+    speeds = base ** -(jnp.arange(head_dim // 2, dtype=jnp.float32) / (head_dim // 2))
+    angles = positions[..., None].astype(jnp.float32) * speeds
+    return jnp.cos(angles), jnp.sin(angles)
 
 
 def rotate(x: jax.Array, rotation: Rotation) -> jax.Array:

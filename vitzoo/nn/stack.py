@@ -10,59 +10,61 @@ from flax import nnx
 from jax import lax
 
 from vitzoo.nn import state
-from vitzoo.nn.attention import NOWHERE, Attention, Places
+from vitzoo.nn.attention import NOWHERE, Attention, Looked, Memory, Places
 from vitzoo.nn.constrain import constrain
 from vitzoo.nn.execution import DEFAULT, Execution
 from vitzoo.nn.mlp import MLP
-from vitzoo.nn.norms import LayerNorm
 from vitzoo.nn.stochastic import drop_path, dropout, fold
 
 RULES = ((r".*/scale[12]", (None,)),)
 """Logical axes of the parameters here, for one layer."""
 
 
+class Cache(NamedTuple):
+    """What a decoder's block keeps of the tokens before: those of the text so far, and the encoder's."""
+
+    past: Memory
+    cross: Memory | None = None
+
+
+class Passed(NamedTuple):
+    """What a block gives besides its tokens; None where not asked for."""
+
+    attention: jax.Array | None = None  # [batch, heads, queries, keys]
+    cross_attention: jax.Array | None = None
+    cache: Cache | None = None
+
+
 class Block(nnx.Module):
     """Attention mixes the tokens, an MLP transforms each; both are added to what came in.
 
     Args:
+        attention: among the tokens.
+        mlp: of each token.
+        norm: makes one of the block's norms.
+        cross_attention: a decoder's, to what an encoder made (`context`).
         pre_norm: norm before each part (ViT, GPT-2, T5); after each sum otherwise (2017, GPT-1, BERT).
         layer_scale: initial factor of each part's output (https://arxiv.org/abs/2103.17239); None leaves it out.
-        dropout: rate after attention and in the MLP.
-        attention_dropout: rate on the attention weights.
-        relative: see `Attention`.
+        dropout: rate after attention.
     """
 
     def __init__(
         self,
-        width: int,
-        mlp_dim: int,
-        num_heads: int,
         *,
+        width: int,
+        attention: Attention,
+        mlp: MLP,
+        norm: Callable[[], nnx.Module],
+        cross_attention: Attention | None = None,
         pre_norm: bool = True,
-        gelu: str = "tanh",
-        qk_norm: bool = False,
         layer_scale: float | None = None,
         dropout: float = 0.0,
-        attention_dropout: float = 0.0,
-        norm_epsilon: float = 1e-6,
-        relative: nnx.Module | None = None,
-        rngs: nnx.Rngs,
-        execution: Execution = DEFAULT,
     ):
         self.pre_norm, self.dropout = pre_norm, dropout
-        self.norm1 = LayerNorm(width, epsilon=norm_epsilon, execution=execution)
-        self.attention = Attention(
-            width,
-            num_heads,
-            qk_norm=qk_norm,
-            dropout=attention_dropout,
-            norm_epsilon=norm_epsilon,
-            relative=relative,
-            rngs=rngs,
-            execution=execution,
-        )
-        self.norm2 = LayerNorm(width, epsilon=norm_epsilon, execution=execution)
-        self.mlp = MLP(width, mlp_dim, gelu=gelu, dropout=dropout, rngs=rngs, execution=execution)
+        self.norm1, self.attention = norm(), attention
+        self.cross_norm: Any = None if cross_attention is None else norm()
+        self.cross_attention = cross_attention
+        self.norm2, self.mlp = norm(), mlp
         self.scale1 = None if layer_scale is None else nnx.Param(jnp.full(width, layer_scale))
         self.scale2 = None if layer_scale is None else nnx.Param(jnp.full(width, layer_scale))
 
@@ -71,26 +73,50 @@ class Block(nnx.Module):
         x: jax.Array,
         key: jax.Array | None = None,
         drop: jax.Array | None = None,
+        cache: Cache | None = None,
         *,
+        at: jax.Array | None = None,
         bias: jax.Array | None = None,
         mask: jax.Array | None = None,
         places: Places = NOWHERE,
+        context: jax.Array | None = None,
+        context_mask: jax.Array | None = None,
         weights: bool = False,
-    ) -> tuple[jax.Array, jax.Array | None]:
-        """The tokens and, where asked for, the attention weights.
+    ) -> tuple[jax.Array, Passed]:
+        """The tokens, and what else was asked for.
 
         Args:
             x: [batch, tokens, width].
             key: for every draw of the block; None is evaluation.
             drop: this block's rate of stochastic depth; None is off.
-            bias, mask, places, weights: see `Attention`.
+            cache: of the tokens before; x joins it `at` its places.
+            at, bias, mask, places, weights: see `Attention`.
+            context: what the encoder made, [batch, source tokens, width]; not needed where the cache holds it.
+            context_mask: true where a token may look at the context, [batch, 1, 1 or tokens, source tokens].
         """
         y = self.norm1(x) if self.pre_norm else x
-        y, seen = self.attention(y, bias=bias, mask=mask, places=places, key=fold(key, 0), weights=weights)
-        y = dropout(y, self.dropout, fold(key, 1))
+        past = None if cache is None else cache.past
+        looked = self.attention(
+            y, cache=past, at=at, bias=bias, mask=mask, places=places, key=fold(key, 0), weights=weights
+        )
+        y = dropout(looked.tokens, self.dropout, fold(key, 1))
         x = self._add(x, y, self.norm1, self.scale1, drop, fold(key, 2))
+        crossed = self._cross(x, cache, context, context_mask, key, weights)
+        if crossed is not None:
+            y = dropout(crossed.tokens, self.dropout, fold(key, 6))
+            x = self._add(x, y, self.cross_norm, None, drop, fold(key, 7))
         y = self.mlp(self.norm2(x) if self.pre_norm else x, fold(key, 3))
-        return self._add(x, y, self.norm2, self.scale2, drop, fold(key, 4)), seen
+        x = self._add(x, y, self.norm2, self.scale2, drop, fold(key, 4))
+        kept = None if cache is None else Cache(looked.memory, cache.cross)
+        return x, Passed(looked.weights, None if crossed is None else crossed.weights, kept)
+
+    def _cross(self, x, cache, context, mask, key, weights) -> Looked | None:
+        if self.cross_attention is None:
+            return None
+        ready = None if cache is None else cache.cross
+        memory = self.cross_attention.remember(context) if ready is None else ready
+        y = self.cross_norm(x) if self.pre_norm else x
+        return self.cross_attention(y, memory, mask=mask, key=fold(key, 5), weights=weights)
 
     def _add(self, x, y, norm, scale, drop, key) -> jax.Array:
         y = y if scale is None else y * scale[...].astype(y.dtype)
@@ -105,6 +131,8 @@ class Run(NamedTuple):
     tokens: jax.Array
     blocks: jax.Array | None  # [depth, batch, tokens, width], after each block
     attention: jax.Array | None  # [depth, batch, heads, tokens, tokens]
+    cross_attention: jax.Array | None  # [depth, batch, heads, tokens, source tokens]
+    cache: Cache | None  # of each block
 
 
 class Stack(nnx.Module):
@@ -133,6 +161,7 @@ class Stack(nnx.Module):
         x: jax.Array,
         key: jax.Array | None = None,
         drop: np.ndarray | jax.Array | None = None,
+        cache: Cache | None = None,
         *,
         features: bool = False,
         weights: bool = False,
@@ -144,6 +173,7 @@ class Stack(nnx.Module):
             x: [batch, tokens, width].
             key: of all draws; None is evaluation.
             drop: [depth] rates of stochastic depth; None is off.
+            cache: of each block, with a leading axis of depth (`empty_cache`).
             features: keep the tokens after each block.
             weights: keep each layer's attention weights.
             shared: what every block is called with.
@@ -151,13 +181,30 @@ class Stack(nnx.Module):
         graph, layers = state.split(self.blocks)
 
         def body(x, layer):
-            params, index, rate = layer
-            x, seen = state.merge(graph, params)(x, fold(key, index), rate, weights=weights, **shared)
-            return x, (x if features else None, seen)
+            params, index, rate, cache = layer
+            x, passed = state.merge(graph, params)(x, fold(key, index), rate, cache, weights=weights, **shared)
+            return x, (x if features else None, passed)
 
         rates = None if key is None or drop is None else jnp.asarray(drop)
-        x, (blocks, attention) = self._loop(self._remat(body), x, (layers, jnp.arange(self.depth), rates))
-        return Run(x if self.norm is None else self.norm(x), blocks, attention)
+        x, (blocks, passed) = self._loop(self._remat(body), x, (layers, jnp.arange(self.depth), rates, cache))
+        return Run(x if self.norm is None else self.norm(x), blocks, *passed)
+
+    def empty_cache(self, batch: int, length: int, context: jax.Array | None = None) -> Cache:
+        """Room for `length` tokens of each of `batch` rows, and the memory of the encoder's tokens where there are any.
+
+        Args:
+            context: what the encoder made, [batch, source tokens, width].
+        """
+        graph, layers = state.split(self.blocks)
+
+        def one(params: Any) -> Cache:
+            block = state.merge(graph, params)
+            shape = (batch, length, *block.attention.key.outputs)
+            nothing = jnp.zeros(shape, self.execution.compute)
+            cross = None if context is None else block.cross_attention.remember(context)
+            return Cache(Memory(nothing, nothing), cross)
+
+        return jax.lax.map(one, layers)
 
     def _remat(self, body: Callable) -> Callable:
         if self.execution.remat == "none":

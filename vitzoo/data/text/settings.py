@@ -1,0 +1,104 @@
+"""The text sections of a config: how text becomes tokens, and what a row of a batch is made of."""
+
+import dataclasses
+
+from vitzoo.errors import Refused
+from vitzoo.schema import setting
+
+TRAINED = ("characters", "bpe", "unigram", "wordpiece")  # kinds whose vocabulary is made from the training text
+ROLES = ("pad", "end", "unknown", "start", "mask", "classify", "separate")
+
+
+@dataclasses.dataclass(frozen=True)
+class Tokenizer:
+    """How text becomes token ids. It travels with the checkpoint."""
+
+    kind: str = setting(
+        "bytes",
+        "bytes: UTF-8, as in ByT5; characters: those of the training text; bpe (on bytes), unigram, wordpiece: trained "
+        "on the training text; file: published, see `file`",
+        choices=("bytes", *TRAINED, "file"),
+    )
+    file: str = setting(
+        "", "tokenizer.json, spiece.model, vocab.json (beside merges.txt), vocab.txt, or a folder of one of them"
+    )
+    vocabulary_size: int = setting(
+        8000, "tokens of a trained bpe, unigram or wordpiece, special tokens and sentinels included", minimum=16
+    )
+    lowercase: bool | None = setting(
+        None, "text is lowered first; none: as a published vocab.txt (without capitals: yes), else no"
+    )
+    sentinels: int = setting(
+        0, "tokens <extra_id_0>, ... at the vocabulary's end, the first last; T5 has 100", minimum=0
+    )
+    masking: bool = setting(False, "bytes, characters, bpe, unigram: adds <mask>, <cls> and <sep> for masked training")
+    special_in_text: bool = setting(False, "text such as </s> means the special token; else it is text like any other")
+    special: dict[str, str] = setting(
+        factory=dict, help="token of a role, where a published file says otherwise: pad:<|endoftext|>,mask:<mask>"
+    )
+
+    def check(self) -> None:
+        if (self.kind == "file") != bool(self.file):
+            problem = "is read with kind=file only" if self.file else "kind=file needs the published file or its folder"
+            raise Refused("file", self.file or None, problem)
+        if unknown := sorted(set(self.special) - set(ROLES)):
+            raise Refused("special", unknown[0], f"no such role; there are: {', '.join(ROLES)}")
+        if self.special and self.kind != "file":
+            raise Refused("special", self.special, "is for published files (kind=file)")
+        if self.vocabulary_size <= self.sentinels + len(ROLES):
+            raise Refused("vocabulary_size", self.vocabulary_size, f"leaves no room beside {self.sentinels} sentinels")
+
+
+@dataclasses.dataclass(frozen=True)
+class Text:
+    """Which text a row holds, and what is asked of the model there."""
+
+    sequence_length: int = setting(128, "tokens of a row; of an encoder-decoder, those of the target", minimum=2)
+    source_length: int = setting(128, "tokens of an encoder-decoder's source", minimum=2)
+    packing: bool = setting(False, "several texts share a row, told apart by segments")
+    document: str = setting(
+        "file", "what a text file holds: one text, one in each line, or paragraphs between blank lines",
+        choices=("file", "line", "paragraph"),
+    )  # fmt: skip
+    files: str = setting("*.txt", "names of the files that text:FOLDER reads, as a pattern")
+    random_offsets: bool = setting(True, "the windows of a long text start elsewhere in each epoch")
+    noise_density: float = setting(0.15, "span corruption: share of tokens masked (T5: 0.15)", above=0.0, below=1.0)
+    mean_span: float = setting(3.0, "span corruption: mean tokens of a masked span (T5: 3)", minimum=1.0)
+    roll_spans: bool = setting(
+        False, "span corruption: the mask is rotated by a draw, so that a row needn't end with a masked span"
+    )
+    mask_rate: float = setting(0.15, "masked training: share of tokens chosen (BERT: 0.15)", above=0.0, below=1.0)
+    whole_words: bool = setting(False, "masked training: all tokens of a word are chosen together")
+    next_sentence: bool = setting(False, "masked training: a second part follows, half of the time from another text")
+    prefix: str = setting("", "put before every source or text, to tell tasks apart: `translate English to Spanish: `")
+    turn_prefix: str = setting("{role}: ", "before each turn of a conversation")
+    turn_suffix: str = setting("\n", "after each turn that isn't an answer; an answer ends with the end token")
+    answer_roles: tuple[str, ...] = setting(("assistant", "model", "gpt"), "roles whose turns are answers to learn")
+    regression: bool = setting(False, "labels are numbers to predict, not classes")
+    text_field: str = setting("", "JSON or TFDS field of the text; else text, sentence, content, document")
+    label_field: str = setting("", "field of the label; else label, class, category, target")
+    source_field: str = setting("", "field of the source of a pair; else source, input, src")
+    target_field: str = setting("", "field of the target of a pair; else target, output, tgt")
+    first_field: str = setting("", "field of a pair's first text; else first, sentence1, premise, question1, text1")
+    second_field: str = setting(
+        "", "field of a pair's second text; else second, sentence2, hypothesis, question2, text2"
+    )
+
+    def check(self) -> None:
+        if self.sequence_length < 4 and self.next_sentence:
+            raise Refused("sequence_length", self.sequence_length, "leaves no room for two parts and their marks")
+        if "{role}" not in self.turn_prefix:
+            raise Refused("turn_prefix", self.turn_prefix or "''", "must hold {role}, or speakers can't be told apart")
+
+
+@dataclasses.dataclass(frozen=True)
+class Mixture:
+    """How often each of several sources comes, by rates given or made from their sizes (Raffel et al. 2020, 3.5)."""
+
+    rates: tuple[float, ...] | None = setting(None, "relative rate of each source; none: by size", above=0.0)
+    cap: int = setting(0, "sizes count up to this many rows (T5's K, artificial limit); 0: no cap", minimum=0)
+    temperature: float = setting(1.0, "sizes are raised to 1/temperature: 1 in proportion, large equal", minimum=1.0)
+
+    def check(self) -> None:
+        if self.rates is not None and (self.cap or self.temperature != 1.0):
+            raise Refused("rates", self.rates, "are given, so that cap and temperature of sizes have no meaning")

@@ -1,0 +1,170 @@
+"""What every kind of text data gives: examples of named fields by position, and a description of them."""
+
+import dataclasses
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from vitzoo.data import splits
+from vitzoo.data.sources.base import SourceInfo, fingerprint
+from vitzoo.errors import Refused
+
+SPLIT_SEED = 0
+
+
+class TextSource(Protocol):
+    """Random access to the examples of one split. `source[i]` is a dict of the fields that `fields` lists:
+
+    - text; and label (an int that indexes `info.classes`, or a float), where there are labels
+    - prompt, completion
+    - turns: a list of {"role", "text"}
+    - source, target
+    - first, second; and label
+    - words, tags: lists of one length; tags index `info.classes`
+    - question, choices (a list), answer (the index of the right one)
+    """
+
+    info: SourceInfo
+    fields: tuple[str, ...]
+    ids: np.ndarray
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int) -> dict[str, Any]: ...
+
+    def where(self, index: int) -> str:
+        """The file and line or record that example `index` comes from, for messages."""
+        ...
+
+
+class TextDataset(Protocol):
+    """All splits of a kind of text data. A user's own is a class of this shape, made from the `Data` section."""
+
+    def open(self, split: str) -> TextSource: ...
+
+    def counts(self) -> Mapping[str, int]: ...
+
+
+class Texts:
+    """One field of a source as an iterable of strings that can be gone through again (to train a tokenizer)."""
+
+    def __init__(self, source: TextSource, fields: Sequence[str] = ("text",)):
+        self.source, self.fields = source, fields
+
+    def __iter__(self) -> Iterator[str]:
+        for index in range(len(self.source)):
+            example = self.source[index]
+            for field in self.fields:
+                yield from strings(example[field])
+
+
+def all_text(source: TextSource) -> Texts:
+    """Every string of every example."""
+    return Texts(source, [field for field in source.fields if field not in ("label", "tags", "answer")])
+
+
+def strings(value: Any) -> list[str]:
+    """The strings of a field: itself, a list's, or those of turns."""
+    if isinstance(value, str):
+        return [value]
+    return [item if isinstance(item, str) else item["text"] for item in value]
+
+
+def require(source: TextSource, *fields: str, what: str) -> None:
+    """Refuses a source without these fields."""
+    if not set(fields) <= set(source.fields):
+        raise Refused(
+            "data.name",
+            source.info.name,
+            f"{what} needs the fields {', '.join(fields)}; this data has {', '.join(source.fields)}",
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class TextTable:
+    """All examples of a dataset and which of them each split holds.
+
+    `read(i)` gives example i; `checksums` are of the examples' contents; `labels` int32 or float32 [examples], or None.
+    """
+
+    name: str
+    fields: tuple[str, ...]
+    splits: Mapping[str, np.ndarray]
+    checksums: np.ndarray
+    read: Callable[[int], dict[str, Any]]
+    where: Callable[[int], str]
+    classes: tuple[str, ...] | None = None
+    labels: np.ndarray | None = None
+    notes: tuple[str, ...] = ()
+
+    def open(self, split: str) -> "TextTableSource":
+        pieces = splits.parse(split, self.counts())
+        return TextTableSource(self, split, np.concatenate([self.splits[p.name][p.start : p.stop] for p in pieces]))
+
+    def counts(self) -> Mapping[str, int]:
+        return {name: len(rows) for name, rows in self.splits.items()}
+
+
+class TextTableSource:
+    """Some rows of a table."""
+
+    def __init__(self, table: TextTable, split: str, rows: np.ndarray):
+        self.table, self.fields, self.ids = table, table.fields, rows.astype(np.int64)
+        parts: list[Any] = [split, table.fields, table.classes, table.checksums[rows]]
+        if table.labels is not None:
+            parts.append(table.labels[rows])
+        self.info = text_info(
+            table.name, split, len(rows), fingerprint(*parts), table.classes, table.notes,
+            None if table.labels is None else self.labels,
+        )  # fmt: skip
+
+    def labels(self) -> np.ndarray:
+        assert self.table.labels is not None
+        return self.table.labels[self.ids]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        return self.table.read(int(self.ids[index]))
+
+    def where(self, index: int) -> str:
+        return self.table.where(int(self.ids[index]))
+
+
+def text_info(
+    name: str,
+    split: str,
+    count: int,
+    mark: str,
+    classes: tuple[str, ...] | None = None,
+    notes: Sequence[str] = (),
+    labels: Callable[[], np.ndarray] | None = None,
+) -> SourceInfo:
+    """A description of text: of the fields that speak of images, `channels` is 0."""
+    made = SourceInfo(
+        name=name, split=split, n=count, classes=classes, channels=0, image_shape=None, multi_label=False,
+        fingerprint=mark, notes=tuple(notes),
+    )  # fmt: skip
+    return made if labels is None else dataclasses.replace(made, labels=labels)
+
+
+def carved(count: int, fraction: float) -> tuple[dict[str, np.ndarray], tuple[str, ...]]:
+    """Train and validation of data that states no splits: a fixed permutation, each part in the data's order; and a
+    note that says so. At least one example is validation, and one train.
+    """
+    if fraction == 0 or count < 2:
+        return {"train": np.arange(count)}, ()
+    chosen = np.random.RandomState(SPLIT_SEED).permutation(count)[: min(max(1, round(count * fraction)), count - 1)]
+    held = np.zeros(count, bool)
+    held[chosen] = True
+    note = f"validation is {len(chosen):,} of {count:,} examples, by a fixed permutation (data.validation_fraction)"
+    return {"train": np.flatnonzero(~held), "validation": np.flatnonzero(held)}, (note,)
+
+
+def checksum(content: bytes) -> int:
+    """64 bits of a content: two cyclic sums, of it and of its length with its ends swapped."""
+    half = len(content) // 2
+    return zlib.crc32(content) << 32 | zlib.crc32(content[half:] + content[:half], len(content) & 0xFFFFFFFF)

@@ -1,0 +1,47 @@
+"""From `data.name` to texts."""
+
+import inspect
+import re
+
+from vitzoo import parts
+from vitzoo.data.settings import Data
+from vitzoo.data.text.settings import Text
+from vitzoo.data.text.sources.base import TextDataset, TextSource
+
+_TFDS_VERSION = re.compile(r"[\w/.\-]+:[\d.*]+")
+
+
+def open_text(data: Data, split: str | None = None, text: Text | None = None) -> TextSource:
+    """The examples of `data.name`, of `split` or else `data.split`.
+
+    Raises:
+        Refused: the data isn't there, the split doesn't exist or is empty, or files or fields can't be read.
+    """
+    return open_text_dataset(data, text or Text()).open(split or data.split)
+
+
+def open_text_dataset(data: Data, text: Text) -> TextDataset:
+    """The dataset behind `data.name`, all splits: `text:FILE|FOLDER`, `jsonl:FILE|FOLDER`, `stdlib`, the user's
+    `module:Class` (made from `data`, or from `data` and `text`), else TFDS's.
+    """
+    kind, _, rest = data.name.partition(":")
+    if kind == "text" and rest:
+        from vitzoo.data.text.sources.files import open_text_files
+
+        return open_text_files(data, rest, text)
+    if kind == "jsonl" and rest:
+        from vitzoo.data.text.sources.json_lines import open_json_lines
+
+        return open_json_lines(data, rest, text)
+    if data.name == "stdlib":
+        from vitzoo.data.text.sources.files import open_standard_library
+
+        return open_standard_library(data, text)
+    found = None
+    if data.name in parts.PARTS["dataset"] or (rest and not _TFDS_VERSION.fullmatch(data.name)):
+        found = parts.find("dataset", data.name)
+        if not hasattr(found, "download_and_prepare"):
+            return found(data, text) if len(inspect.signature(found).parameters) > 1 else found(data)
+    from vitzoo.data.text.sources.tfds import TfdsTexts
+
+    return TfdsTexts(data, text, found)

@@ -1,0 +1,103 @@
+"""Text datasets in TFDS's layout, prepared as ArrayRecord and read without TensorFlow; nothing touches the network."""
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow_datasets as tfds
+
+from vitzoo.data import splits
+from vitzoo.data.folders import data_folders
+from vitzoo.data.settings import Data
+from vitzoo.data.sources.base import fingerprint
+from vitzoo.data.sources.tfds_folders import NAME, class_config, find_prepared, missing, not_array_record
+from vitzoo.data.text.settings import Text
+from vitzoo.data.text.sources.base import text_info
+from vitzoo.data.text.sources.fields import recognise
+from vitzoo.errors import Refused
+
+
+class TfdsTexts:
+    """A dataset whose features are text (and classes, where there are any), of the catalogue or a prepared folder.
+
+    A translation's languages are its fields: name them by `text.source_field` and `text.target_field`.
+
+    Raises:
+        Refused: it isn't prepared in any of the data folders, or not as ArrayRecord, or its fields aren't known.
+    """
+
+    def __init__(self, data: Data, text: Text, builder_class: Any = None):
+        self.data, self.text = data, text
+        match = NAME.fullmatch(builder_class.name if builder_class is not None and ":" in data.name else data.name)
+        if not match:
+            raise Refused("data.name", data.name, "is not a dataset; TFDS names read NAME, NAME/CONFIG or NAME:VERSION")
+        self.builder = self._builder(match["name"], class_config(builder_class, match["config"]), match["version"])
+        self.features = {name: feature for name, feature in self.builder.info.features.items() if _is_known(feature)}
+        self.own = recognise(list(self.features), text, data.name)
+
+    def counts(self) -> Mapping[str, int]:
+        return {name: info.num_examples for name, info in self.builder.info.splits.items()}
+
+    def open(self, split: str) -> "TfdsTextSource":
+        pieces = splits.parse(split, self.counts())
+        try:
+            records = self.builder.as_data_source(split=split)
+        except NotImplementedError as error:
+            raise not_array_record(self.data, self.builder) from error
+        except (AssertionError, FileNotFoundError, ValueError) as error:
+            raise missing(self.data, known=True) from error
+        return TfdsTextSource(self, split, records, pieces)
+
+    def _builder(self, name: str, config: str | None, version: str | None) -> Any:
+        for folder in data_folders(self.data):
+            if found := find_prepared(folder, name, config, version):
+                return tfds.builder_from_directory(os.fspath(found))
+        raise missing(self.data, known=True)
+
+
+class TfdsTextSource:
+    """One split of a prepared dataset."""
+
+    def __init__(self, dataset: TfdsTexts, split: str, records: Any, pieces: list[splits.Piece]):
+        self.records, self.own, self.fields = records, dataset.own, tuple(dataset.own)
+        info = dataset.builder.info
+        offsets, total = {}, 0
+        for name, count in dataset.counts().items():
+            offsets[name], total = total, total + count
+        self.ids = np.concatenate([np.arange(p.start, p.stop) + offsets[p.name] for p in pieces]).astype(np.int64)
+        label = dataset.features.get(self.own.get("label", ""))
+        is_class = isinstance(label, tfds.features.ClassLabel)
+        classes = tuple(label.names or map(str, range(label.num_classes))) if is_class else None
+        shards = sorted((name, part.shard_lengths, part.num_bytes) for name, part in info.splits.items())
+        mark = fingerprint(info.full_name, split, len(records), self.own, classes, shards)
+        self.info = text_info(
+            info.full_name, split, len(records), mark, classes, (), self.labels if "label" in self.own else None
+        )
+
+    def labels(self) -> np.ndarray:
+        """Every label; reads all records."""
+        kind = np.float32 if self.info.classes is None else np.int32
+        return np.array([self.records[index][self.own["label"]] for index in range(len(self))], kind)
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        record = self.records[int(index)]
+        return {field: _plain(record[name]) for field, name in self.own.items()}
+
+    def where(self, index: int) -> str:
+        return f"{self.info.name} {self.info.split} example {index}"
+
+
+def _is_known(feature: Any) -> bool:
+    if isinstance(feature, tfds.features.Text | tfds.features.ClassLabel):
+        return True
+    return isinstance(feature, tfds.features.Scalar | tfds.features.Tensor) and feature.shape == ()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    return value.item() if hasattr(value, "item") else value

@@ -1,0 +1,187 @@
+"""What every tokenizer gives, and the special tokens it may have."""
+
+import dataclasses
+import functools
+import hashlib
+import json
+import pathlib
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from vitzoo.errors import Refused
+
+Ids = np.ndarray  # int32 [tokens]
+
+
+@dataclasses.dataclass(frozen=True)
+class Specials:
+    """Ids of the tokens with a role, and their names. `sentinels[i]` is the id of `<extra_id_i>`."""
+
+    pad: int | None = None
+    end: int | None = None
+    unknown: int | None = None
+    start: int | None = None
+    mask: int | None = None
+    classify: int | None = None
+    separate: int | None = None
+    sentinels: tuple[int, ...] = ()
+    names: tuple[tuple[int, str], ...] = ()
+
+    @classmethod
+    def of(cls, names: dict[int, str], roles: dict[str, str], sentinels: int) -> "Specials":
+        """From names by id, roles by name, and how many sentinels are among the names."""
+        ids = {name: id for id, name in names.items()}
+        return cls(
+            **{role: ids[name] for role, name in roles.items()},  # type: ignore[arg-type]
+            sentinels=tuple(ids[sentinel_name(i)] for i in range(sentinels)),
+            names=tuple(sorted(names.items())),
+        )
+
+
+def sentinel_name(index: int) -> str:
+    return f"<extra_id_{index}>"
+
+
+def sentinel_names(first_id: int, count: int) -> dict[int, str]:
+    """Names of sentinels laid from `first_id` on as T5 lays them: `<extra_id_0>` has the largest id."""
+    return {first_id + count - 1 - index: sentinel_name(index) for index in range(count)}
+
+
+class TextTokenizer:
+    """Text to token ids and back.
+
+    `encode` adds no special token, and text that reads like one (`</s>`) is text, unless the tokenizer was made with
+    `special_in_text`. `decode` writes special tokens by name unless told to skip them.
+    """
+
+    kind: str
+    vocabulary_size: int
+    specials: Specials
+
+    def encode(self, text: str) -> Ids:
+        """The ids of a text, int32 [tokens]."""
+        raise NotImplementedError
+
+    def decode(self, ids: Sequence[int] | Ids, *, skip_specials: bool = False) -> str:
+        """The text that ids stand for; ids outside the vocabulary (of a padded head) stand for nothing."""
+        raise NotImplementedError
+
+    def files(self) -> dict[str, bytes]:
+        """The files, by name, that hold all of this tokenizer; the first is the main one."""
+        raise NotImplementedError
+
+    @property
+    def byte_lengths(self) -> np.ndarray:
+        """UTF-8 bytes of text that each token stands for, int32 [vocabulary]; 0 for special tokens.
+
+        Exact for bytes, characters and byte-level BPE, where the sum over a text's ids is the text's length in bytes
+        (an unknown token counts 1); elsewhere as near as pieces tell.
+        """
+        raise NotImplementedError
+
+    @property
+    def word_edges(self) -> tuple[np.ndarray, np.ndarray]:
+        """Which tokens can go on with the word of the token before, and which leave theirs open: two bool
+        [vocabulary]. Token i belongs to the word of token i-1 where the first holds for i and the second for i-1.
+        """
+        raise NotImplementedError
+
+    def encode_batch(self, texts: Sequence[str]) -> list[Ids]:
+        """The ids of each text."""
+        return [self.encode(text) for text in texts]
+
+    def sentinel(self, index: int) -> int:
+        """The id of `<extra_id_index>`, which marks the index-th masked span.
+
+        Raises:
+            Refused: the tokenizer has fewer sentinels.
+        """
+        if index >= len(self.specials.sentinels):
+            count = len(self.specials.sentinels)
+            raise Refused("tokenizer.sentinels", count, f"span {index} needs a sentinel of its own; T5 has 100")
+        return self.specials.sentinels[index]
+
+    @functools.cached_property
+    def sha256(self) -> str:
+        """64 hexadecimal digits that depend on all that decides how text becomes ids."""
+        digest = hashlib.sha256(self.kind.encode())
+        for name, content in sorted(self.files().items()):
+            digest.update(f"\0{name}\0{len(content)}\0".encode())
+            digest.update(content)
+        return digest.hexdigest()
+
+    def save(self, folder: str | pathlib.Path) -> dict[str, str]:
+        """Writes the tokenizer's files; gives `{"kind", "file", "sha256"}`, from which `load_tokenizer` reads it."""
+        folder, files = pathlib.Path(folder), self.files()
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, content in files.items():
+            (folder / name).write_bytes(content)
+        return {"kind": self.kind, "file": next(iter(files)), "sha256": self.sha256}
+
+    @property
+    def pad_id(self) -> int | None:
+        return self.specials.pad
+
+    @property
+    def start_id(self) -> int | None:
+        return self.specials.start
+
+    @property
+    def end_id(self) -> int | None:
+        return self.specials.end
+
+    @property
+    def unknown_id(self) -> int | None:
+        return self.specials.unknown
+
+    @property
+    def mask_id(self) -> int | None:
+        return self.specials.mask
+
+    @property
+    def classify_id(self) -> int | None:
+        return self.specials.classify
+
+    @property
+    def separate_id(self) -> int | None:
+        return self.specials.separate
+
+    @property
+    def fill_id(self) -> int:
+        """What stands where there is no text: padding, else the end token, else id 0. Masked by length, never by id."""
+        known = [id for id in (self.specials.pad, self.specials.end, 0) if id is not None]
+        return known[0]
+
+    @property
+    def decoder_start_id(self) -> int:
+        """What an encoder-decoder's target is given before its first token: the start token, else padding (as T5)."""
+        return self.fill_id if self.specials.start is None else self.specials.start
+
+    @functools.cached_property
+    def special_ids(self) -> np.ndarray:
+        """Every id that stands for no text, sorted int32 [n]."""
+        return np.array(sorted(id for id, _ in self.specials.names), np.int32)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # what is derived is made anew in a worker process
+        return {key: value for key, value in self.__dict__.items() if key not in ("sha256", "special_ids", "_tables")}
+
+
+def split_at_specials(text: str, specials: Specials) -> list[str | int]:
+    """Pieces of text, and ids where a special token's name stands."""
+    ids = {name: id for id, name in specials.names}
+    if not ids:
+        return [text]
+    pattern = "|".join(re.escape(name) for name in sorted(ids, key=len, reverse=True))
+    return [ids.get(part, part) for part in re.split(f"({pattern})", text) if part]
+
+
+def as_ids(ids: Sequence[int]) -> Ids:
+    return np.asarray(ids, np.int32)
+
+
+def as_json(value: Any) -> bytes:
+    return json.dumps(value, ensure_ascii=False, sort_keys=True, indent=1).encode()

@@ -1,0 +1,43 @@
+"""A tokenizer saved beside a checkpoint, read back."""
+
+import json
+import pathlib
+from collections.abc import Mapping
+
+from vitzoo.data.text.tokenizers.base import TextTokenizer
+from vitzoo.data.text.tokenizers.bytes import ByteTokenizer
+from vitzoo.data.text.tokenizers.characters import CharacterTokenizer
+from vitzoo.errors import Refused
+
+SAVED = {"bytes": ByteTokenizer, "characters": CharacterTokenizer}
+
+
+def load_tokenizer(folder: str | pathlib.Path, description: Mapping[str, str]) -> TextTokenizer:
+    """The tokenizer whose `save(folder)` gave `description`.
+
+    Raises:
+        Refused: a file is missing or unreadable, or its content isn't what was saved.
+    """
+    folder = pathlib.Path(folder)
+    main = folder / description["file"]
+    try:
+        tokenizer = _read(folder, main, description["kind"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise Refused(str(main), None, f"the tokenizer can't be read: {error}") from error
+    if tokenizer.sha256 != description["sha256"]:
+        raise Refused(str(main), None, "is not the tokenizer that was saved here (its sha256 differs)")
+    return tokenizer
+
+
+def _read(folder: pathlib.Path, main: pathlib.Path, kind: str) -> TextTokenizer:
+    if kind in SAVED:
+        settings = json.loads(main.read_text(encoding="utf-8"))
+        return SAVED[settings.pop("kind")](**settings)
+    settings = json.loads((folder / "tokenizer_roles.json").read_text(encoding="utf-8"))
+    if kind == "sentencepiece":
+        from vitzoo.data.text.tokenizers.sentence_piece import SentencePieceTokenizer
+
+        return SentencePieceTokenizer(main.read_bytes(), **settings)
+    from vitzoo.data.text.tokenizers.library import LibraryTokenizer
+
+    return LibraryTokenizer(json.loads(main.read_text(encoding="utf-8")), **settings)

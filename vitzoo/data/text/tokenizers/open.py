@@ -1,0 +1,38 @@
+"""From the tokenizer section of a config to a tokenizer."""
+
+from collections.abc import Iterable
+
+from vitzoo.data.text.settings import TRAINED, Tokenizer
+from vitzoo.data.text.tokenizers.base import TextTokenizer
+from vitzoo.data.text.tokenizers.bytes import ByteTokenizer
+from vitzoo.errors import Refused
+
+
+def open_tokenizer(settings: Tokenizer, texts: Iterable[str] | None = None) -> TextTokenizer:
+    """The tokenizer of a config.
+
+    Args:
+        settings: which.
+        texts: the training text, iterated twice, for kinds whose vocabulary is made from it.
+    Raises:
+        Refused: a published file can't be read, or there is no text to train on.
+    """
+    if settings.kind == "bytes":
+        return ByteTokenizer(
+            settings.sentinels, masking=settings.masking, lowercase=bool(settings.lowercase),
+            special_in_text=settings.special_in_text,
+        )  # fmt: skip
+    if settings.kind in TRAINED:
+        from vitzoo.data.text.tokenizers.train import train_tokenizer
+
+        if texts is None:
+            raise Refused("tokenizer.kind", settings.kind, "is trained on the training text; none is given here")
+        return train_tokenizer(settings, texts)
+    from vitzoo.data.text.tokenizers.published import read_published
+
+    return read_published(settings)
+
+
+def byte_length(text: str) -> int:
+    """UTF-8 bytes of a text: what bits per byte are counted over."""
+    return len(text.encode("utf-8", "surrogatepass"))

@@ -1,0 +1,96 @@
+"""Tokenizers as they are published: tokenizer.json, spiece.model, vocab.json with merges.txt, vocab.txt."""
+
+import json
+import pathlib
+from typing import Any
+
+import tokenizers
+from tokenizers import decoders, models, normalizers, pre_tokenizers
+
+from vitzoo.data.text.settings import Tokenizer
+from vitzoo.data.text.tokenizers.base import TextTokenizer
+from vitzoo.data.text.tokenizers.library import LibraryTokenizer, roles_of, with_sentinels
+from vitzoo.errors import Refused
+
+FILES = ("tokenizer.json", "spiece.model", "tokenizer.model", "vocab.json", "encoder.json", "vocab.txt")
+MERGES = ("merges.txt", "vocab.bpe")
+
+
+def read_published(settings: Tokenizer) -> TextTokenizer:
+    """The tokenizer of `settings.file`, a file or a folder that holds one.
+
+    Raises:
+        Refused: there is none, or it can't be read.
+    """
+    file = _find(settings)
+    if file.suffix == ".model":
+        from vitzoo.data.text.tokenizers.sentence_piece import SentencePieceTokenizer
+
+        return SentencePieceTokenizer(
+            file.read_bytes(), settings.sentinels, roles=settings.special, lowercase=bool(settings.lowercase),
+            special_in_text=settings.special_in_text,
+        )  # fmt: skip
+    try:
+        definition = _definition(file, settings)
+        definition = with_sentinels(definition, settings.sentinels)
+        roles = roles_of(definition, settings.special)
+        return LibraryTokenizer(definition, roles, special_in_text=settings.special_in_text)
+    except Refused:
+        raise
+    except Exception as error:  # the library raises plain `Exception` for files that it can't read
+        raise Refused("tokenizer.file", settings.file, f"{file.name} can't be read: {error}") from error
+
+
+def _find(settings: Tokenizer) -> pathlib.Path:
+    path = pathlib.Path(settings.file).expanduser()
+    if path.is_file():
+        if path.name in MERGES:
+            return next((f for n in ("vocab.json", "encoder.json") if (f := path.with_name(n)).is_file()), path)
+        return path
+    found = next((path / name for name in FILES if (path / name).is_file()), None)
+    if found is None:
+        looked = f"no {', '.join(FILES)} in it" if path.is_dir() else "no such file or folder"
+        raise Refused("tokenizer.file", settings.file, looked)
+    return found
+
+
+def _definition(file: pathlib.Path, settings: Tokenizer) -> dict[str, Any]:
+    """What tokenizer.json would hold."""
+    if file.suffix == ".txt":
+        return _bert(file, settings)
+    content = json.loads(file.read_text(encoding="utf-8"))
+    if "model" in content and "added_tokens" in content:
+        return content
+    return _byte_level(file, content)
+
+
+def _byte_level(file: pathlib.Path, vocabulary: dict[str, int]) -> dict[str, Any]:
+    """GPT-2's and RoBERTa's: byte-level BPE."""
+    merges_file = next((f for name in MERGES if (f := file.with_name(name)).is_file()), None)
+    if merges_file is None:
+        raise Refused("tokenizer.file", str(file), f"needs {MERGES[0]} beside it")
+    lines = merges_file.read_text(encoding="utf-8").split("\n")
+    merges = [tuple(line.split(" ")) for line in lines if line and not line.startswith("#version")]
+    made = tokenizers.Tokenizer(models.BPE(vocabulary, merges))  # type: ignore[arg-type]
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)  # type: ignore[assignment]
+    made.decoder = decoders.ByteLevel()  # type: ignore[assignment]
+    special = ("<|endoftext|>", "<s>", "<pad>", "</s>", "<unk>", "<mask>")
+    made.add_special_tokens([name for name in special if name in vocabulary])
+    return json.loads(made.to_str())
+
+
+def _bert(file: pathlib.Path, settings: Tokenizer) -> dict[str, Any]:
+    """BERT's: one piece a line. A vocabulary without capitals belongs to a model of lowered text without accents."""
+    pieces = [line.rstrip("\r\n") for line in file.read_text(encoding="utf-8").split("\n")]
+    vocabulary = {piece: id for id, piece in enumerate(pieces) if piece}
+    words = [piece for piece in vocabulary if not (piece.startswith("[") and piece.endswith("]"))]
+    lowercase = settings.lowercase
+    if lowercase is None:
+        lowercase = not any(piece != piece.lower() for piece in words)
+    made = tokenizers.Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    made.normalizer = normalizers.BertNormalizer(lowercase=lowercase)  # type: ignore[assignment]
+    made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()  # type: ignore[assignment]
+    made.decoder = decoders.WordPiece(cleanup=False)  # type: ignore[assignment]
+    special = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+    made.add_special_tokens([name for name in special if name in vocabulary])
+    return json.loads(made.to_str())

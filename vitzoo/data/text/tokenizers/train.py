@@ -1,0 +1,134 @@
+"""Vocabularies made from text: an exact function of settings and text, kept in the cache."""
+
+import hashlib
+import io
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import tokenizers
+from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
+
+from vitzoo.data.folders import cache_folder
+from vitzoo.data.text.cache import kept_folder
+from vitzoo.data.text.settings import Tokenizer
+from vitzoo.data.text.tokenizers.base import TextTokenizer
+from vitzoo.data.text.tokenizers.bytes import MASKING
+from vitzoo.data.text.tokenizers.characters import CharacterTokenizer
+from vitzoo.data.text.tokenizers.library import LibraryTokenizer, roles_of, with_sentinels
+from vitzoo.data.text.tokenizers.load import load_tokenizer
+from vitzoo.data.text.tokenizers.sentence_piece import SentencePieceTokenizer
+from vitzoo.errors import Refused
+from vitzoo.schema import to_json
+
+FORMAT = 1  # raised when the same text and settings come to mean another vocabulary
+SPECIAL = ["<pad>", "</s>", "<unk>"]  # ids 0, 1, 2, as in T5
+BERT_SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+
+
+def train_tokenizer(settings: Tokenizer, texts: Iterable[str]) -> TextTokenizer:
+    """The tokenizer of `settings.kind` whose vocabulary is made from `texts`, from the cache if made before.
+
+    Args:
+        settings: kind characters, bpe (Sennrich et al. 2016, on bytes as in GPT-2), unigram (Kudo 2018) or wordpiece.
+        texts: iterated twice (so a list or a source, not a generator): for the cache's key, and to train.
+    Raises:
+        Refused: there is no text to train on.
+    """
+    digest = hashlib.sha256(json.dumps([FORMAT, tokenizers.__version__, to_json(settings)]).encode())
+    found = False
+    for text in texts:
+        found |= bool(text)
+        digest.update(len(text).to_bytes(8, "little") + text.encode("utf-8", "surrogatepass"))
+    if not found:
+        raise Refused("tokenizer.kind", settings.kind, "is trained on the training text, and there is none")
+
+    def make(folder):
+        description = _train(settings, texts).save(folder)
+        (folder / "description.json").write_text(json.dumps(description))
+
+    folder = kept_folder(cache_folder() / "tokenizers" / digest.hexdigest()[:24], make)
+    return load_tokenizer(folder, json.loads((folder / "description.json").read_text()))
+
+
+def _train(settings: Tokenizer, texts: Iterable[str]) -> TextTokenizer:
+    if settings.kind == "characters":
+        return CharacterTokenizer.trained(
+            texts, sentinels=settings.sentinels, masking=settings.masking, lowercase=bool(settings.lowercase),
+            special_in_text=settings.special_in_text,
+        )  # fmt: skip
+    size = settings.vocabulary_size - settings.sentinels
+    masking = list(MASKING.values()) if settings.masking else []
+    if settings.kind == "unigram":
+        return _unigram(settings, texts, size, masking)
+    if settings.kind == "bpe":
+        definition = _bpe(texts, size, SPECIAL + masking, bool(settings.lowercase))
+    else:
+        definition = _wordpiece(texts, size, bool(settings.lowercase))
+    definition = with_sentinels(definition, settings.sentinels)
+    return LibraryTokenizer(definition, roles_of(definition, {}), special_in_text=settings.special_in_text)
+
+
+def _bpe(texts: Iterable[str], size: int, special: list[str], lowercase: bool) -> dict[str, Any]:
+    """On bytes, so that no text is unknown and every text comes back as it was."""
+    made = tokenizers.Tokenizer(models.BPE())
+    made.normalizer = normalizers.Lowercase() if lowercase else None  # type: ignore[assignment]
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)  # type: ignore[assignment]
+    made.decoder = decoders.ByteLevel()  # type: ignore[assignment]
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    made.train_from_iterator(
+        texts,
+        trainers.BpeTrainer(vocab_size=size, special_tokens=special, initial_alphabet=alphabet, show_progress=False),
+    )
+    return json.loads(made.to_str())
+
+
+def _unigram(settings: Tokenizer, texts: Iterable[str], size: int, control: list[str]) -> TextTokenizer:
+    """A SentencePiece model as T5's (padding 0, end 1, unknown 2), but without normalisation, and with the line end as
+    a piece: text of known characters comes back as it was. One thread, so that nothing depends on their number.
+    """
+    try:
+        import sentencepiece
+    except ImportError:
+        problem = "is trained by sentencepiece: pip install 'vitzoo[sentencepiece]'"
+        raise Refused("tokenizer.kind", "unigram", problem) from None
+    lowered = (text.lower() if settings.lowercase else text for text in texts)
+    model = io.BytesIO()
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=(line for text in lowered for line in text.split("\n") if line.strip()),
+            model_writer=model, model_type="unigram", vocab_size=size, hard_vocab_limit=False, num_threads=1,
+            pad_id=0, eos_id=1, unk_id=2, bos_id=-1, pad_piece="<pad>", eos_piece="</s>", unk_piece="<unk>",
+            unk_surface="<unk>", control_symbols=control, user_defined_symbols=["\n"], character_coverage=1.0,
+            normalization_rule_name="identity", remove_extra_whitespaces=False, allow_whitespace_only_pieces=True,
+            max_sentence_length=2**16, minloglevel=2,
+        )  # fmt: skip
+    except (RuntimeError, OSError) as error:
+        reason = str(error).strip().splitlines()[-1]
+        raise Refused("tokenizer.vocabulary_size", settings.vocabulary_size, f"can't be trained: {reason}") from None
+    return SentencePieceTokenizer(
+        model.getvalue(), settings.sentinels, lowercase=bool(settings.lowercase),
+        special_in_text=settings.special_in_text,
+    )  # fmt: skip
+
+
+def _wordpiece(texts: Iterable[str], size: int, lowercase: bool) -> dict[str, Any]:
+    """BERT's pieces (`##` continues a word). The library numbers the letters that continue words in an order that
+    varies, and breaks ties by number; naming all letters beforehand, sorted, fixes it.
+    """
+    letters = _trained_wordpiece(texts, 1, BERT_SPECIAL, lowercase)["model"]["vocab"]
+    named = BERT_SPECIAL + sorted(set(letters) - set(BERT_SPECIAL))
+    definition = _trained_wordpiece(texts, max(size, len(named)), named, lowercase)
+    definition["added_tokens"] = definition["added_tokens"][: len(BERT_SPECIAL)]
+    return definition
+
+
+def _trained_wordpiece(texts: Iterable[str], size: int, special: list[str], lowercase: bool) -> dict[str, Any]:
+    made = tokenizers.Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    made.normalizer = normalizers.BertNormalizer(lowercase=lowercase, strip_accents=lowercase)  # type: ignore[assignment]
+    made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()  # type: ignore[assignment]
+    made.decoder = decoders.WordPiece(cleanup=False)  # type: ignore[assignment]
+    made.train_from_iterator(
+        texts, trainers.WordPieceTrainer(vocab_size=size, special_tokens=special, show_progress=False)
+    )
+    return json.loads(made.to_str())

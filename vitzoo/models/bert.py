@@ -1,0 +1,264 @@
+"""BERT: an encoder of text (Devlin et al. 2019, https://arxiv.org/abs/1810.04805).
+
+The small sizes are those of https://arxiv.org/abs/1908.08962.
+"""
+
+import dataclasses
+from functools import partial
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jax.nn.initializers import normal
+
+from vitzoo.errors import Refused
+from vitzoo.models import text
+from vitzoo.nn import attention, embeddings, mlp, norms, stack
+from vitzoo.nn.attention import Attention
+from vitzoo.nn.dense import Dense
+from vitzoo.nn.embeddings import Embedding
+from vitzoo.nn.execution import DEFAULT, Execution
+from vitzoo.nn.mlp import ACTIVATIONS, MLP, activate
+from vitzoo.nn.norms import LayerNorm
+from vitzoo.nn.stack import Block, Stack
+from vitzoo.nn.stochastic import dropout, fold
+from vitzoo.schema import setting
+
+INIT = normal(0.02)
+HEADS = ("pretraining", "classes", "token_classes", "none")
+
+
+def _sizes(width: int, depth: int) -> dict[str, Any]:
+    return {"width": width, "depth": depth, "num_heads": width // 64, "mlp_dim": 4 * width, "vocabulary_size": 30_522}
+
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    "tiny": _sizes(128, 2),
+    "mini": _sizes(256, 4),
+    "small": _sizes(512, 4),
+    "medium": _sizes(512, 8),
+    "base": _sizes(768, 12),
+    "large": _sizes(1024, 24),
+}
+PUBLISHED = list(VARIANTS)
+
+
+@dataclasses.dataclass(frozen=True)
+class BERTConfig:
+    """What a BERT is."""
+
+    vocabulary_size: int | None = setting(None, "ids; none: the tokenizer's", minimum=1)
+    context_length: int = setting(512, "most tokens of a text", minimum=1, maximum=2**24)
+    sentence_types: int = setting(2, "kinds of sentences that a token may belong to", minimum=1)
+    width: int = setting(768, "size of a token", minimum=1, maximum=2**17)
+    depth: int = setting(12, "number of blocks", minimum=1, maximum=10_000)
+    num_heads: int = setting(12, "attention heads; divides width", minimum=1)
+    mlp_dim: int = setting(3072, "size between the two layers of a block's MLP", minimum=1, maximum=2**20)
+    activation: str = setting("gelu_exact", "of the MLP and the masked tokens' head", choices=ACTIVATIONS)
+    pooler: bool = setting(True, "a tanh layer on the first token")
+    head: str = setting(
+        "pretraining",
+        "pretraining: masked tokens and next sentence; classes: of a text; token_classes: of each token",
+        choices=HEADS,
+    )
+    num_classes: int | None = setting(None, "of head=classes or token_classes; none: from the data", minimum=1)
+    norm_epsilon: float = setting(1e-12, "added to the variance", above=0)
+    dropout: float = setting(0.1, "after the embeddings, attention and MLP, and before a head of classes", below=1)
+    attention_dropout: float = setting(0.1, "on the attention weights", minimum=0, below=1)
+
+    @classmethod
+    def from_variant(cls, variant: str, **changes: Any) -> "BERTConfig":
+        """`Config.from_variant("base")`; Refused if unknown, or if the fields don't fit together."""
+        config = cls(**{**text.named_variant(variant, VARIANTS), **changes})
+        config.check()
+        return config
+
+    def check(self) -> None:
+        """Refuses fields that don't fit together, and says what would."""
+        text.check_divides("num_heads", self.num_heads, "width", self.width)
+        if self.head in ("pretraining", "classes") and not self.pooler:
+            raise Refused("pooler", False, f"head={self.head} reads it; or take head=token_classes or none")
+
+    @property
+    def random(self) -> bool:
+        """Whether training draws random numbers inside the model."""
+        return any((self.dropout, self.attention_dropout))
+
+
+class BERT(nnx.Module):
+    """An encoder: ids [batch, tokens] to what its head gives.
+
+    Args:
+        config: what it is.
+        rngs: for the initial parameters, normal with deviation 0.02.
+        execution: how it is computed.
+
+    Raises:
+        Refused: fields of the config don't fit together.
+    """
+
+    Config = BERTConfig
+    VARIANTS = VARIANTS
+    PUBLISHED = PUBLISHED
+    SHARDING_RULES: ClassVar = (
+        (r"(pooler|masked_dense)/kernel", ("embed", None)),
+        (r"(head|next_sentence)/kernel", ("embed", "classes")),
+        (r"(pooler|masked_dense|next_sentence|head)/bias", (None,)),
+        (r"masked_bias", ("vocabulary",)),
+        *(row for part in (embeddings, norms, attention, mlp, stack) for row in part.RULES),
+    )
+
+    def __init__(self, config: BERTConfig, *, rngs: nnx.Rngs, execution: Execution = DEFAULT):
+        c = self.config = config
+        c.check()
+        shared: Any = {"rngs": rngs, "execution": execution}
+        exact: Any = {"rngs": rngs, "execution": dataclasses.replace(execution, dtype="float32"), "kernel_init": INIT}
+        vocabulary = text.known_vocabulary(c.vocabulary_size)
+        norm = partial(LayerNorm, c.width, epsilon=c.norm_epsilon, execution=execution)
+        self.execution = execution
+        self.embedding = Embedding(vocabulary, c.width, **shared)
+        self.position_embedding = Embedding(c.context_length, c.width, **shared)
+        self.type_embedding = Embedding(c.sentence_types, c.width, **shared)
+        self.embedding_norm = norm()
+        self.encoder = Stack(c.depth, partial(_block, c, execution), **shared)
+        # the heads; those of classes in float32
+        self.pooler = Dense(c.width, c.width, **exact) if c.pooler else None
+        pretraining = c.head == "pretraining"
+        self.masked_dense = Dense(c.width, c.width, kernel_init=INIT, **shared) if pretraining else None
+        self.masked_norm = norm() if pretraining else None
+        self.masked_bias = nnx.Param(jnp.zeros(vocabulary)) if pretraining else None
+        self.next_sentence = Dense(c.width, 2, **exact) if pretraining else None
+        classes = c.num_classes if c.head in ("classes", "token_classes") else None
+        self.head = Dense(c.width, classes, **exact) if classes else None
+
+    def __call__(
+        self,
+        tokens: jax.Array,
+        *,
+        sentence_types: jax.Array | None = None,
+        segments: jax.Array | None = None,
+        positions: jax.Array | None = None,
+        train: bool = False,
+        key: jax.Array | None = None,
+    ) -> jax.Array:
+        """What the head gives, float32: under `pretraining` logits [batch, tokens, vocabulary] of the masked tokens,
+        under `classes` [batch, classes], under `token_classes` [batch, tokens, classes]; without a head the tokens
+        [batch, tokens, width].
+
+        Args:
+            tokens: int [batch, tokens], the first of each text is [CLS].
+            sentence_types: int [batch, tokens]; zeros by default.
+            segments: int [batch, tokens], 0 is padding.
+            positions: int [batch, tokens]; 0, 1, 2 ... by default.
+            train: whether dropout acts.
+            key: the source of its randomness.
+
+        Raises:
+            Refused: more tokens than `context_length`, or no key where training needs one.
+        """
+        key = self._key(train, key)
+        x = self.encode(tokens, sentence_types=sentence_types, segments=segments, positions=positions, key=key)
+        if self.config.head == "pretraining":
+            return self.masked_logits(x)
+        return x if self.head is None else self.class_logits(x, fold(key, 2))
+
+    def encode(
+        self,
+        tokens: jax.Array,
+        *,
+        sentence_types: jax.Array | None = None,
+        segments: jax.Array | None = None,
+        positions: jax.Array | None = None,
+        key: jax.Array | None = None,
+    ) -> jax.Array:
+        """The tokens after the last block, [batch, tokens, width]; arguments as for a call, dropout with a key."""
+        return self._run(tokens, sentence_types, segments, positions, key)["tokens"]
+
+    def pooled(self, x: jax.Array) -> jax.Array:
+        """A text's first token through the tanh layer: float32 [batch, width]."""
+        assert self.pooler is not None
+        return jnp.tanh(self.pooler(x[:, 0].astype(jnp.float32)))
+
+    def masked_logits(self, x: jax.Array) -> jax.Array:
+        """Encoded tokens [..., width] to float32 logits [..., vocabulary]."""
+        assert self.masked_dense is not None
+        assert self.masked_norm is not None
+        assert self.masked_bias is not None
+        x = activate(self.masked_dense(x), self.config.activation, own=self.execution.own)
+        return self.embedding.logits(self.masked_norm(x)) + self.masked_bias[...]
+
+    def next_sentence_logits(self, x: jax.Array) -> jax.Array:
+        """Encoded tokens to float32 logits [batch, 2]: the second sentence follows the first, or is a random one."""
+        assert self.next_sentence is not None
+        return self.next_sentence(self.pooled(x))
+
+    def class_logits(self, x: jax.Array, key: jax.Array | None = None) -> jax.Array:
+        """Encoded tokens to float32 logits of the text's, or of each token's, classes."""
+        assert self.head is not None
+        x = self.pooled(x) if self.config.head == "classes" else x.astype(jnp.float32)
+        return self.head(dropout(x, self.config.dropout, key))
+
+    def sentence_embedding(self, x: jax.Array, segments: jax.Array) -> jax.Array:
+        """The mean of a text's encoded tokens (https://arxiv.org/abs/1908.10084): float32 [batch, width].
+
+        Args:
+            x: from `encode`.
+            segments: int [batch, tokens]; 0 is padding and doesn't count.
+        """
+        real = (segments > 0).astype(jnp.float32)[..., None]
+        return (x.astype(jnp.float32) * real).sum(1) / jnp.maximum(real.sum(1), 1)
+
+    def features(
+        self,
+        tokens: jax.Array,
+        *,
+        sentence_types: jax.Array | None = None,
+        segments: jax.Array | None = None,
+        attention: bool = False,
+    ) -> dict[str, jax.Array]:
+        """Everything seen on the way, by name.
+
+        Args:
+            tokens, sentence_types, segments: as for a call.
+            attention: add every layer's attention weights.
+
+        Returns:
+            `embedded` [batch, tokens, width], `block_0`, ..., `tokens`, `pooled` [batch, width] where there is a
+            pooler, `logits` where there is a head; with `attention`, [depth, batch, heads, tokens, tokens].
+        """
+        seen = self._run(tokens, sentence_types, segments, None, None, features=True, weights=attention)
+        x = seen["tokens"]
+        seen |= {} if self.pooler is None else {"pooled": self.pooled(x)}
+        if self.config.head == "pretraining":
+            return seen | {"logits": self.masked_logits(x)}
+        return seen if self.head is None else seen | {"logits": self.class_logits(x)}
+
+    def _key(self, train: bool, key: jax.Array | None) -> jax.Array | None:
+        if train and key is None and self.config.random:
+            raise Refused("key", None, "training with dropout needs one (jax.random.key)")
+        return key if train else None
+
+    def _run(self, tokens, sentence_types, segments, positions, key, features=False, weights=False):
+        text.check_ids("tokens", tokens, self.config.context_length)
+        types = jnp.zeros_like(tokens) if sentence_types is None else sentence_types
+        positions = text.places(tokens, positions)
+        x = self.embedding(tokens) + self.position_embedding(positions) + self.type_embedding(types)
+        embedded = dropout(self.embedding_norm(x), self.config.dropout, fold(key, 0))
+        mask = text.self_mask(tokens, segments, causal=False)
+        run = self.encoder(embedded, fold(key, 1), mask=mask, features=features, weights=weights)
+        blocks = {} if run.blocks is None else {f"block_{index}": x for index, x in enumerate(run.blocks)}
+        seen = {"embedded": embedded, **blocks, "tokens": run.tokens}
+        return seen if run.attention is None else seen | {"attention": run.attention}
+
+
+def _block(c: BERTConfig, execution: Execution, rngs: nnx.Rngs) -> Block:
+    shared: Any = {"kernel_init": INIT, "out_init": INIT, "rngs": rngs, "execution": execution}
+    return Block(
+        width=c.width,
+        attention=Attention(c.width, c.num_heads, dropout=c.attention_dropout, query_init=INIT, **shared),
+        mlp=MLP(c.width, c.mlp_dim, activation=c.activation, dropout=c.dropout, **shared),
+        norm=partial(LayerNorm, c.width, epsilon=c.norm_epsilon, execution=execution),
+        pre_norm=False,
+        dropout=c.dropout,
+    )

@@ -1,0 +1,183 @@
+"""What T5 and the Transformer of 2017 share: a source is encoded, a target decoded while looking at it.
+
+A model of this kind makes `encoder` and `decoder` (`nn.stack.Stack`s) and says how ids become tokens, what joins the
+logits of attention, and how tokens become logits; everything else is here.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+from flax import nnx
+
+from vitzoo.errors import Refused
+from vitzoo.models import text
+from vitzoo.nn import masks
+from vitzoo.nn.stack import Cache, Run, Stack
+from vitzoo.nn.stochastic import fold
+
+
+class Context(NamedTuple):
+    """An encoded source."""
+
+    tokens: jax.Array  # [batch, source tokens, width]
+    segments: jax.Array | None  # int [batch, source tokens], 0 is padding
+
+
+class EncoderDecoder(nnx.Module):
+    """Source ids [batch, source tokens] and target ids [batch, tokens] to logits [batch, tokens, vocabulary]."""
+
+    config: Any
+    encoder: Stack
+    decoder: Stack
+
+    def embed(self, ids: jax.Array, positions: jax.Array, key: jax.Array | None) -> jax.Array:
+        """Ids and their positions to [batch, tokens, width]; dropout where there is a key."""
+        raise NotImplementedError
+
+    def bias(self, queries: jax.Array, keys: jax.Array, *, decoder: bool) -> jax.Array | None:
+        """What joins the logits of self-attention, [1 or batch, heads, queries, keys], from places in the row."""
+        raise NotImplementedError
+
+    def finish(self, x: jax.Array, key: jax.Array | None) -> jax.Array:
+        """What happens to a stack's tokens after its last norm."""
+        raise NotImplementedError
+
+    def logits(self, x: jax.Array) -> jax.Array:
+        """[batch, tokens, width] to float32 [batch, tokens, vocabulary]."""
+        raise NotImplementedError
+
+    def __call__(
+        self,
+        source_tokens: jax.Array,
+        tokens: jax.Array,
+        *,
+        source_segments: jax.Array | None = None,
+        source_positions: jax.Array | None = None,
+        segments: jax.Array | None = None,
+        positions: jax.Array | None = None,
+        train: bool = False,
+        key: jax.Array | None = None,
+    ) -> jax.Array:
+        """Logits of the token after each of the target's, float32 [batch, tokens, vocabulary].
+
+        Args:
+            source_tokens: int [batch, source tokens].
+            tokens: int [batch, tokens]: the target behind a start token.
+            source_segments, segments: int, of the same shapes: which pair of those packed into a row a token belongs
+                to; 0 is padding.
+            source_positions, positions: int, of the same shapes: places in a text; 0, 1, 2 ... by default.
+            train: whether dropout acts.
+            key: the source of its randomness.
+
+        Raises:
+            Refused: ids of another type or shape, or no key where training needs one.
+        """
+        key = self._key(train, key)
+        context, _ = self._encode(source_tokens, source_segments, source_positions, fold(key, 0))
+        run = self._decode(context, tokens, segments, positions, fold(key, 1))
+        return self.logits(run.tokens)
+
+    def features(
+        self,
+        source_tokens: jax.Array,
+        tokens: jax.Array,
+        *,
+        source_segments: jax.Array | None = None,
+        segments: jax.Array | None = None,
+        attention: bool = False,
+    ) -> dict[str, jax.Array]:
+        """Everything seen on the way, by name.
+
+        Args:
+            source_tokens, tokens, source_segments, segments: as for a call.
+            attention: add every layer's attention weights.
+
+        Returns:
+            `encoder_block_0`, ..., `encoder_tokens` (after the last norm), `block_0`, ..., `tokens`, `logits`; with
+            `attention`, `encoder_attention`, `attention` and `cross_attention`, each [depth, batch, heads, queries,
+            keys].
+        """
+        asked: Any = {"features": True, "weights": attention}
+        context, encoded = self._encode(source_tokens, source_segments, None, None, **asked)
+        decoded = self._decode(context, tokens, segments, None, None, **asked)
+        seen = {f"encoder_block_{index}": x for index, x in enumerate(encoded.blocks)}  # type: ignore[arg-type]
+        seen |= {"encoder_tokens": context.tokens}
+        seen |= {f"block_{index}": x for index, x in enumerate(decoded.blocks)}  # type: ignore[arg-type]
+        seen |= {"tokens": decoded.tokens, "logits": self.logits(decoded.tokens)}
+        kept = {"encoder_attention": encoded.attention, "attention": decoded.attention}
+        kept |= {"cross_attention": decoded.cross_attention}
+        return seen | {name: weights for name, weights in kept.items() if weights is not None}
+
+    def encode(self, source_tokens: jax.Array, source_segments: jax.Array | None = None) -> Context:
+        """Encodes sources once for all steps of decoding."""
+        return self._encode(source_tokens, source_segments, None, None)[0]
+
+    def begin(self, context: Context, length: int) -> Cache:
+        """A cache for targets of up to `length` tokens, which holds what the decoder looks at in the sources."""
+        return self.decoder.empty_cache(len(context.tokens), length, context.tokens)
+
+    def extend(
+        self, tokens: jax.Array, positions: jax.Array, cache: Cache, source_segments: jax.Array | None = None
+    ) -> tuple[jax.Array, Cache]:
+        """The next tokens of targets whose earlier ones are in the cache.
+
+        Args:
+            tokens: int [batch, new tokens].
+            positions: int [batch, new tokens], their places. What stands in the cache beyond a token's own place is
+                not seen.
+            cache: from `begin` or `extend`.
+            source_segments: of the sources, 0 is padding.
+
+        Returns:
+            Logits float32 [batch, new tokens, vocabulary], and the cache with the new tokens in it.
+        """
+        length = cache.past.key.shape[2]
+        run = self.decoder(
+            self.embed(tokens, positions, None),
+            cache=cache,
+            at=positions,
+            bias=self.bias(positions, jax.numpy.arange(length)[None], decoder=True),
+            mask=masks.up_to(positions, length),
+            context_mask=None if source_segments is None else (source_segments > 0)[:, None, None],
+        )
+        assert run.cache is not None
+        return self.logits(self.finish(run.tokens, None)), run.cache
+
+    def _key(self, train: bool, key: jax.Array | None) -> jax.Array | None:
+        if train and key is None and self.config.random:
+            raise Refused("key", None, "training with dropout needs one (jax.random.key)")
+        return key if train else None
+
+    def _encode(self, ids, segments, positions, key, **asked: Any) -> tuple[Context, Run]:
+        text.check_ids("source_tokens", ids)
+        rows, positions = text.places(ids, None), text.places(ids, positions)
+        run = self.encoder(
+            self.embed(ids, positions, fold(key, 0)),
+            fold(key, 1),
+            bias=self.bias(rows, rows, decoder=False),
+            mask=text.self_mask(ids, segments, causal=False),
+            **asked,
+        )
+        return Context(self.finish(run.tokens, fold(key, 2)), segments), run
+
+    def _decode(self, context: Context, ids, segments, positions, key, **asked: Any) -> Run:
+        text.check_ids("tokens", ids)
+        rows, positions = text.places(ids, None), text.places(ids, positions)
+        run = self.decoder(
+            self.embed(ids, positions, fold(key, 0)),
+            fold(key, 1),
+            bias=self.bias(rows, rows, decoder=True),
+            mask=text.self_mask(ids, segments, causal=True),
+            context=context.tokens,
+            context_mask=_context_mask(segments, context.segments),
+            **asked,
+        )
+        return run._replace(tokens=self.finish(run.tokens, fold(key, 2)))
+
+
+def _context_mask(segments: jax.Array | None, source_segments: jax.Array | None) -> jax.Array | None:
+    if source_segments is None:
+        return None
+    if segments is None:  # one pair a row
+        return (source_segments > 0)[:, None, None]
+    return masks.same_segment(segments, source_segments)

@@ -1,0 +1,281 @@
+"""GPT: a decoder of text.
+
+Radford et al. 2018, Improving Language Understanding by Generative Pre-Training (GPT-1); Radford et al. 2019, Language
+Models are Unsupervised Multitask Learners (GPT-2); Brown et al. 2020, https://arxiv.org/abs/2005.14165 (GPT-3). With
+rotary positions, RMSNorm, a gated SiLU, no biases and grouped keys it is a decoder of the LLaMA kind
+(https://arxiv.org/abs/2302.13971).
+"""
+
+import dataclasses
+from functools import partial
+from typing import Any, ClassVar
+
+import jax
+from flax import nnx
+from jax.nn.initializers import normal
+
+from vitzoo.errors import Refused
+from vitzoo.models import text
+from vitzoo.nn import attention, embeddings, masks, mlp, norms, stack
+from vitzoo.nn.attention import NOWHERE, Attention, Places
+from vitzoo.nn.embeddings import Embedding
+from vitzoo.nn.execution import DEFAULT, Execution
+from vitzoo.nn.mlp import ACTIVATIONS, MLP
+from vitzoo.nn.rotary import rotation
+from vitzoo.nn.stack import Block, Cache, Stack
+from vitzoo.nn.stochastic import dropout, fold
+from vitzoo.schema import setting
+
+
+def _sizes(width: int, depth: int, num_heads: int, **more: Any) -> dict[str, Any]:
+    return {"width": width, "depth": depth, "num_heads": num_heads, "mlp_dim": 4 * width, **more}
+
+
+_GPT1: dict[str, Any] = {"vocabulary_size": 40_478, "context_length": 512, "pre_norm": False}
+_GPT2: dict[str, Any] = {"vocabulary_size": 50_257, "context_length": 1024}
+_GPT3: dict[str, Any] = {"vocabulary_size": 50_257, "context_length": 2048}
+VARIANTS: dict[str, dict[str, Any]] = {
+    "gpt1": _sizes(768, 12, 12, **_GPT1),
+    "gpt2-124M": _sizes(768, 12, 12, **_GPT2),
+    "gpt2-355M": _sizes(1024, 24, 16, **_GPT2),
+    "gpt2-774M": _sizes(1280, 36, 20, **_GPT2),
+    "gpt2-1558M": _sizes(1600, 48, 25, **_GPT2),
+    "gpt3-125M": _sizes(768, 12, 12, **_GPT3),
+    "gpt3-350M": _sizes(1024, 24, 16, **_GPT3),
+    "gpt3-760M": _sizes(1536, 24, 16, **_GPT3),
+    "gpt3-1.3B": _sizes(2048, 24, 16, **_GPT3),
+    "gpt3-2.7B": _sizes(2560, 32, 32, **_GPT3),
+    "gpt3-6.7B": _sizes(4096, 32, 32, **_GPT3),
+    "gpt3-13B": _sizes(5120, 40, 40, **_GPT3),
+    "gpt3-175B": _sizes(12_288, 96, 96, **_GPT3),
+    "gopher-44m": _sizes(512, 8, 16),
+    "gpt-mini": _sizes(192, 6, 6),
+    "gpt-micro": _sizes(128, 4, 4),
+    "gpt-nano": _sizes(48, 3, 3),
+}
+PUBLISHED = list(VARIANTS)
+"""What is listed; the sizes of GPT-2 also go by the names they were published under."""
+VARIANTS |= {
+    "gpt2-117M": VARIANTS["gpt2-124M"],
+    "gpt2-345M": VARIANTS["gpt2-355M"],
+    "gpt2-762M": VARIANTS["gpt2-774M"],
+    "gpt2-1542M": VARIANTS["gpt2-1558M"],
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class GPTConfig:
+    """What a GPT is."""
+
+    vocabulary_size: int | None = setting(None, "ids; none: the tokenizer's", minimum=1)
+    context_length: int = setting(1024, "most tokens of a text", minimum=1, maximum=2**24)
+    width: int = setting(768, "size of a token", minimum=1, maximum=2**17)
+    depth: int = setting(12, "number of blocks", minimum=1, maximum=10_000)
+    num_heads: int = setting(12, "attention heads; divides width", minimum=1)
+    num_kv_heads: int | None = setting(None, "heads of keys and values, each for a group; none: num_heads", minimum=1)
+    mlp_dim: int = setting(3072, "size between the layers of a block's MLP", minimum=1, maximum=2**20)
+    activation: str = setting("gelu_tanh", "of the MLP", choices=ACTIVATIONS)
+    gated_mlp: bool = setting(False, "a third layer multiplies the activation")
+    bias: bool = setting(True, "of attention and MLP")
+    norm: str = setting("layer_norm", "kind of norms", choices=text.NORMS)
+    norm_epsilon: float = setting(1e-5, "added to the variance", above=0)
+    pre_norm: bool = setting(True, "norm before each part and a last one (GPT-2); after each sum (GPT-1)")
+    qk_norm: bool = setting(False, "LayerNorm on queries and keys")
+    positions: str = setting("learned", "how a token knows its place", choices=("learned", "rotary", "none"))
+    rotary_base: float = setting(10_000.0, "ratio of the fastest to the slowest rotary angle, nearly", above=1)
+    tied_head: bool = setting(True, "the head shares the embedding's table")
+    vocabulary_multiple: int = setting(
+        1, "the table has a multiple of this many rows, 128 for speed; the added ids have no logit", minimum=1
+    )
+    dropout: float = setting(0.0, "after the embedding, after attention and after the MLP", minimum=0, below=1)
+    attention_dropout: float = setting(0.0, "on the attention weights", minimum=0, below=1)
+
+    @classmethod
+    def from_variant(cls, variant: str, **changes: Any) -> "GPTConfig":
+        """`Config.from_variant("gpt2-124M")`; Refused if unknown, or if the fields don't fit together."""
+        config = cls(**{**text.named_variant(variant, VARIANTS), **changes})
+        config.check()
+        return config
+
+    def check(self) -> None:
+        """Refuses fields that don't fit together, and says what would."""
+        text.check_divides("num_heads", self.num_heads, "width", self.width)
+        if self.num_kv_heads is not None:
+            text.check_divides("num_kv_heads", self.num_kv_heads, "num_heads", self.num_heads)
+        if self.positions == "rotary" and self.head_dim % 2:
+            raise Refused(
+                "num_heads", self.num_heads, f"gives heads of {self.head_dim}; rotary positions need even ones"
+            )
+
+    @property
+    def head_dim(self) -> int:
+        """Size of an attention head."""
+        return self.width // self.num_heads
+
+    @property
+    def table_rows(self) -> int:
+        """Rows of the embedding: the vocabulary, rounded up."""
+        return -(-text.known_vocabulary(self.vocabulary_size) // self.vocabulary_multiple) * self.vocabulary_multiple
+
+    @property
+    def random(self) -> bool:
+        """Whether training draws random numbers inside the model."""
+        return any((self.dropout, self.attention_dropout))
+
+
+class GPT(nnx.Module):
+    """A decoder: ids [batch, tokens] to float32 logits [batch, tokens, vocabulary] of each next token.
+
+    Args:
+        config: what it is.
+        rngs: for the initial parameters: normal with deviation 0.02, what joins the residual stream divided by the
+            root of twice the depth (GPT-2, section 2.3).
+        execution: how it is computed.
+
+    Raises:
+        Refused: fields of the config don't fit together.
+    """
+
+    Config = GPTConfig
+    VARIANTS = VARIANTS
+    PUBLISHED = PUBLISHED
+    SHARDING_RULES: ClassVar = (
+        *text.HEAD_RULES,
+        *(row for part in (embeddings, norms, attention, mlp, stack) for row in part.RULES),
+    )
+
+    def __init__(self, config: GPTConfig, *, rngs: nnx.Rngs, execution: Execution = DEFAULT):
+        c = self.config = config
+        c.check()
+        shared: Any = {"rngs": rngs, "execution": execution}
+        norm = text.make_norm(c.norm, c.width, c.norm_epsilon, execution)
+        self.embedding = Embedding(c.table_rows, c.width, **shared)
+        learned = c.positions == "learned"
+        self.position_embedding = Embedding(c.context_length, c.width, **shared) if learned else None
+        self.decoder = Stack(c.depth, partial(_block, c, execution), norm=norm() if c.pre_norm else None, **shared)
+        own_head = not c.tied_head
+        self.head = text.VocabularyHead(c.width, c.table_rows, init=normal(0.02), **shared) if own_head else None
+
+    def __call__(
+        self,
+        tokens: jax.Array,
+        *,
+        segments: jax.Array | None = None,
+        positions: jax.Array | None = None,
+        prefix: jax.Array | None = None,
+        train: bool = False,
+        key: jax.Array | None = None,
+    ) -> jax.Array:
+        """Logits of the token after each, float32 [batch, tokens, vocabulary].
+
+        Args:
+            tokens: int [batch, tokens].
+            segments: int [batch, tokens], which of the texts packed into a row a token belongs to; 0 is padding.
+            positions: int [batch, tokens], each token's place in its text; 0, 1, 2 ... by default.
+            prefix: bool [batch, tokens], tokens that see each other in both directions.
+            train: whether dropout acts.
+            key: the source of its randomness.
+
+        Raises:
+            Refused: more tokens than `context_length`, or no key where training needs one.
+        """
+        return self._run(tokens, segments, positions, prefix, self._key(train, key))["logits"]
+
+    def features(
+        self,
+        tokens: jax.Array,
+        *,
+        segments: jax.Array | None = None,
+        positions: jax.Array | None = None,
+        attention: bool = False,
+    ) -> dict[str, jax.Array]:
+        """Everything seen on the way, by name.
+
+        Args:
+            tokens, segments, positions: as for a call.
+            attention: add every layer's attention weights.
+
+        Returns:
+            `embedded` [batch, tokens, width]; `block_0`, ..., what each block made of it; `tokens`, after the last
+            norm; `logits`; with `attention`, `attention` [depth, batch, heads, tokens, tokens].
+        """
+        return self._run(tokens, segments, positions, None, None, features=True, weights=attention)
+
+    def begin(self, batch: int, length: int) -> Cache:
+        """An empty cache for `batch` texts of `length` tokens at most (under learned positions `context_length`)."""
+        if self.position_embedding is not None and length > self.config.context_length:
+            raise Refused("length", length, f"is more than context_length = {self.config.context_length}")
+        return self.decoder.empty_cache(batch, length)
+
+    def extend(self, tokens: jax.Array, positions: jax.Array, cache: Cache) -> tuple[jax.Array, Cache]:
+        """The next tokens of texts whose earlier ones are in the cache.
+
+        Args:
+            tokens: int [batch, new tokens].
+            positions: int [batch, new tokens], their places. What stands in the cache beyond a token's own place is
+                not seen, so that rows may be filled up at the end with anything.
+            cache: from `begin` or `extend`.
+
+        Returns:
+            Logits float32 [batch, new tokens, vocabulary], and the cache with the new tokens in it.
+        """
+        length = cache.past.key.shape[2]
+        x = self._embed(tokens, positions, None)
+        seen = masks.up_to(positions, length)
+        run = self.decoder(x, cache=cache, at=positions, mask=seen, places=self._places(positions))
+        assert run.cache is not None
+        return self._logits(run.tokens), run.cache
+
+    def _key(self, train: bool, key: jax.Array | None) -> jax.Array | None:
+        if train and key is None and self.config.random:
+            raise Refused("key", None, "training with dropout needs one (jax.random.key)")
+        return key if train else None
+
+    def _run(self, tokens, segments, positions, prefix, key, features=False, weights=False) -> dict[str, jax.Array]:
+        text.check_ids("tokens", tokens, self.config.context_length)
+        positions = text.places(tokens, positions)
+        embedded = self._embed(tokens, positions, fold(key, 0))
+        mask = text.self_mask(tokens, segments, causal=True, prefix=prefix)
+        at = self._places(positions)
+        run = self.decoder(embedded, fold(key, 1), mask=mask, places=at, features=features, weights=weights)
+        blocks = {} if run.blocks is None else {f"block_{index}": x for index, x in enumerate(run.blocks)}
+        seen = {"embedded": embedded, **blocks, "tokens": run.tokens, "logits": self._logits(run.tokens)}
+        return seen if run.attention is None else seen | {"attention": run.attention}
+
+    def _embed(self, tokens: jax.Array, positions: jax.Array, key: jax.Array | None) -> jax.Array:
+        x = self.embedding(tokens)
+        if self.position_embedding is not None:
+            x = x + self.position_embedding(positions)
+        return dropout(x, self.config.dropout, key)
+
+    def _places(self, positions: jax.Array) -> Places:
+        if self.config.positions != "rotary":
+            return NOWHERE
+        return Places(rotation(positions, self.config.head_dim, self.config.rotary_base))
+
+    def _logits(self, x: jax.Array) -> jax.Array:
+        logits = self.embedding.logits(x) if self.head is None else self.head(x)
+        return logits[..., : self.config.vocabulary_size]
+
+
+def _block(c: GPTConfig, execution: Execution, rngs: nnx.Rngs) -> Block:
+    to_residual = normal(0.02 / (2 * c.depth) ** 0.5)
+    shared: Any = {"bias": c.bias, "kernel_init": normal(0.02), "out_init": to_residual}
+    shared |= {"rngs": rngs, "execution": execution}
+    return Block(
+        width=c.width,
+        attention=Attention(
+            c.width,
+            c.num_heads,
+            num_kv_heads=c.num_kv_heads,
+            qk_norm=c.qk_norm,
+            dropout=c.attention_dropout,
+            norm_epsilon=c.norm_epsilon,
+            query_init=normal(0.02),
+            **shared,
+        ),
+        mlp=MLP(c.width, c.mlp_dim, activation=c.activation, gated=c.gated_mlp, dropout=c.dropout, **shared),
+        norm=text.make_norm(c.norm, c.width, c.norm_epsilon, execution),
+        pre_norm=c.pre_norm,
+        dropout=c.dropout,
+    )

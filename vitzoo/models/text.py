@@ -1,0 +1,110 @@
+"""What the language models have in common: ids and segments checked, masks, norms, heads."""
+
+import difflib
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jax.nn.initializers import Initializer
+
+from vitzoo.errors import Refused
+from vitzoo.nn import masks
+from vitzoo.nn.embeddings import vocabulary_logits
+from vitzoo.nn.execution import Execution
+from vitzoo.nn.norms import LayerNorm, RMSNorm
+
+NORMS = ("layer_norm", "rms_norm")
+
+
+def named_variant(variant: str, variants: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """The fields that a variant fixes.
+
+    Raises:
+        Refused: no such variant; the nearest is named.
+    """
+    if variant in variants:
+        return dict(variants[variant])
+    near = difflib.get_close_matches(str(variant), variants, 1, 0.5)
+    hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(variants)}"
+    raise Refused("variant", variant, f"no such variant; {hint}")
+
+
+def check_divides(field: str, value: int, total_field: str, total: int) -> None:
+    """Refuses a `value` that doesn't divide `total`, and names the nearest that do."""
+    if total % value:
+        divisors = sorted((n for n in range(1, total + 1) if total % n == 0), key=lambda n: abs(n - value))
+        low, high = sorted(divisors[:2])
+        raise Refused(field, value, f"does not divide {total_field} {total} (nearest: {low}, {high})")
+
+
+def known_vocabulary(size: int | None) -> int:
+    """The number of ids.
+
+    Raises:
+        Refused: it isn't known yet; the tokenizer says it.
+    """
+    if size is None:
+        raise Refused("vocabulary_size", None, "must be set where no tokenizer says it")
+    return size
+
+
+def check_ids(field: str, ids: jax.Array, limit: int | None = None) -> None:
+    """Refuses what isn't a batch of texts.
+
+    Args:
+        field: how to name it.
+        ids: int [batch, tokens].
+        limit: most tokens of a text.
+    """
+    if ids.ndim != 2 or not jnp.issubdtype(ids.dtype, jnp.integer):
+        raise Refused(field, f"{ids.dtype}{list(ids.shape)}", "must be whole numbers [batch, tokens]")
+    if limit is not None and ids.shape[1] > limit:
+        raise Refused(field, ids.shape[1], f"tokens, and the model takes {limit} (context_length)")
+
+
+def places(ids: jax.Array, positions: jax.Array | None) -> jax.Array:
+    """The positions given, or 0, 1, 2 ... for every row: [1 or batch, tokens]."""
+    return jnp.arange(ids.shape[1])[None] if positions is None else positions
+
+
+def self_mask(
+    ids: jax.Array, segments: jax.Array | None, *, causal: bool, prefix: jax.Array | None = None
+) -> jax.Array | None:
+    """Who may look at whom among a row's tokens; None where all may.
+
+    Args:
+        ids: [batch, tokens].
+        segments: [batch, tokens]; 0 is padding.
+        causal: no token sees those after it,
+        prefix: bool [batch, tokens], but for these, which all see.
+    """
+    seen = masks.causal(ids.shape[1]) if causal else None
+    if seen is not None and prefix is not None:
+        seen = seen | masks.prefix(prefix)
+    if segments is None:
+        return seen
+    same = masks.same_segment(segments)
+    return same if seen is None else seen & same
+
+
+def make_norm(kind: str, width: int, epsilon: float, execution: Execution) -> Callable[[], nnx.Module]:
+    """Makes norms of a kind in `NORMS`."""
+    return partial(RMSNorm if kind == "rms_norm" else LayerNorm, width, epsilon=epsilon, execution=execution)
+
+
+class VocabularyHead(nnx.Module):
+    """A head of its own: [..., width] to float32 logits [..., vocabulary]."""
+
+    def __init__(self, width: int, vocabulary: int, *, init: Initializer, rngs: nnx.Rngs, execution: Execution):
+        self.execution = execution
+        self.kernel = nnx.Param(init(rngs.params(), (width, vocabulary), jnp.float32))
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        return vocabulary_logits(x, self.kernel[...], self.execution)
+
+
+HEAD_RULES = ((r"head/kernel", ("embed", "vocabulary")),)
+"""Logical axes of `VocabularyHead`."""
