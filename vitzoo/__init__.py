@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from vitzoo.api import list_models as list_models
     from vitzoo.api import train as train
     from vitzoo.evaluation.evaluate import evaluate as evaluate
+    from vitzoo.inference.generate import generate as generate
     from vitzoo.inference.predict import predict as predict
     from vitzoo.weights.load import load as load
 
@@ -20,12 +21,13 @@ if TYPE_CHECKING:
 _WHERE = {
     "create_model": "vitzoo.api",
     "evaluate": "vitzoo.evaluation.evaluate",
+    "generate": "vitzoo.inference.generate",
     "list_models": "vitzoo.api",
     "load": "vitzoo.weights.load",
     "predict": "vitzoo.inference.predict",
     "train": "vitzoo.api",
 }
-__all__ = ["__version__", "config", "create_model", "evaluate", "list_models", "load", "predict", "train"]
+__all__ = ["__version__", "config", "create_model", "evaluate", "generate", "list_models", "load", "predict", "train"]
 
 
 def __getattr__(name: str) -> Any:

@@ -17,7 +17,11 @@ PARTS: dict[str, dict[str, str]] = {
         "bert": "vitzoo.models.bert:BERT",
         "transformer": "vitzoo.models.transformer:Transformer",
     },
-    "objective": {"classification": "vitzoo.objectives.classification:Classification"},
+    "objective": {
+        "classification": "vitzoo.objectives.classification:Classification",
+        "causal_lm": "vitzoo.objectives.causal_lm:CausalLanguageModelling",
+        "seq2seq": "vitzoo.objectives.seq2seq:SequenceToSequence",
+    },
     "optimizer": {
         "adamw": "vitzoo.optim.adamw:AdamW",
         "sgd": "vitzoo.optim.sgd:SGD",
@@ -34,7 +38,10 @@ PARTS: dict[str, dict[str, str]] = {
         "fashion_mnist": "vitzoo.data.datasets.fashion_mnist:FashionMnist",
         "mnist_5k": "vitzoo.data.datasets.mnist_5k:Mnist5k",
     },
-    "evaluator": {"classification": "vitzoo.evaluation.classification:ClassificationEvaluator"},
+    "evaluator": {
+        "classification": "vitzoo.evaluation.classification:ClassificationEvaluator",
+        "perplexity": "vitzoo.evaluation.perplexity:PerplexityEvaluator",
+    },
 }
 
 

@@ -24,7 +24,7 @@ def get_config(arg="1d"):
     config.total_epochs = 6
     config.model = dict(
         name="vit",
-        variant="Ti/4",
+        variant="Ti/7",
         width=64,
         depth=4,
         num_heads=2,
@@ -33,8 +33,8 @@ def get_config(arg="1d"):
         positions=POSITIONS.get(arg, "learned1d"),
     )
     config.objective = dict(name="classification")
-    config.data = dict(name="fashion_mnist", split="train[:12000]", batch_size=128)
-    config.optimizer = dict(name="adamw", learning_rate=2e-3, weight_decay=0.05, grad_clip=1.0)
+    config.data = dict(name="fashion_mnist", split="train[:12000]", batch_size=64)
+    config.optimizer = dict(name="adamw", learning_rate=1.5e-3, weight_decay=0.05, grad_clip=1.0)
     config.schedule = dict(name="cosine", warmup_epochs=0.5)
     config.evaluate = dict(test=dict(name="classification", split="test", every_epochs=6))
     return config

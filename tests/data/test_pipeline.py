@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 from made_pictures import numbered, picture
 
+from vitzoo.data.image_rows import ImageRows, training_images
 from vitzoo.data.open import open_source
-from vitzoo.data.pipeline import eval_batches, train_stream
+from vitzoo.data.pipeline import TrainStream, eval_batches
 from vitzoo.data.settings import Augment, Data, Preprocessing
 from vitzoo.data.sources.arrays import array_table
 from vitzoo.data.sources.base import Source
@@ -36,7 +37,8 @@ def numbers(count: int, labels=None) -> Source:
 def stream(source: Source, batch_size: int, augment: Augment = PLAIN, rows: slice = slice(None), **settings):
     seed = settings.pop("seed", 0)
     data = Data(name="numbers", batch_size=batch_size, **settings)
-    return train_stream(source, data, Preprocessing(), augment, size=(4, 4), channels=1, seed=seed, rows=rows)
+    images = training_images(source, data, Preprocessing(), augment, size=(4, 4), channels=1)
+    return TrainStream(images, data, seed=seed, part=rows)
 
 
 def batches(stream, start: int, count: int) -> list[dict]:
@@ -165,7 +167,8 @@ def test_examples_per_epoch_are_told():
 def test_evaluation_sees_each_example_once_in_batches_of_one_shape(count, batch_size, memory):
     data = Data(name="numbers", in_memory=memory)
     source = numbers(count, np.zeros(count))
-    taken = list(eval_batches(source, data, Preprocessing(), size=(4, 4), channels=1, batch_size=batch_size))
+    images = ImageRows(source, data, Preprocessing(), (4, 4), 1)
+    taken = list(eval_batches(images, data, batch_size=batch_size))
     assert {batch["image"].shape for batch in taken} == {(batch_size, 4, 4, 1)}
     seen, weights = (np.concatenate([batch[key] for batch in taken]) for key in ("id", "weight"))
     assert seen[weights == 1].tolist() == list(range(count))
@@ -175,15 +178,12 @@ def test_evaluation_sees_each_example_once_in_batches_of_one_shape(count, batch_
 def test_evaluation_with_workers_and_rows_counts_10_003_once():
     source, data = numbers(10_003), Data(name="numbers", in_memory="never", workers=2)
     kept = Data(name="numbers")
-    options = {"size": (4, 4), "channels": 1, "batch_size": 500}
-    alone = list(eval_batches(source, kept, Preprocessing(), **options))
-    workers = list(eval_batches(source, data, Preprocessing(), **options))
+    images, streamed = (ImageRows(source, how, Preprocessing(), (4, 4), 1) for how in (kept, data))
+    alone = list(eval_batches(images, kept, batch_size=500))
+    workers = list(eval_batches(streamed, data, batch_size=500))
     assert sum(batch["weight"].sum() for batch in alone) == 10_003
     assert equal(alone, workers)
-    half = [
-        list(eval_batches(source, kept, Preprocessing(), rows=rows, **options))
-        for rows in (slice(0, 250), slice(250, 500))
-    ]
+    half = [list(eval_batches(images, kept, batch_size=500, part=part)) for part in (slice(0, 250), slice(250, 500))]
     assert equal([{key: np.concatenate([a[key], b[key]]) for key in a} for a, b in zip(*half, strict=True)], alone)
 
 
@@ -193,14 +193,15 @@ def test_a_file_that_vanishes_is_a_row_of_weight_0_counted_and_named(photos, mem
     source = open_source(data)
     lost = pathlib.Path(source.info.files[3])
     lost.unlink()
-    made = train_stream(source, data, Preprocessing(), Augment(), size=(8, 8), channels=3, seed=0)
+    images = training_images(source, data, Preprocessing(), Augment(), size=(8, 8), channels=3)
+    made = TrainStream(images, data, seed=0)
     batch = batches(made, 0, 1)[0]
     assert batch["weight"].sum() == 26
     assert batch["id"][batch["weight"] == 0] == source.ids[3]
     assert made.bad_count == 1
     assert str(lost) in caplog.text
     caplog.clear()
-    counted = list(eval_batches(source, data, Preprocessing(), size=(8, 8), channels=3, batch_size=10))
+    counted = list(eval_batches(images, data, batch_size=10))
     assert sum(batch["weight"].sum() for batch in counted) == 26
     assert caplog.text.count(str(lost)) == 1
 
@@ -210,7 +211,8 @@ def test_a_file_that_vanishes_stops_the_run_under_stop(photos, memory, workers):
     data = Data(name=f"folder:{photos}", batch_size=27, in_memory=memory, workers=workers)
     source = open_source(data)
     pathlib.Path(source.info.files[3]).unlink()
-    made = train_stream(source, data, Preprocessing(), Augment(), size=(8, 8), channels=3, seed=0)
+    images = training_images(source, data, Preprocessing(), Augment(), size=(8, 8), channels=3)
+    made = TrainStream(images, data, seed=0)
     with pytest.raises(Failed, match=rf"{pathlib.Path(source.info.files[3]).name}.*data.bad_files=skip"):
         batches(made, 0, 2)
     made.close()
@@ -301,5 +303,6 @@ def test_a_picture_read_from_disk_reaches_the_batch(tmp_path):
     for name, color in (("red", (255, 0, 0)), ("blue", (0, 0, 255))):
         picture(tmp_path / "set" / name / "1.png", (9, 5), color)
     data = Data(name=f"folder:{tmp_path}/set", batch_size=2)
-    made = train_stream(open_source(data), data, Preprocessing(), EVERY_DRAW, size=(4, 6), channels=3, seed=0)
+    images = training_images(open_source(data), data, Preprocessing(), EVERY_DRAW, size=(4, 6), channels=3)
+    made = TrainStream(images, data, seed=0)
     assert batches(made, 0, 1)[0]["image"].shape == (2, 4, 6, 3)

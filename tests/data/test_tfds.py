@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from made_pictures import picture
 
+from vitzoo.data.image_rows import ImageRows, training_images
 from vitzoo.data.images import decode
 from vitzoo.data.open import open_dataset, open_source
-from vitzoo.data.pipeline import eval_batches, train_stream
+from vitzoo.data.pipeline import TrainStream, eval_batches
 from vitzoo.data.prepare import prepare
 from vitzoo.data.settings import Augment, Data, Preprocessing
 from vitzoo.errors import Refused
@@ -127,13 +128,14 @@ def test_a_catalogue_dataset_is_read_from_mock_data(no_network):
         assert len(source.info.classes) == 1000
         assert source.info.channels == 3
         augment = Augment(crop="inception", flip=True, randaugment_layers=2)
-        stream = train_stream(source, data, Preprocessing(), augment, size=(32, 32), channels=3, seed=0)
+        images = training_images(source, data, Preprocessing(), augment, size=(32, 32), channels=3)
+        stream = TrainStream(images, data, seed=0)
         batch = next(stream.iterate(0))
         stream.close()
         assert batch["image"].shape == (4, 32, 32, 3)
         assert batch["label"].max() < 1000
         validation = open_source(data, "validation")
-        counted = eval_batches(validation, data, Preprocessing(), size=(32, 32), channels=3, batch_size=4)
+        counted = eval_batches(ImageRows(validation, data, Preprocessing(), (32, 32), 3), data, batch_size=4)
         assert sum(batch["weight"].sum() for batch in counted) == 6
 
 

@@ -8,6 +8,7 @@ import pytest
 from made_checkpoint import DIGITS, TINY, random_params
 from made_data import N
 
+from vitzoo.data.image_feed import ImageFeed
 from vitzoo.data.settings import Data, Preprocessing
 from vitzoo.errors import Refused
 from vitzoo.evaluation.classification import ClassificationEvaluator
@@ -24,12 +25,10 @@ def evaluation(split="test", devices=1, name="made_data:Many", batch_size=64, cl
     return Evaluation(
         ClassificationEvaluator(split=split),
         GRAPH,
+        feed=ImageFeed(Preprocessing()),
+        config=TINY,
         data=Data(name=name, batch_size=batch_size, **data),
-        preprocessing=Preprocessing(),
-        size=(8, 8),
-        channels=1,
         classes=classes,
-        num_classes=10,
         mesh=make_mesh("auto", jax.devices()[:devices]),
     )
 

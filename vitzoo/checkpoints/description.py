@@ -16,11 +16,11 @@ def describe(
     version: str,
     model: dict,
     objective: dict,
-    preprocessing: dict,
     classes: list[str] | None,
     data: dict,
     step: int,
     examples: int,
+    preprocessing: dict | None = None,
     tokenizer: dict | None = None,
 ) -> dict[str, Any]:
     """The content of `model.json`, in the order of the published format.
@@ -29,12 +29,12 @@ def describe(
         version: vitzoo's version.
         model: `name`, `variant` and every field of the model's Config.
         objective: `name` and the objective's fields.
-        preprocessing: `size` [height, width], `channels`, `resize`, `interpolation`, `antialias`, `crop_fraction`,
-            `mean` and `std` (one number a channel, on the 0..255 scale).
         classes: the classes' names by index, or None.
         data: `name`, `split` and `fingerprint` of the training data.
         step: batches consumed.
         examples: examples consumed.
+        preprocessing: `size` [height, width], `channels`, `resize`, `interpolation`, `antialias`, `crop_fraction`,
+            `mean` and `std` (one number a channel, on the 0..255 scale), for images.
         tokenizer: `kind`, `file` (below `assets/`) and `sha256`, for text.
     """
     values = (FORMAT, version, model, objective, preprocessing, classes, tokenizer, data, step, examples)

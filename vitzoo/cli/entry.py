@@ -17,6 +17,7 @@ COMMANDS = {
     "train": "train or fine-tune a model from a config",
     "eval": "measure a checkpoint on a dataset",
     "predict": "classify images with a checkpoint",
+    "generate": "write with a language model",
     "models": "list the models, their parameters and their cost",
     "configs": "list the configs, or what can be set in one",
     "data": "prepare, check or show a dataset",

@@ -15,6 +15,8 @@ from vitzoo.config.experiment import (
     ModelChoice,
     config_class_of,
     evaluation_data,
+    feed_kind,
+    unused_sections,
     variant_fields,
     variant_values,
 )
@@ -121,6 +123,7 @@ def build_experiment(layers: Layers) -> tuple[Experiment, dict[str, Any]]:
         if dataclasses.is_dataclass(hint) and name not in built:
             layers.replace_durations(name)
             built[name] = build(hint, merge(*layers.section(name)), name)  # type: ignore[arg-type, type-var]
+    _refuse_unused(layers, built, names["objective"])
     built["evaluate"], names["evaluate"] = _evaluators(layers, built["data"])
     scalars = merge(
         {key: value for key, value in layers.file.items() if key not in built},
@@ -135,6 +138,18 @@ def _refuse_unknown(layers: Layers) -> None:
         for key in layer:
             if key not in hints:
                 raise Refused(key, layer[key], f"no such setting; {nearest_setting(key, layers)}")
+
+
+def _refuse_unused(layers: Layers, built: dict[str, Any], objective: str) -> None:
+    """Refuses settings of images where the objective takes text, and the reverse."""
+    for section in sorted(unused_sections(built["objective"])):
+        part, plain = built[section], type(built[section])()
+        stated = merge(*layers.section(section))
+        changed = [field for field in stated if getattr(part, field) != getattr(plain, field)]
+        if changed:
+            kind = feed_kind(built["objective"])
+            message = f"has no effect: the objective {objective} takes {kind}"
+            raise Refused(f"{section}.{changed[0]}", getattr(part, changed[0]), message)
 
 
 def nearest_setting(key: str, layers: Layers) -> str:

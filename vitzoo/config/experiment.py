@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from vitzoo.data.settings import Augment, Data, Preprocessing
+from vitzoo.data.text.settings import Text, Tokenizer
 from vitzoo.errors import Refused
 from vitzoo.parallel.mesh import parse_mesh
 from vitzoo.parts import find
@@ -12,6 +13,9 @@ from vitzoo.schema import build, convert_fields, default_of, nearest, patch, set
 
 CHOICES = ("objective", "optimizer", "schedule")
 """The sections that name a part, which is built from the rest of the section. `model` and `evaluate` hold parts too."""
+
+FEED_SECTIONS = {"images": ("preprocessing", "augment"), "text": ("tokenizer", "text")}
+"""The sections that describe what a model is given, by the kind of it."""
 
 DURATIONS = ("total_steps", "total_epochs", "total_examples")
 
@@ -80,10 +84,12 @@ class ModelChoice:
         """The model's settings; later wins: the variant's or checkpoint's, what the data says, the config's changes.
 
         Args:
-            from_data: `num_classes`, `channels`, `image_size` where the data knows them; `None` is not known.
+            from_data: `num_classes`, `image_size`, `vocabulary_size`, where the data knows them; `None` is not known,
+                and what the model has no setting for is left out.
         """
         base = self.base or variant_fields(self.name, self.variant)
-        known = {key: value for key, value in from_data.items() if value is not None}
+        fields = {field.name for field in dataclasses.fields(self.config_class)}
+        known = {key: value for key, value in from_data.items() if value is not None and key in fields}
         changes = {key: value for key, value in self.changes.items() if value is not None or key not in known}
         return build(self.config_class, {**base, **known, **changes}, "model")
 
@@ -137,6 +143,8 @@ class Experiment:
     data: Data
     preprocessing: Preprocessing
     augment: Augment
+    tokenizer: Tokenizer
+    text: Text
     optimizer: Any
     schedule: Any
 
@@ -224,6 +232,17 @@ def evaluation_data(data: Data, evaluator: Any, prefix: str = "") -> Data:
     return patch(data, changes, f"{prefix}.data" if prefix else "data")
 
 
+def feed_kind(objective: Any) -> str:
+    """What an objective's model takes: `images` or `text`."""
+    return getattr(objective, "FEED", "images")
+
+
+def unused_sections(objective: Any) -> set[str]:
+    """Sections of the config that describe another kind of input."""
+    kind = feed_kind(objective)
+    return {section for other, sections in FEED_SECTIONS.items() if other != kind for section in sections}
+
+
 def values_of(experiment: Experiment, names: Mapping[str, Any]) -> dict[str, Any]:
     """The experiment as plain values, as `config.json` holds them.
 
@@ -232,7 +251,10 @@ def values_of(experiment: Experiment, names: Mapping[str, Any]) -> dict[str, Any
         names: the part named in each of `CHOICES`, and under `evaluate` by evaluator.
     """
     values = {}
+    unused = unused_sections(experiment.objective)
     for field in dataclasses.fields(experiment):
+        if field.name in unused:
+            continue
         value = getattr(experiment, field.name)
         if field.name == "model":
             values["model"] = _model_values(value, bool(experiment.init_from))

@@ -4,12 +4,14 @@ import functools
 import os
 import weakref
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vitzoo.data.rows import RowReader
 from vitzoo.data.settings import Data
+
+if TYPE_CHECKING:  # they hold each other
+    from vitzoo.data.image_rows import ImageRows
 
 AUTO_BYTES = 2**30
 
@@ -27,19 +29,19 @@ class Memory:
     A row that can't be read stays at weight 0 under `bad_files=skip`, and raises under `stop`.
     """
 
-    def __init__(self, reader: RowReader, count: int):
-        height, width = reader.size
+    def __init__(self, rows: "ImageRows", count: int):
+        height, width = rows.size
         self.filled = np.zeros(count, bool)
-        self.images = np.zeros((count, height, width, reader.channels), np.uint8)
-        self.labels: np.ndarray = np.zeros((count, *reader.label_shape), reader.label_type)
+        self.images = np.zeros((count, height, width, rows.channels), np.uint8)
+        self.labels: np.ndarray = np.zeros((count, *rows.label_shape), rows.label_type)
         self.weights = np.zeros(count, np.float32)
         self.ids = np.zeros(count, np.int64)
 
-    def gather(self, reader: RowReader, indices: np.ndarray) -> dict[str, np.ndarray]:
+    def gather(self, rows: "ImageRows", indices: np.ndarray) -> dict[str, np.ndarray]:
         """The batch of these examples, [len(indices), ...]."""
         missing = np.unique(indices[~self.filled[indices]])
         if len(missing):
-            list(_threads().map(functools.partial(self._fill, reader), missing))
+            list(_threads().map(functools.partial(self._fill, rows), missing))
         return {
             "image": self.images[indices],
             "label": self.labels[indices],
@@ -47,8 +49,8 @@ class Memory:
             "id": self.ids[indices],
         }
 
-    def _fill(self, reader: RowReader, index: int) -> None:
-        row = reader.read(int(index))
+    def _fill(self, rows: "ImageRows", index: int) -> None:
+        row = rows.eval_row(int(index))
         self.images[index], self.labels[index] = row["image"], row["label"]
         self.weights[index], self.ids[index] = row["weight"], row["id"]
         self.filled[index] = True
@@ -63,12 +65,12 @@ def _threads() -> ThreadPoolExecutor:
 _HELD: weakref.WeakKeyDictionary[Any, dict] = weakref.WeakKeyDictionary()
 
 
-def gather(reader: RowReader, indices: np.ndarray) -> dict[str, np.ndarray]:
-    """The batch of these examples, [len(indices), ...], from the memory of the reader's source, which all streams and
+def gather(rows: "ImageRows", indices: np.ndarray) -> dict[str, np.ndarray]:
+    """The batch of these examples, [len(indices), ...], from the memory of the rows' source, which all streams and
     evaluations share that read it in the same way.
     """
-    held = _HELD.setdefault(reader.source, {})
-    key = (reader.size, reader.channels, reader.preprocessing, reader.bad_files)
+    held = _HELD.setdefault(rows.source, {})
+    key = (rows.size, rows.channels, rows.preprocessing, rows.data.bad_files)
     if key not in held:
-        held[key] = Memory(reader, len(reader.source))
-    return held[key].gather(reader, indices)
+        held[key] = Memory(rows, len(rows))
+    return held[key].gather(rows, indices)

@@ -4,7 +4,7 @@ from typing import Protocol
 
 import numpy as np
 
-from vitzoo.data.sources.base import Source
+from vitzoo.data.rows import Rows
 from vitzoo.errors import Refused
 
 KEPT_EPOCHS = 4  # more than prefetching spans, but for sets smaller than a batch
@@ -17,17 +17,17 @@ class Order(Protocol):
     def __call__(self, positions: np.ndarray) -> np.ndarray: ...
 
 
-def example_order(source: Source, seed: int, balance: str) -> Order:
+def example_order(rows: Rows, seed: int, balance: str) -> Order:
     """The order of a stream: shuffled anew in each epoch, or balanced (`data.balance=classes`).
 
     Raises:
         Refused: balance is asked for where images have several labels.
     """
     if balance != "classes":
-        return Shuffled(seed, ROUNDS, len(source))
-    if source.info.multi_label:
+        return Shuffled(seed, ROUNDS, len(rows))
+    if rows.info.multi_label:
         raise Refused("data.balance", balance, "needs one label for each image; this data has several")
-    return Balanced(seed, source.info.labels())
+    return Balanced(seed, rows.info.labels())
 
 
 class Shuffled:

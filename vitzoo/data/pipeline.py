@@ -19,33 +19,40 @@ from collections.abc import Generator, Iterator
 import grain
 import numpy as np
 
-from vitzoo.data.augment import shift_and_flip, varies_after_resize_only
 from vitzoo.data.images import BadImage
-from vitzoo.data.memory import fits, gather
 from vitzoo.data.order import Order, example_order
-from vitzoo.data.rows import Row, RowReader
-from vitzoo.data.settings import Augment, Data, Preprocessing
-from vitzoo.data.sources.base import Source
-from vitzoo.errors import Failed, Refused
+from vitzoo.data.rows import Batch, HeldRows, Row, Rows, held
+from vitzoo.data.settings import Data
+from vitzoo.errors import Failed
 
 log = logging.getLogger(__name__)
-Batch = dict[str, np.ndarray]
 WHOLE = slice(None)
 ENDLESS = 2**62
 SHARE_LARGE_ARRAYS = grain.experimental.DatasetOptions(min_shm_size=2**20)
 
 
 class TrainStream:
-    """The training batches of a source; see `train_stream`."""
+    """The endless stream of training batches.
 
-    def __init__(self, reader: RowReader, data: Data, augment: Augment, *, seed: int, rows: slice):
-        self.reader, self.data, self.augment, self.seed = reader, data, augment, seed
-        self.rows = np.arange(data.batch_size)[rows]
-        self.order = example_order(reader.source, seed, data.balance)
-        self.in_memory = varies_after_resize_only(augment) and fits(
-            data, len(reader.source), reader.size, reader.channels
-        )
-        self.steps_per_epoch = len(reader.source) / data.batch_size
+    `iterate(step)` gives dicts of numpy arrays, the rows' with a first axis for the rows of each global batch of
+    `data.batch_size` that this process loads. Batch k is a function of (seed, k) alone.
+
+    Args:
+        rows: of the training split.
+        data: batch size, balance, workers.
+        seed: of order and draws.
+        part: which rows of each global batch are this process's.
+
+    Raises:
+        Refused: `balance=classes` with several labels to an example.
+    """
+
+    def __init__(self, rows: Rows, data: Data, *, seed: int, part: slice = WHOLE):
+        self.rows, self.data, self.seed = rows, data, seed
+        self.part = np.arange(data.batch_size)[part]
+        self.order = example_order(rows, seed, data.balance)
+        self.in_memory = held(rows) is not None
+        self.steps_per_epoch = len(rows) / data.batch_size
         self.bad_count = 0
         self._open: weakref.WeakSet[Generator] = weakref.WeakSet()
 
@@ -67,82 +74,46 @@ class TrainStream:
 
     def positions(self, step: int) -> np.ndarray:
         """The global positions that this process loads for a step."""
-        return step * self.data.batch_size + self.rows
+        return step * self.data.batch_size + self.part
 
     def _in_memory(self, start_step: int) -> grain.IterDataset:
-        batches = grain.MapDataset.range(start_step, ENDLESS).map(self._gathered)
+        batches = grain.MapDataset.range(start_step, ENDLESS).map(self._held_batch)
         return batches.to_iter_dataset(grain.ReadOptions(num_threads=1, prefetch_buffer_size=self.data.prefetch))
 
-    def _gathered(self, step: int) -> Batch:
-        positions = self.positions(step)
-        batch = gather(self.reader, self.order(positions))
-        batch["image"] = shift_and_flip(batch["image"], self.augment, self.seed, positions)
-        return batch
+    def _held_batch(self, step: int) -> Batch:
+        rows, positions = held(self.rows), self.positions(step)
+        assert rows is not None
+        return rows.train_batch(self.order(positions), self.seed, positions)
 
     def _streamed(self, start_step: int) -> grain.IterDataset:
-        read = functools.partial(
-            _read_position, self.reader, self.order, self.augment, self.seed, self.data.batch_size, self.rows
-        )
-        rows = grain.MapDataset.range(start_step * len(self.rows), ENDLESS).map(read)
-        return batched(rows, len(self.rows), self.data)
+        read = functools.partial(_read_position, self.rows, self.order, self.seed, self.data.batch_size, self.part)
+        numbers = grain.MapDataset.range(start_step * len(self.part), ENDLESS)
+        return batched(numbers.map(read), len(self.part), self.data)
 
     def _counted(self, batches: Iterator[Batch]) -> Generator[Batch, None, None]:
-        for batch in _bad_named(batches, self.reader.source):
+        for batch in _bad_named(batches, self.rows):
             self.bad_count += int((batch["weight"] == 0).sum())
             yield batch
 
 
-def train_stream(
-    source: Source,
-    data: Data,
-    preprocessing: Preprocessing,
-    augment: Augment,
-    *,
-    size: tuple[int, int],
-    channels: int,
-    seed: int,
-    rows: slice = WHOLE,
-) -> TrainStream:
-    """The endless stream of training batches.
+def eval_batches(rows: Rows, data: Data, *, batch_size: int, part: slice = WHOLE) -> Iterator[Batch]:
+    """One pass in order, each row once, in batches of one shape: rows of weight 0 and id -1 fill up the last.
 
-    `iterate(step)` gives dicts of numpy arrays: image uint8 [b, height, width, channels], label int32 [b] or float32
-    [b, classes], weight float32 [b], id int64 [b], for the b = len(rows) rows of each global batch of
-    `data.batch_size`. Batch k is a function of (seed, k) alone.
-
-    Raises:
-        Refused: `balance=classes` with several labels to an image; a single class.
+    Args:
+        rows: of the split.
+        data: workers.
+        batch_size: of a global batch.
+        part: which rows of each are this process's.
     """
-    classes = source.info.classes
-    if classes is not None and len(classes) < 2 and not source.info.multi_label:
-        raise Refused("data.name", data.name, f"there is only one class ({', '.join(classes)}): nothing to tell apart")
-    reader = RowReader(source, preprocessing, (size[0], size[1]), channels, data.bad_files)
-    return TrainStream(reader, data, augment, seed=seed, rows=rows)
-
-
-def eval_batches(
-    source: Source,
-    data: Data,
-    preprocessing: Preprocessing,
-    *,
-    size: tuple[int, int],
-    channels: int,
-    batch_size: int,
-    rows: slice = WHOLE,
-) -> Iterator[Batch]:
-    """One pass in order, each example once, in batches of one shape: rows of weight 0 and id -1 fill up the last.
-
-    Keys and shapes are those of `train_stream`; `rows` are those of each global batch of `batch_size`.
-    """
-    reader = RowReader(source, preprocessing, (size[0], size[1]), channels, data.bad_files)
-    own = np.arange(batch_size)[rows]
-    steps = -(-len(source) // batch_size)
-    if fits(data, len(source), reader.size, channels):
-        batches = grain.MapDataset.range(steps).map(functools.partial(_gather_padded, reader, batch_size, own))
+    own = np.arange(batch_size)[part]
+    steps = -(-len(rows) // batch_size)
+    if (in_memory := held(rows)) is not None:
+        batches = grain.MapDataset.range(steps).map(functools.partial(_held_padded, in_memory, batch_size, own))
         dataset = batches.to_iter_dataset(grain.ReadOptions(num_threads=1, prefetch_buffer_size=data.prefetch))
     else:
-        read = functools.partial(_read_padded, reader, batch_size, own)
+        read = functools.partial(_read_padded, rows, batch_size, own)
         dataset = batched(grain.MapDataset.range(steps * len(own)).map(read), len(own), data)
-    return _bad_named(_named_failures(dataset, data.workers > 0), source)
+    return _bad_named(_named_failures(dataset, data.workers > 0), rows)
 
 
 def batched(rows: grain.MapDataset, batch_size: int, data: Data) -> grain.IterDataset:
@@ -159,32 +130,24 @@ def batched(rows: grain.MapDataset, batch_size: int, data: Data) -> grain.IterDa
     return grain.experimental.ThreadPrefetchIterDataset(read.batch(batch_size), prefetch_buffer_size=1)
 
 
-def _read_position(
-    reader: RowReader,
-    order: Order,
-    augment: Augment,
-    seed: int,
-    batch_size: int,
-    rows: np.ndarray,
-    number: int,
-) -> Row:
+def _read_position(rows: Rows, order: Order, seed: int, batch_size: int, part: np.ndarray, number: int) -> Row:
     """The `number`-th row that this process reads, counted from step 0."""
-    step, row = divmod(number, len(rows))
-    position = step * batch_size + int(rows[row])
-    return reader.read_augmented(int(order(np.array([position]))[0]), augment, seed, position)
+    step, row = divmod(number, len(part))
+    position = step * batch_size + int(part[row])
+    return rows.train_row(int(order(np.array([position]))[0]), seed, position)
 
 
-def _read_padded(reader: RowReader, batch_size: int, rows: np.ndarray, number: int) -> Row:
-    step, row = divmod(number, len(rows))
-    index = step * batch_size + int(rows[row])
-    return reader.read(index) if index < len(reader.source) else reader.padding()
+def _read_padded(rows: Rows, batch_size: int, part: np.ndarray, number: int) -> Row:
+    step, row = divmod(number, len(part))
+    index = step * batch_size + int(part[row])
+    return rows.eval_row(index) if index < len(rows) else rows.padding()
 
 
-def _gather_padded(reader: RowReader, batch_size: int, rows: np.ndarray, step: int) -> Batch:
-    indices = step * batch_size + rows
-    real = indices < len(reader.source)
-    batch = gather(reader, np.where(real, indices, 0))
-    padding = reader.padding()
+def _held_padded(rows: HeldRows, batch_size: int, part: np.ndarray, step: int) -> Batch:
+    indices = step * batch_size + part
+    real = indices < len(rows)
+    batch = rows.eval_batch(np.where(real, indices, 0))
+    padding = rows.padding()
     for key, values in batch.items():
         values[~real] = padding[key]
     return batch
@@ -203,13 +166,13 @@ def _named_failures(dataset: grain.IterDataset, workers: bool) -> Iterator[Batch
         iterator.close()
 
 
-def _bad_named(batches: Iterator[Batch], source: Source) -> Iterator[Batch]:
+def _bad_named(batches: Iterator[Batch], rows: Rows) -> Iterator[Batch]:
     """The batches; each example that couldn't be read is logged the first time. Padding, id -1, isn't one."""
     named: set[int] = set()
     for batch in batches:
         lost = {int(id) for id in batch["id"][batch["weight"] == 0]} - named - {-1}
         for id in sorted(lost):
-            log.warning("left out, can't be read: %s", source.where(int(np.flatnonzero(source.ids == id)[0])))
+            log.warning("left out, can't be read: %s", rows.where(id))
         named |= lost
         yield batch
 

@@ -10,25 +10,20 @@ import numpy as np
 import optax
 
 from vitzoo.errors import Refused
+from vitzoo.evaluation.settings import Evaluator
 from vitzoo.schema import setting
 
 Rows = Mapping[str, np.ndarray]
 
 
 @dataclasses.dataclass(frozen=True)
-class ClassificationEvaluator:
+class ClassificationEvaluator(Evaluator):
     """Accuracy, top-5, loss and calibration of one label each; mean average precision and F1 of several.
 
     Labels of int `[batch]` are one class each, labels of float `[batch, classes]` are several (0 or 1 each).
     The loss is the plain one: no label smoothing and no class weights, so that runs that train differently compare.
     """
 
-    split: str = setting("validation", "which examples, in TFDS's syntax", execution=True)
-    data: dict = setting(factory=dict, help="what differs from config.data, for instance another name", execution=True)
-    every_steps: int | None = setting(None, "evaluate after this many steps", minimum=1, execution=True)
-    every_epochs: float | None = setting(None, "evaluate after this many epochs", above=0, execution=True)
-    every_examples: int | None = setting(None, "evaluate after this many examples", minimum=1, execution=True)
-    batch_size: int | None = setting(None, "global; as in training unless set", minimum=1, execution=True)
     calibration_bins: int = setting(15, "bins of equal width for the calibration error", minimum=2, execution=True)
     loss: str = setting(
         "auto",
@@ -37,6 +32,8 @@ class ClassificationEvaluator:
         execution=True,
     )
 
+    CLASSES: ClassVar[bool] = True
+    """Whether the model's logits are classes, to be matched with the data's by name."""
     BETTER: ClassVar[dict[str, Callable]] = {
         "accuracy": max,
         "top5_accuracy": max,
@@ -53,16 +50,6 @@ class ClassificationEvaluator:
         if multi_label:
             return "loss", "mean_average_precision", "f1_macro", "f1_micro"
         return "accuracy", *(("top5_accuracy",) if num_classes > 5 else ()), "loss", "calibration_error"
-
-    def check(self) -> None:
-        """Raises:
-        Refused: two intervals, or a split in two places.
-        """
-        given = [f for f in ("every_steps", "every_epochs", "every_examples") if getattr(self, f) is not None]
-        if len(given) > 1:
-            raise Refused(given[1], getattr(self, given[1]), f"is given besides {given[0]}; keep one of them")
-        if "split" in self.data:
-            raise Refused("data.split", self.data["split"], "belongs one level up: the evaluator's own split")
 
     def outputs(self, model: Callable, batch: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
         """What a pass keeps of each example, computed on device.

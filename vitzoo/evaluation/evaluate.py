@@ -15,6 +15,7 @@ from vitzoo.evaluation.report import Report, write_report, written
 from vitzoo.evaluation.run import Evaluation
 from vitzoo.outputs import checked_file, checked_folder
 from vitzoo.parallel.mesh import show_mesh
+from vitzoo.weights.load import ImageInfo
 
 
 def evaluate(
@@ -81,16 +82,21 @@ def evaluate_one(
     evaluation = bound(ready, name)
     source = evaluation.source
     print(f"data     {source.info.name} {source.info.split}: {len(source):,} examples", file=out)
-    print(f"classes  {evaluation.classes.text}", file=out, flush=True)
-    with counting(name, len(source), out) as seen:
+    if evaluation.classes is not None:
+        print(f"classes  {evaluation.classes.text}", file=out, flush=True)
+    elif predictions is not None:
+        raise Refused("--predictions", predictions, f"{name} counts tokens, and has no prediction for each example")
+    count = len(evaluation.examples)
+    with counting(name, count, out) as seen:
         rows = evaluation.rows(ready.params, seen)
     metrics = {key: finite(value) for key, value in evaluation.metrics(rows).items()}
     n = len(rows["position"])
     data = evaluation.data
     result = {"dataset": data.name, "split": data.split, "n": n, "metrics": metrics, "skipped": None}
-    say_metrics(name, n, len(source) - n, metrics, out)
-    report = Report(evaluation, rows, ready.info.channels)
-    write_report(report, folder, predictions_file(predictions, name, len(ready.evaluators)), out)
+    say_metrics(name, n, count - n, metrics, out)
+    if evaluation.classes is not None and isinstance(ready.info, ImageInfo):
+        report = Report(evaluation, evaluation.classes, rows, ready.info.channels)
+        write_report(report, folder, predictions_file(predictions, name, len(ready.evaluators)), out)
     if folder is not None:
         text = json.dumps(result, indent=1, allow_nan=False) + "\n"
         written(folder / "metrics.json", lambda path: path.write_text(text), out)
@@ -99,16 +105,13 @@ def evaluate_one(
 
 def bound(ready: Ready, name: str) -> Evaluation:
     """The evaluator bound to its data and to the model."""
-    info = ready.info
     return Evaluation(
         ready.evaluators[name],
         ready.graph,
+        feed=ready.feed,
+        config=ready.config,
         data=ready.experiment.data,
-        preprocessing=info.preprocessing,
-        size=info.size,
-        channels=info.channels,
-        classes=info.classes,
-        num_classes=info.num_classes,
+        classes=ready.info.classes,
         mesh=ready.mesh,
         objective=ready.experiment.objective,
     )
@@ -147,7 +150,7 @@ def say_first(ready: Ready, out: TextIO) -> None:
     averaged = "ema (moving average)" if info.weights == "ema" else "raw"
     print(f"vitzoo {vitzoo.__version__} on {first.platform}, mesh {show_mesh(ready.mesh)}", file=out)
     print(f"loads    {ready.located.folder}: step {info.step}, weights {averaged}", file=out)
-    print(f"pixels   {info.shown()}", file=out)
+    print(f"{'pixels' if isinstance(info, ImageInfo) else 'tokens'}   {info.shown()}", file=out)
     if info.report.notes:
         print("\n".join(info.report.lines()), file=out)
     for note in ready.notes:

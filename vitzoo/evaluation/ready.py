@@ -8,9 +8,12 @@ from jax.sharding import Mesh
 
 from vitzoo.checkpoints.locate import Located, locate
 from vitzoo.config import resolve
-from vitzoo.config.experiment import Experiment
+from vitzoo.config.experiment import Experiment, feed_kind
+from vitzoo.config.feeds import feed_of
 from vitzoo.config.files import load as load_config
 from vitzoo.config.resolution import Overrides, nested
+from vitzoo.data.feed import Feed
+from vitzoo.data.image_feed import ImageFeed, for_channels
 from vitzoo.data.settings import Preprocessing
 from vitzoo.errors import Refused
 from vitzoo.nn import state
@@ -18,11 +21,13 @@ from vitzoo.nn.execution import Execution
 from vitzoo.parallel.mesh import devices, make_mesh
 from vitzoo.parallel.sharding import param_shardings
 from vitzoo.parts import find
-from vitzoo.schema import patch
-from vitzoo.weights.load import Info, builder, fitted, information, preprocessing_of, with_sizes
+from vitzoo.weights.load import ImageInfo, Info, builder, fitted, information, with_sizes
 
 HERE = {"mesh": "auto", "platform": "", "init_from": "", "init_from_state": False, "profile": ""}
 """Settings of a run that don't concern where it is evaluated."""
+
+EVALUATORS = {"images": "classification", "text": "perplexity"}
+"""Which evaluator measures other data than the run's own."""
 
 ANY_DATA = ("batch_size", "dir", "workers", "prefetch", "bad_files", "in_memory")
 """Settings of a run's data section that make sense for other data too."""
@@ -38,6 +43,8 @@ class Ready:
         evaluators: by name, those of the run or one for the data that were asked for.
         info: what it knows of itself; its preprocessing has the overrides.
         notes: where an override departs from what the weights were trained with.
+        feed: how examples become what the model is given.
+        config: the model's settings.
         graph: the model's static structure.
         params: its parameters.
         mesh: the devices.
@@ -48,6 +55,8 @@ class Ready:
     evaluators: dict[str, Any]
     info: Info
     notes: list[str]
+    feed: Feed
+    config: Any
     graph: Any
     params: Any
     mesh: Mesh
@@ -59,17 +68,19 @@ def make_ready(checkpoint: str, overrides: Overrides, weights: str) -> Ready:
     experiment = resolve(config_of_run(located, flags), overrides=overrides).experiment
     evaluators = evaluators_of(located, experiment, flags)
     config, classes = with_sizes(experiment.model.config()), located.description["classes"]
-    preprocessing, notes = preprocessing_with(located, config.channels, flags.get("preprocessing", {}))
+    feed = feed_of(experiment).adopt(located.description, located.folder, flags)
     mesh = make_mesh(experiment.mesh, devices(experiment.platform))
     make = builder(experiment.model.name, config, execution_of(experiment, mesh))
     params, report, which = fitted(located, config, classes, make, weights)
     graph, shapes = state.abstract(make)
     rules = find("model", experiment.model.name).SHARDING_RULES  # type: ignore[attr-defined]
     params = jax.device_put(params, param_shardings(shapes, rules, mesh))
-    info = dataclasses.replace(
-        information(checkpoint, located, config, classes, which, report), preprocessing=preprocessing
-    )
-    return Ready(located, experiment, evaluators, info, notes, graph, params, mesh)
+    info, notes = information(checkpoint, located, config, classes, which, report), []
+    if isinstance(feed, ImageFeed) and isinstance(info, ImageInfo):
+        now = for_channels(feed.preprocessing, config.channels)
+        notes = departures(info.preprocessing, now)
+        info = dataclasses.replace(info, preprocessing=now)
+    return Ready(located, experiment, evaluators, info, notes, feed, config, graph, params, mesh)
 
 
 def config_of_run(located: Located, flags: dict[str, Any]) -> dict[str, Any]:
@@ -94,7 +105,7 @@ def evaluators_of(located: Located, experiment: Experiment, flags: dict[str, Any
     """
     asked = flags.get("data", {})
     if "split" in asked:
-        evaluator = find("evaluator", located.description["objective"]["name"])
+        evaluator = find("evaluator", EVALUATORS[feed_kind(experiment.objective)])
         return {"eval": evaluator(split=experiment.data.split)}
     if "name" in asked:
         raise Refused("data.split", None, "must be given with data.name: test, validation, train[:10%], all, ...")
@@ -103,17 +114,14 @@ def evaluators_of(located: Located, experiment: Experiment, flags: dict[str, Any
     return experiment.evaluate
 
 
-def preprocessing_with(located: Located, channels: int, flags: dict[str, Any]) -> tuple[Preprocessing, list[str]]:
-    """The checkpoint's preprocessing with overrides, and a warning for each that differs."""
-    own = preprocessing_of(located.description, channels)
-    changed = patch(own, flags, "preprocessing")
-    pairs = ((f.name, getattr(own, f.name), getattr(changed, f.name)) for f in dataclasses.fields(own))
-    notes = [
-        f"warning: preprocessing.{name} = {now}, but the weights were trained with {then}"
-        for name, then, now in pairs
-        if then != now
+def departures(then: Preprocessing, now: Preprocessing) -> list[str]:
+    """A warning for each setting in which the evaluation departs from the training."""
+    pairs = ((f.name, getattr(now, f.name), getattr(then, f.name)) for f in dataclasses.fields(then))
+    return [
+        f"warning: preprocessing.{name} = {value}, but the weights were trained with {trained}"
+        for name, value, trained in pairs
+        if value != trained
     ]
-    return changed, notes
 
 
 def execution_of(experiment: Experiment, mesh: Mesh) -> Execution:

@@ -10,22 +10,24 @@ from rich.console import Console
 
 from vitzoo.data.images import decode
 from vitzoo.evaluation import pictures, tables
+from vitzoo.evaluation.classes import Mapping
 from vitzoo.evaluation.run import Evaluation, Rows
 from vitzoo.outputs import write_whole
 
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """A finished pass: the evaluation, its rows, and the channels in which its images are shown."""
+    """A finished pass: the evaluation, its classes and rows, and the channels in which its images are shown."""
 
     evaluation: Evaluation
+    classes: Mapping
     rows: Rows
     channels: int
 
     @property
     def names(self) -> tuple[str, ...]:
         """Class names, numbers where there are none."""
-        return tables.names_of(self.evaluation.classes.names, self.evaluation.classes.count)
+        return tables.names_of(self.classes.names, self.classes.count)
 
     def image(self, position: int) -> np.ndarray:
         """An example's image as it is stored, uint8 `[height, width, channels]`."""

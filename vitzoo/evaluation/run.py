@@ -9,10 +9,9 @@ import jax
 import numpy as np
 
 from vitzoo.config.experiment import evaluation_data
-from vitzoo.data.mixing import make_prepare
-from vitzoo.data.open import open_source
+from vitzoo.data.feed import Feed
 from vitzoo.data.pipeline import eval_batches
-from vitzoo.data.settings import Data, Preprocessing
+from vitzoo.data.settings import Data
 from vitzoo.errors import Refused
 from vitzoo.evaluation.classes import Mapping as ClassMapping
 from vitzoo.evaluation.classes import match
@@ -91,12 +90,10 @@ class Evaluation:
     Args:
         evaluator: the part of the config (`split`, a patch of `data`, `outputs`, `metrics`).
         graph: the model's static structure.
+        feed: how examples become what the model is given.
+        config: the model's settings.
         data: the config's data section, which the evaluator patches.
-        preprocessing: how images become pixels.
-        size: height and width that the model takes.
-        channels: channels that the model takes.
         classes: the names of the model's classes, if known.
-        num_classes: how many logits the model gives.
         mesh: where batches are put.
         objective: of the training; its `loss` is the evaluator's where that says `auto`.
 
@@ -109,45 +106,39 @@ class Evaluation:
         evaluator: Any,
         graph: Any,
         *,
+        feed: Feed,
+        config: Any,
         data: Data,
-        preprocessing: Preprocessing,
-        size: tuple[int, int],
-        channels: int,
         classes: tuple[str, ...] | None,
-        num_classes: int,
         mesh: Any,
         objective: Any = None,
     ):
         self.evaluator, self.mesh = with_loss(evaluator, objective), mesh
         self.data = evaluation_data(data, evaluator)
-        self.source = open_source(self.data, self.data.split)
+        self.source = feed.source(self.data)
         info = self.source.info
-        self.classes: ClassMapping = match(classes, num_classes, info.classes, len(info.classes or ()) or num_classes)
-        self._preprocessing, self._size, self._channels = preprocessing, size, channels
-        prepare = make_prepare(None, preprocessing, self.classes.count, info.multi_label)
+        self.classes: ClassMapping | None = None
+        if evaluator.CLASSES:
+            logits = config.num_classes
+            self.classes = match(classes, logits, info.classes, len(info.classes or ()) or logits)
+        self.examples = feed.rows(self.source, self.data, config, train=False)
+        prepare = feed.prepare(config, info, train=False)
         # where the parameters lie is left to the parameters: one compilation serves raw and averaged ones
         self._step = compile_eval_step(make_eval_step(graph, self._outputs, prepare), mesh)
 
     def _outputs(self, model: Callable, batch: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
-        return self.evaluator.outputs(self.classes.select(model), batch)
+        return self.evaluator.outputs(model if self.classes is None else self.classes.select(model), batch)
 
     def rows(self, params: Any, seen: Callable | None = None) -> Rows:
         """What the evaluator keeps of each real example, in the dataset's order."""
         batch_size = padded_batch_size(self.data.batch_size, self.mesh)
-        batches = eval_batches(
-            self.source,
-            self.data,
-            self._preprocessing,
-            size=self._size,
-            channels=self._channels,
-            batch_size=batch_size,
-            rows=rows_of_this_process(batch_size, self.mesh),
-        )
+        part = rows_of_this_process(batch_size, self.mesh)
+        batches = eval_batches(self.examples, self.data, batch_size=batch_size, part=part)
         return collect(self._step, params, batches, self.mesh, seen)
 
     def metrics(self, rows: Rows) -> dict[str, float]:
         """The evaluator's metrics of those rows."""
-        return self.evaluator.metrics(rows, self.classes.count)
+        return self.evaluator.metrics(rows, 0 if self.classes is None else self.classes.count)
 
     def __call__(self, params: Any) -> dict[str, float]:
         """One pass: `n` (real examples) and the metrics."""

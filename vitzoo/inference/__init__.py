@@ -1,12 +1,13 @@
-"""Using a model: `Predictor` holds a checkpoint ready to be called."""
+"""Using a model: `Predictor` and `Generator` hold a checkpoint ready to be called."""
 
 import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from vitzoo.inference.generator import Generator as Generator
     from vitzoo.inference.predictor import Predictor as Predictor
 
-_WHERE = {"Predictor": "predictor"}
+_WHERE = {"Generator": "generator", "Predictor": "predictor"}
 
 
 def __getattr__(name: str) -> Any:

@@ -16,7 +16,7 @@ from vitzoo.errors import Failed, Refused
 from vitzoo.inference.inputs import Input, gather
 from vitzoo.nn import state
 from vitzoo.parallel.mesh import devices
-from vitzoo.weights.load import load
+from vitzoo.weights.load import ImageInfo, load
 
 TOP = 5
 THREADS = 8  # images decoded at a time
@@ -61,7 +61,10 @@ class Predictor:
             raise Refused("batch_size", batch_size, "must be at least 1")
         self.device, self.batch_size = devices(platform)[0], batch_size
         with jax.default_device(self.device):
-            model, self.info = load(str(checkpoint), weights)
+            model, info = load(str(checkpoint), weights)
+        if not isinstance(info, ImageInfo):
+            raise Refused("checkpoint", checkpoint, "holds a model of text, and what it would predict isn't built yet")
+        self.info = info
         if not self.info.num_classes:
             raise Refused("checkpoint", checkpoint, "holds a model without a head, so there are no classes to predict")
         self._graph, params = state.split(model)

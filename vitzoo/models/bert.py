@@ -64,7 +64,9 @@ class BERTConfig:
     )
     num_classes: int | None = setting(None, "of head=classes or token_classes; none: from the data", minimum=1)
     norm_epsilon: float = setting(1e-12, "added to the variance", above=0)
-    dropout: float = setting(0.1, "after the embeddings, attention and MLP, and before a head of classes", below=1)
+    dropout: float = setting(
+        0.1, "after the embeddings, attention and MLP, and before a head of classes", minimum=0, below=1
+    )
     attention_dropout: float = setting(0.1, "on the attention weights", minimum=0, below=1)
 
     @classmethod
@@ -106,7 +108,8 @@ class BERT(nnx.Module):
         (r"(head|next_sentence)/kernel", ("embed", "classes")),
         (r"(pooler|masked_dense|next_sentence|head)/bias", (None,)),
         (r"masked_bias", ("vocabulary",)),
-        *(row for part in (embeddings, norms, attention, mlp, stack) for row in part.RULES),
+        *embeddings.TABLE_RULES,
+        *(row for part in (norms, attention, mlp, stack) for row in part.RULES),
     )
 
     def __init__(self, config: BERTConfig, *, rngs: nnx.Rngs, execution: Execution = DEFAULT):

@@ -93,15 +93,16 @@ class EncoderDecoder(nnx.Module):
             attention: add every layer's attention weights.
 
         Returns:
-            `encoder_block_0`, ..., `encoder_tokens` (after the last norm), `block_0`, ..., `tokens`, `logits`; with
-            `attention`, `encoder_attention`, `attention` and `cross_attention`, each [depth, batch, heads, queries,
-            keys].
+            `encoder_embedded`, `encoder_block_0`, ..., `encoder_tokens` (after the last norm), `embedded`, `block_0`,
+            ..., `tokens`, `logits`; with `attention`, `encoder_attention`, `attention` and `cross_attention`, each
+            [depth, batch, heads, queries, keys].
         """
         asked: Any = {"features": True, "weights": attention}
         context, encoded = self._encode(source_tokens, source_segments, None, None, **asked)
         decoded = self._decode(context, tokens, segments, None, None, **asked)
-        seen = {f"encoder_block_{index}": x for index, x in enumerate(encoded.blocks)}  # type: ignore[arg-type]
-        seen |= {"encoder_tokens": context.tokens}
+        seen = {"encoder_embedded": self.embed(source_tokens, text.places(source_tokens, None), None)}
+        seen |= {f"encoder_block_{index}": x for index, x in enumerate(encoded.blocks)}  # type: ignore[arg-type]
+        seen |= {"encoder_tokens": context.tokens, "embedded": self.embed(tokens, text.places(tokens, None), None)}
         seen |= {f"block_{index}": x for index, x in enumerate(decoded.blocks)}  # type: ignore[arg-type]
         seen |= {"tokens": decoded.tokens, "logits": self.logits(decoded.tokens)}
         kept = {"encoder_attention": encoded.attention, "attention": decoded.attention}

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 import jax
+import jax.numpy as jnp
 from flax import nnx
 from jax.nn.initializers import normal
 
@@ -141,7 +142,8 @@ class GPT(nnx.Module):
     PUBLISHED = PUBLISHED
     SHARDING_RULES: ClassVar = (
         *text.HEAD_RULES,
-        *(row for part in (embeddings, norms, attention, mlp, stack) for row in part.RULES),
+        *embeddings.TABLE_RULES,
+        *(row for part in (norms, attention, mlp, stack) for row in part.RULES),
     )
 
     def __init__(self, config: GPTConfig, *, rngs: nnx.Rngs, execution: Execution = DEFAULT):
@@ -207,7 +209,9 @@ class GPT(nnx.Module):
             raise Refused("length", length, f"is more than context_length = {self.config.context_length}")
         return self.decoder.empty_cache(batch, length)
 
-    def extend(self, tokens: jax.Array, positions: jax.Array, cache: Cache) -> tuple[jax.Array, Cache]:
+    def extend(
+        self, tokens: jax.Array, positions: jax.Array, cache: Cache, *, keep: jax.Array | None = None
+    ) -> tuple[jax.Array, Cache]:
         """The next tokens of texts whose earlier ones are in the cache.
 
         Args:
@@ -215,16 +219,18 @@ class GPT(nnx.Module):
             positions: int [batch, new tokens], their places. What stands in the cache beyond a token's own place is
                 not seen, so that rows may be filled up at the end with anything.
             cache: from `begin` or `extend`.
+            keep: int [batch], the only new token of each row whose logits are wanted.
 
         Returns:
-            Logits float32 [batch, new tokens, vocabulary], and the cache with the new tokens in it.
+            Logits float32 [batch, new tokens (1 with `keep`), vocabulary], and the cache with the new tokens in it.
         """
         length = cache.past.key.shape[2]
         x = self._embed(tokens, positions, None)
         seen = masks.up_to(positions, length)
         run = self.decoder(x, cache=cache, at=positions, mask=seen, places=self._places(positions))
         assert run.cache is not None
-        return self._logits(run.tokens), run.cache
+        wanted = run.tokens if keep is None else jnp.take_along_axis(run.tokens, keep[:, None, None], 1)
+        return self._logits(wanted), run.cache
 
     def _key(self, train: bool, key: jax.Array | None) -> jax.Array | None:
         if train and key is None and self.config.random:

@@ -11,9 +11,11 @@ from functools import partial
 from typing import Any, ClassVar
 
 import jax
+import jax.numpy as jnp
 from flax import nnx
 from jax.nn.initializers import normal
 
+from vitzoo.errors import Refused
 from vitzoo.models import text
 from vitzoo.models.encoder_decoder import EncoderDecoder
 from vitzoo.nn import attention, embeddings, mlp, norms, relative, stack
@@ -80,13 +82,23 @@ class T5Config:
     buckets: int = setting(32, "of distances between tokens", minimum=4)
     max_distance: int = setting(128, "beyond which all distances are one", minimum=4)
     norm_epsilon: float = setting(1e-6, "added to the mean square", above=0)
-    dropout: float = setting(0.0, "on embeddings, attention weights, each part's output and the last norm's", below=1)
+    dropout: float = setting(
+        0.0, "on embeddings, attention weights, each part's output and the last norm's", minimum=0, below=1
+    )
     start_id: int = setting(0, "the id that a target begins behind", minimum=0)
 
     @classmethod
     def from_variant(cls, variant: str, **changes: Any) -> "T5Config":
-        """`Config.from_variant("v1.1-small")`; Refused if unknown."""
-        return cls(**{**text.named_variant(variant, VARIANTS), **changes})
+        """`Config.from_variant("v1.1-small")`; Refused if unknown, or if the fields don't fit together."""
+        config = cls(**{**text.named_variant(variant, VARIANTS), **changes})
+        config.check()
+        return config
+
+    def check(self) -> None:
+        """Refuses fields that don't fit together, and says what would."""
+        if self.max_distance <= self.buckets // 2:
+            why = f"must be more than half of the {self.buckets} buckets, which hold one distance each"
+            raise Refused("max_distance", self.max_distance, why)
 
     @property
     def random(self) -> bool:
@@ -101,6 +113,9 @@ class T5(EncoderDecoder):
         config: what it is.
         rngs: for the initial parameters.
         execution: how it is computed.
+
+    Raises:
+        Refused: fields of the config don't fit together, or a computation in float16.
     """
 
     Config = T5Config
@@ -108,11 +123,16 @@ class T5(EncoderDecoder):
     PUBLISHED = PUBLISHED
     SHARDING_RULES: ClassVar = (
         *text.HEAD_RULES,
-        *(row for part in (embeddings, relative, norms, attention, mlp, stack) for row in part.RULES),
+        *embeddings.TABLE_RULES,
+        *relative.DISTANCE_RULES,
+        *(row for part in (norms, attention, mlp, stack) for row in part.RULES),
     )
 
     def __init__(self, config: T5Config, *, rngs: nnx.Rngs, execution: Execution = DEFAULT):
         c = self.config = config
+        c.check()
+        if execution.compute == jnp.float16:
+            raise Refused("dtype", "float16", "the sums of a T5 exceed its largest number, 65,504; take bfloat16")
         shared: Any = {"rngs": rngs, "execution": execution}
         vocabulary = text.known_vocabulary(c.vocabulary_size)
         norm = text.make_norm("rms_norm", c.width, c.norm_epsilon, execution)

@@ -42,7 +42,9 @@ class TransformerConfig:
     pre_norm: bool = setting(False, "norm before each part instead of after each sum")
     tied_head: bool = setting(True, "the head shares the table of both embeddings (section 3.4)")
     norm_epsilon: float = setting(1e-6, "added to the variance", above=0)
-    dropout: float = setting(0.1, "on embeddings, attention weights, hidden layer and each part's output", below=1)
+    dropout: float = setting(
+        0.1, "on embeddings, attention weights, hidden layer and each part's output", minimum=0, below=1
+    )
     start_id: int = setting(0, "the id that a target begins behind", minimum=0)
 
     @classmethod
@@ -81,7 +83,8 @@ class Transformer(EncoderDecoder):
     PUBLISHED = PUBLISHED
     SHARDING_RULES: ClassVar = (
         *text.HEAD_RULES,
-        *(row for part in (embeddings, norms, attention, mlp, stack) for row in part.RULES),
+        *embeddings.TABLE_RULES,
+        *(row for part in (norms, attention, mlp, stack) for row in part.RULES),
     )
 
     def __init__(self, config: TransformerConfig, *, rngs: nnx.Rngs, execution: Execution = DEFAULT):

@@ -9,13 +9,16 @@ from vitzoo.nn.dense import Dense, matmul
 from vitzoo.nn.execution import DEFAULT, Execution
 
 RULES = (
-    (r"(.*/)?position_embedding/table", (None, "embed")),
-    (r"(.*/)?type_embedding/table", (None, "embed")),
-    (r"(.*/)?\w*embedding/table", ("vocabulary", "embed")),
     (r"patch_embedding/kernel", (None, None, None, "embed")),
     (r"patch_embedding/bias", (None,)),
 )
-"""Logical axes of the parameters here."""
+"""Logical axes of the parameters of a `PatchEmbedding`."""
+
+TABLE_RULES = (
+    (r"(position|type)_embedding/table", (None, "embed")),
+    (r"embedding/table", ("vocabulary", "embed")),
+)
+"""Logical axes of `Embedding`s: of positions and kinds of sentences, and of a vocabulary."""
 
 
 class PatchEmbedding(Dense):

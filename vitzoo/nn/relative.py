@@ -14,9 +14,11 @@ from vitzoo.nn.positions import Grid, resize_axis
 RULES = (
     (r".*/relative/embedding", (None, "head_dim")),
     (r".*/relative/table", (None, None, "heads")),
-    (r"(.*/)?distance_bias/table", (None, "heads")),
 )
-"""Logical axes of the parameters here, for one layer."""
+"""Logical axes of the parameters inside attention, for one layer."""
+
+DISTANCE_RULES = ((r"(encoder|decoder)_distance_bias/table", (None, "heads")),)
+"""Logical axes of a stack's `DistanceBias`."""
 
 
 class RelativeEmbedding(nnx.Module):

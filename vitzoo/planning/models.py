@@ -2,6 +2,7 @@
 
 import dataclasses
 import fnmatch
+import functools
 import math
 from typing import Any
 
@@ -10,10 +11,18 @@ import jax.numpy as jnp
 
 from vitzoo import parts
 from vitzoo.errors import Refused
+from vitzoo.models.encoder_decoder import EncoderDecoder
+from vitzoo.models.geometry import ImageGeometry
 from vitzoo.nn import state
 from vitzoo.nn.execution import Execution
 from vitzoo.nn.paths import flatten
 from vitzoo.planning import flops
+
+TEXT_LENGTH = 512
+"""Tokens of a source and of a target, and of a text where the model has no length of its own."""
+
+VOCABULARY = {"transformer": 37_000}
+"""Ids where a variant leaves them to the tokenizer: the paper's English-German; GPT-2's for the rest."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,18 +30,14 @@ class Row:
     """One variant.
 
     Args:
-        parameters: with class token and 1000 classes, at 224 x 224 pixels.
-        body_parameters: as published tables count: no class token, no pooling head, no class head.
-        gflops: matrix products of the body for one image of 224 x 224 pixels, in 1e9; multiply and add are two.
-        gflops_384: the same for 384 x 384 pixels, patches that don't fit left out.
+        parameters: of the whole model.
+        gflops: matrix products of a forward pass, in 1e9; multiply and add are two.
     """
 
     name: str
     variant: str
     parameters: int
-    body_parameters: int
     gflops: float
-    gflops_384: float
 
     @property
     def bytes_float32(self) -> int:
@@ -44,8 +49,35 @@ class Row:
         return dataclasses.asdict(self) | {"bytes_float32": self.bytes_float32}
 
 
+@dataclasses.dataclass(frozen=True)
+class ImageRow(Row):
+    """A variant of an image model: `parameters` with class token and 1000 classes, at 224 x 224 pixels; `gflops` of the
+    body for one such image.
+
+    Args:
+        body_parameters: as published tables count: no class token, no pooling head, no class head.
+        gflops_384: for 384 x 384 pixels, patches that don't fit left out.
+    """
+
+    body_parameters: int
+    gflops_384: float
+
+
+@dataclasses.dataclass(frozen=True)
+class TextRow(Row):
+    """A variant of a text model: `parameters` without a BERT's heads, as published; `gflops` for one text.
+
+    Args:
+        tokens: of the text: the model's context length; of the target, where a source is read first.
+        source_tokens: of the source; 0 where the model reads none.
+    """
+
+    tokens: int
+    source_tokens: int
+
+
 def table(pattern: str = "*") -> list[Row]:
-    """The published variants of every model whose `name` or `variant` fits the pattern (`vit`, `B/*`, `*/16`).
+    """The published variants of every model whose `name` or `variant` fits the pattern (`vit`, `B/*`, `gpt2-*`).
 
     Raises:
         Refused: nothing fits.
@@ -60,17 +92,7 @@ def table(pattern: str = "*") -> list[Row]:
 def row(name: str, variant: str) -> Row:
     """What one variant holds and costs; any variant, published or not."""
     model = _model(name)
-    whole = model.Config.from_variant(variant, image_size=_size(model, variant, 224), num_classes=1000)
-    small, large = (_body(model, variant, pixels) for pixels in (224, 384))
-    shapes = _abstract(model, small)
-    return Row(
-        name,
-        variant,
-        parameters(_abstract(model, whole)[1]),
-        parameters(shapes[1]),
-        forward_flops(shapes, small.image_shape) / 1e9,
-        forward_flops(_abstract(model, large), large.image_shape) / 1e9,
-    )
+    return (_image_row if issubclass(model.Config, ImageGeometry) else _text_row)(name, model, variant)
 
 
 def parameters(shapes: state.Params) -> int:
@@ -78,16 +100,52 @@ def parameters(shapes: state.Params) -> int:
     return sum(math.prod(leaf.shape) for leaf in flatten(shapes).values())
 
 
-def forward_flops(model: tuple[Any, state.Params], image: tuple[int, int, int]) -> int:
-    """Operations in the matrix products of a model's forward pass over one image.
+def forward_flops(model: tuple[Any, state.Params], *inputs: jax.ShapeDtypeStruct) -> int:
+    """Operations in the matrix products of a model's forward pass.
 
     Args:
         model: from `nn.state.abstract`.
-        image: height, width, channels.
+        inputs: what it is called with.
     """
     graph, shapes = model
-    images = jax.ShapeDtypeStruct((1, *image), jnp.float32)
-    return flops.count(lambda params, images: state.merge(graph, params)(images), shapes, images)
+    return flops.count(lambda params, *inputs: state.merge(graph, params)(*inputs), shapes, *inputs)
+
+
+def _image_row(name: str, model: Any, variant: str) -> ImageRow:
+    whole = model.Config.from_variant(variant, image_size=_size(model, variant, 224), num_classes=1000)
+    small, large = (_body(model, variant, pixels) for pixels in (224, 384))
+    shapes = _abstract(model, small)
+    return ImageRow(
+        name,
+        variant,
+        parameters(_abstract(model, whole)[1]),
+        forward_flops(shapes, _image(small)) / 1e9,
+        parameters(shapes[1]),
+        forward_flops(_abstract(model, large), _image(large)) / 1e9,
+    )
+
+
+def _text_row(name: str, model: Any, variant: str) -> TextRow:
+    config = model.Config.from_variant(variant)
+    if config.vocabulary_size is None:
+        config = dataclasses.replace(config, vocabulary_size=VOCABULARY.get(name, 50_257))
+    if hasattr(config, "head"):
+        config = dataclasses.replace(config, head="none")
+    tokens = getattr(config, "context_length", TEXT_LENGTH)
+    source = TEXT_LENGTH if issubclass(model, EncoderDecoder) else 0
+    return TextRow(name, variant, *_text_cost(model, config, tokens, source), tokens, source)
+
+
+@functools.cache  # flan's sizes are those of T5 v1.1
+def _text_cost(model: Any, config: Any, tokens: int, source: int) -> tuple[int, float]:
+    """Parameters and GFLOPs."""
+    shapes = _abstract(model, config)
+    inputs = [jax.ShapeDtypeStruct((1, length), jnp.int32) for length in (source, tokens) if length]
+    return parameters(shapes[1]), forward_flops(shapes, *inputs) / 1e9
+
+
+def _image(config: ImageGeometry) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct((1, *config.image_shape), jnp.float32)
 
 
 def _body(model: Any, variant: str, pixels: int) -> Any:

@@ -9,6 +9,7 @@ import vitzoo
 from vitzoo.checkpoints.store import Store
 from vitzoo.config.comparison import Differences
 from vitzoo.parallel.mesh import show_mesh
+from vitzoo.parts import find
 from vitzoo.schema import to_json
 from vitzoo.training import metrics
 from vitzoo.training.setup import Task
@@ -29,15 +30,13 @@ def say_devices(mesh: Mesh, out: TextIO) -> None:
 def say_task(task: Task, workdir: Path, found: int | None, out: TextIO) -> None:
     """What is trained on what, what is loaded, what is written."""
     experiment, info, config = task.resolved.experiment, task.info, task.model_config
-    height, width = config.image_size
-    classes = f"{len(info.classes)} classes ({_names(info.classes)})" if info.classes else "no class names"
+    classes = f", {len(info.classes)} classes ({_names(info.classes)})" if info.classes else ""
     loads = f"{workdir}, step {found}" if found is not None else experiment.init_from or "nothing: random parameters"
     length = f"{task.total_steps:,} steps of {experiment.data.batch_size} examples"
     frozen = f" ({'all' if task.frozen == task.parameters else f'{task.frozen:,}'} frozen)" if task.frozen else ""
     lines = {
-        "data": f"{info.name} {info.split}: {info.n:,} examples, {classes}",
-        "model": f"{_model_name(task)}: {task.parameters:,} parameters{frozen}, "
-        f"images {height} × {width} × {config.channels}, {config.num_classes} outputs",
+        "data": f"{info.name} {info.split}: {info.n:,} examples{classes}",
+        "model": f"{_model_name(task)}: {task.parameters:,} parameters{frozen}, {task.feed.shown(config)}",
         "loads": loads,
         "writes": str(workdir),
         "trains": f"{length}, {task.progress(task.total_steps)['epoch']:.4g} epochs",
@@ -59,7 +58,7 @@ def say_finished(store: Store, workdir: Path, step: int, out: TextIO) -> dict[st
     """A run with nothing left to do."""
     print(f"{workdir} is finished (step {step}); nothing to do", file=out)
     best = store.loop(step).get("best")
-    _say_next(workdir, best, out)
+    _say_next(workdir, best, store.description(step)["model"]["name"], out)
     return summary(workdir, step, step, best, 0)
 
 
@@ -75,7 +74,7 @@ def say_end(
         keep_best = task.resolved.experiment.checkpoint.keep_best
         print(f"best    {keep_best} {best['value']:.4f} at step {best['step']}", file=out)
     print(f"done    {step:,} steps; curves in {workdir / 'curves.png'}", file=out)
-    _say_next(workdir, best, out)
+    _say_next(workdir, best, task.choice.name, out)
     return summary(workdir, step, step, best, 0)
 
 
@@ -93,9 +92,11 @@ def summary(workdir: Path, step: int, total: int, best: dict | None, exit_code: 
     }
 
 
-def _say_next(workdir: Path, best: dict | None, out: TextIO) -> None:
+def _say_next(workdir: Path, best: dict | None, model: str, out: TextIO) -> None:
     checkpoint = f"{workdir}@best" if best else str(workdir)
-    print(f"next    vitzoo predict --checkpoint {checkpoint} IMAGE ...", file=out, flush=True)
+    writes = hasattr(find("model", model), "extend")
+    command, given = ("generate", "--prompt TEXT") if writes else ("predict", "IMAGE ...")
+    print(f"next    vitzoo {command} --checkpoint {checkpoint} {given}", file=out, flush=True)
 
 
 def _model_name(task: Task) -> str:

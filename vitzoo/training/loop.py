@@ -65,6 +65,7 @@ def train(config: Any, workdir: str | Path, out: TextIO | None = None) -> dict[s
         profiler = opened.enter_context(contextlib.closing(Profiler(experiment.profile, workdir)))
         window = Window(experiment.non_finite == "stop", loop.get("window"))
         records = Records(task, loop)
+        assets = task.feed.assets(workdir / "assets")
         records.evaluate(step, state, metrics, progress, signals)  # one that a signal had cut off
         batches = task.stream.iterate(step)
         while step < task.total_steps and not signals.exit_code:
@@ -80,7 +81,8 @@ def train(config: Any, workdir: str | Path, out: TextIO | None = None) -> dict[s
             records.evaluate(step, state, metrics, progress, signals)
             if due(step, records.save_period) or step in (task.total_steps, records.best_step) or signals.exit_code:
                 with progress.paused():
-                    store.save(step, state, task.describe(step), {**records.saved(), "window": window.saved()})
+                    kept = {**records.saved(), "window": window.saved()}
+                    store.save(step, state, task.describe(step), kept, assets)
 
         # ------------------------------------------------------------------ the end
         progress.close()

@@ -6,10 +6,10 @@ from typing import Any
 
 from vitzoo.checkpoints.locate import Located, locate
 from vitzoo.config import Resolved
-from vitzoo.data.settings import Preprocessing
+from vitzoo.config.experiment import FEED_SECTIONS
+from vitzoo.data.feed import Feed
 from vitzoo.errors import Refused
-from vitzoo.schema import patch
-from vitzoo.weights.load import fitted, preprocessing_of
+from vitzoo.weights.load import fitted
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,11 +41,15 @@ class Pretrained:
         """`name`, `variant` and every setting of its model."""
         return self.located.description["model"]
 
-    def preprocessing(self, resolved: Resolved, channels: int) -> Preprocessing:
-        """The checkpoint's preprocessing, with what the config itself sets."""
-        own = {field.name: getattr(resolved.experiment.preprocessing, field.name) for field in _FIELDS}
-        stated = {name: own[name] for name in own if resolved.sources.get(f"preprocessing.{name}") in ("file", "flag")}
-        return patch(preprocessing_of(self.located.description, channels), stated, "preprocessing")
+    def feed(self, feed: Feed, resolved: Resolved) -> Feed:
+        """The checkpoint's way of feeding its model, with what the config itself states."""
+        stated: dict[str, dict[str, Any]] = {}
+        sections = {section for several in FEED_SECTIONS.values() for section in several}
+        for name, source in resolved.sources.items():
+            section, _, field = name.partition(".")
+            if source in ("file", "flag") and section in sections:
+                stated.setdefault(section, {})[field] = resolved.values[section][field]
+        return feed.adopt(self.located.description, self.located.folder, stated)
 
     def parameters(
         self, config: Any, classes: Sequence[str] | None, build: Callable, seed: int
@@ -54,6 +58,3 @@ class Pretrained:
         params, report, which = fitted(self.located, config, classes, build, seed=seed)
         first = f"from    {self.name}, step {self.located.step}, {'averaged' if which == 'ema' else 'raw'} weights"
         return params, [first, *report.lines()]
-
-
-_FIELDS = dataclasses.fields(Preprocessing)

@@ -15,10 +15,9 @@ from jax.sharding import Mesh
 from vitzoo.checkpoints import description
 from vitzoo.config import Resolved
 from vitzoo.config.experiment import ModelChoice
-from vitzoo.data.mixing import make_prepare
-from vitzoo.data.open import open_source
-from vitzoo.data.pipeline import TrainStream, train_stream
-from vitzoo.data.settings import Preprocessing
+from vitzoo.config.feeds import feed_of
+from vitzoo.data.feed import Feed
+from vitzoo.data.pipeline import TrainStream
 from vitzoo.data.sources.base import SourceInfo
 from vitzoo.errors import Refused
 from vitzoo.evaluation.run import Evaluation
@@ -47,7 +46,7 @@ class Task:
         info: of the training split.
         choice: the model's name and variant.
         model_config: every setting of the model, those from the data filled in.
-        preprocessing: how images become pixels; the checkpoint's where the config sets nothing.
+        feed: how examples become what the model is given; the checkpoint's where the config sets nothing.
         build: makes the model from its random keys.
         chain: the optimizer, which also knows what each leaf gets.
         state: the state's shapes, types and shardings.
@@ -65,7 +64,7 @@ class Task:
     info: SourceInfo
     choice: ModelChoice
     model_config: Any
-    preprocessing: Preprocessing
+    feed: Feed
     build: Callable
     chain: optim.Chain
     state: dict
@@ -101,12 +100,11 @@ class Task:
     def describe(self, step: int) -> dict[str, Any]:
         """The content of `model.json` for a checkpoint of this step."""
         values, config = self.resolved.values, self.model_config
-        height, width = _pair(config.image_size)
         return description.describe(
             version=_version(),
             model={"name": self.choice.name, "variant": self.choice.variant, **to_json(config)},
             objective=values["objective"],
-            preprocessing=_preprocessing_values(self.preprocessing, (height, width), config.channels),
+            **self.feed.described(config),
             classes=to_json(self.class_names),
             data={"name": values["data"]["name"], "split": self.info.split, "fingerprint": self.info.fingerprint},
             step=step,
@@ -133,57 +131,49 @@ def prepare(resolved: Resolved, mesh: Mesh) -> Task:
     """
     experiment = resolved.experiment
     pretrained = Pretrained.open(experiment.init_from) if experiment.init_from else None
-    source = open_source(experiment.data)
-    choice, config = _model_config(experiment, source.info, pretrained)
-    size, channels, classes = _pair(config.image_size), config.channels, config.num_classes
-    preprocessing = pretrained.preprocessing(resolved, channels) if pretrained else experiment.preprocessing
-    stream = train_stream(
-        source,
-        experiment.data,
-        preprocessing,
-        experiment.augment,
-        size=size,
-        channels=channels,
-        seed=experiment.seed,
-        rows=rows_of_this_process(experiment.data.batch_size, mesh),
-    )
-    build, steps = _builder(choice, config, experiment, mesh), total_steps(experiment, source.info.n)
+    feed = feed_of(experiment) if pretrained is None else pretrained.feed(feed_of(experiment), resolved)
+    source = feed.source(experiment.data)
+    feed = feed.learned(source)
+    choice = experiment.model.over(pretrained.model) if pretrained else experiment.model
+    config = feed.complete(choice.config(**feed.model_fields(source)), source)
+    rows = feed.rows(source, experiment.data, config, train=True)
+    part = rows_of_this_process(experiment.data.batch_size, mesh)
+    stream = TrainStream(rows, experiment.data, seed=experiment.seed, part=part)
+    build, steps = _builder(choice, config, experiment, mesh), total_steps(experiment, rows.info.n)
     graph, shapes = modules.abstract(build)
     peak = experiment.optimizer.learning_rate
-    schedule = experiment.schedule.make(steps, experiment.data.batch_size, source.info.n, peak)
+    schedule = experiment.schedule.make(steps, experiment.data.batch_size, rows.info.n, peak)
     chain = optim.build(experiment.optimizer, schedule, shapes)
     state = states.abstract(shapes, chain, experiment.ema)
     shardings = states.shardings(state, find("model", choice.name).SHARDING_RULES, mesh)  # type: ignore[attr-defined]
     step = make_train_step(
         graph,
-        experiment.objective.bind(source.info, classes),
+        experiment.objective.bind(rows.info, getattr(config, "num_classes", None)),
         chain,
         schedule,
-        prepare=make_prepare(experiment.augment, preprocessing, classes, source.info.multi_label),
+        prepare=feed.prepare(config, rows.info, train=True),
         accumulate=experiment.accumulate,
         ema=experiment.ema,
     )
     evaluate = functools.partial(
         Evaluation,
         graph=graph,
+        feed=feed,
+        config=config,
         data=experiment.data,
-        preprocessing=preprocessing,
-        size=size,
-        channels=channels,
-        classes=_class_names(source.info, config),
-        num_classes=classes,
+        classes=_class_names(rows.info, config),
         mesh=mesh,
         objective=experiment.objective,
     )
     evaluations = {name: _named(name, evaluate, part) for name, part in experiment.evaluate.items()}
-    _check_best(experiment, evaluations, classes)
+    _check_best(experiment, evaluations, getattr(config, "num_classes", None))
     return Task(
         resolved=resolved,
         mesh=mesh,
-        info=source.info,
+        info=rows.info,
         choice=choice,
         model_config=config,
-        preprocessing=preprocessing,
+        feed=feed,
         build=build,
         chain=chain,
         state=states.with_shardings(state, shardings),
@@ -197,7 +187,7 @@ def prepare(resolved: Resolved, mesh: Mesh) -> Task:
     )
 
 
-def _check_best(experiment: Any, evaluations: dict[str, Evaluation], classes: int) -> None:
+def _check_best(experiment: Any, evaluations: dict[str, Evaluation], classes: int | None) -> None:
     """Refuses a best checkpoint by a metric that this kind of data doesn't give."""
     best = experiment.checkpoint.keep_best
     name, _, metric = best.partition("/")
@@ -216,29 +206,6 @@ def _named(name: str, evaluate: Callable, part: Any) -> Evaluation:
         raise refusal.under(f"evaluate.{name}") from None
 
 
-def _model_config(experiment: Any, info: SourceInfo, pretrained: Pretrained | None) -> tuple[ModelChoice, Any]:
-    """The model's settings: those of the checkpoint or variant, what the data says, what the config changes."""
-    choice = experiment.model.over(pretrained.model) if pretrained else experiment.model
-    config = choice.config(
-        num_classes=len(info.classes) if info.classes is not None else None,
-        channels=info.channels,
-        image_size=info.image_shape,
-    )
-    config = dataclasses.replace(
-        config,
-        image_size=_pair(224 if config.image_size is None else config.image_size),
-        channels=3 if config.channels is None else config.channels,
-    )
-    named = len(info.classes or ())
-    if config.num_classes and config.num_classes < named:
-        raise Refused(
-            "model.num_classes", config.num_classes, f"the data have {named} classes; leave it out, or at least {named}"
-        )
-    if not config.num_classes:
-        raise Refused("model.num_classes", config.num_classes, "the data name no classes, so it must be set")
-    return choice, config
-
-
 def _builder(choice: ModelChoice, config: Any, experiment: Any, mesh: Mesh) -> Callable:
     accelerated = mesh.devices.flat[0].platform != "cpu"
     dtype = {"auto": "bfloat16" if accelerated else "float32"}.get(experiment.precision, experiment.precision)
@@ -249,19 +216,8 @@ def _builder(choice: ModelChoice, config: Any, experiment: Any, mesh: Mesh) -> C
 
 
 def _class_names(info: SourceInfo, config: Any) -> tuple[str, ...] | None:
-    return info.classes if info.classes is not None and len(info.classes) == config.num_classes else None
-
-
-def _preprocessing_values(preprocessing: Preprocessing, size: tuple[int, int], channels: int) -> dict[str, Any]:
-    values = to_json(preprocessing)
-    for field in ("mean", "std"):
-        one = values[field] or [127.5]
-        values[field] = one * channels if len(one) == 1 else one
-    return {"size": list(size), "channels": channels, **values}
-
-
-def _pair(size: Any) -> tuple[int, int]:
-    return (size, size) if isinstance(size, int) else (int(size[0]), int(size[1]))
+    known = info.classes is not None and len(info.classes) == getattr(config, "num_classes", None)
+    return info.classes if known else None
 
 
 def _version() -> str:

@@ -3,9 +3,6 @@
 from collections.abc import Callable
 from typing import Any, TextIO
 
-import jax
-import numpy as np
-
 from vitzoo.nn.state import abstract, merge
 from vitzoo.planning.devices import peak_flops
 from vitzoo.planning.flops import count
@@ -41,8 +38,7 @@ def utilisation(task: Task, out: TextIO) -> Callable[[float], float] | None:
 def flops_per_example(task: Task) -> float:
     """FLOPs of one example's forward pass by its trace, times three: the backward pass has two products for each."""
 
-    def forward(params: Any, image: Any) -> Any:
-        return merge(abstract(task.build)[0], params)(image)
+    def forward(params: Any, *arguments: Any) -> Any:
+        return merge(abstract(task.build)[0], params)(*arguments)
 
-    image = jax.ShapeDtypeStruct((1, *task.model_config.image_size, task.model_config.channels), np.float32)
-    return 3 * count(forward, task.state["params"], image)
+    return 3 * count(forward, task.state["params"], *task.feed.arguments(task.model_config))

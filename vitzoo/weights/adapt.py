@@ -16,6 +16,8 @@ Note = Callable[[str, str, str], None]
 
 def adapt(params: Flat, old: Any, new: Any, note: Note) -> Flat:
     """The parameters, flat, between two Configs; what doesn't need to change stays the same array."""
+    if not hasattr(old, "grid"):  # of images only
+        return params
     params = other_grid(params, old, new, note)
     params = class_token_row(params, old, new, note)
     return patch_channels(params, old, new, note)

@@ -11,9 +11,13 @@ import numpy as np
 from vitzoo.checkpoints.locate import Located, locate
 from vitzoo.checkpoints.read import read_params
 from vitzoo.config.experiment import ModelChoice, config_class_of
+from vitzoo.data.image_feed import for_channels, preprocessing_of
 from vitzoo.data.images import decode, resize_eval
 from vitzoo.data.mixing import normalise
 from vitzoo.data.settings import Preprocessing
+from vitzoo.data.text.settings import Text
+from vitzoo.data.text.tokenizers.base import TextTokenizer
+from vitzoo.data.text.tokenizers.load import load_tokenizer
 from vitzoo.errors import Refused
 from vitzoo.nn import state
 from vitzoo.nn.execution import DEFAULT, Execution
@@ -22,7 +26,7 @@ from vitzoo.schema import build
 from vitzoo.weights.transfer import Report, match_head, transfer
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Info:
     """What a checkpoint knows of itself.
 
@@ -31,11 +35,7 @@ class Info:
         step: batches it had been trained on.
         weights: which they are, `ema` or `raw`.
         classes: the names by index; `None` where there are none.
-        num_classes: how many logits the model gives.
-        multi_label: whether an image may have several classes, each with a probability of its own.
-        preprocessing: how an image becomes what the model takes.
-        size: height and width of that, in pixels.
-        channels: 1 or 3.
+        num_classes: how many classes the model tells apart; 0 where that is not what it does.
         description: all of `model.json`.
         report: what became of each leaf.
     """
@@ -45,12 +45,46 @@ class Info:
     weights: str
     classes: tuple[str, ...] | None
     num_classes: int
+    description: dict[str, Any] = dataclasses.field(repr=False)
+    report: Report = dataclasses.field(repr=False)
+
+    def shown(self) -> str:
+        """What becomes of an example, in one line."""
+        raise NotImplementedError
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TextInfo(Info):
+    """Of a model of text.
+
+    Attributes:
+        tokenizer: text to ids and back: `info.tokenizer.encode("...")`, `info.tokenizer.decode(ids)`.
+        text: what a row of its training held.
+    """
+
+    tokenizer: TextTokenizer
+    text: Text
+
+    def shown(self) -> str:
+        """The tokenizer in one line."""
+        return f"{self.tokenizer.kind}, {self.tokenizer.vocabulary_size:,} tokens, rows of {self.text.sequence_length}"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ImageInfo(Info):
+    """Of a model of images.
+
+    Attributes:
+        multi_label: whether an image may have several classes, each with a probability of its own.
+        preprocessing: how an image becomes what the model takes.
+        size: height and width of that, in pixels.
+        channels: 1 or 3.
+    """
+
     multi_label: bool
     preprocessing: Preprocessing
     size: tuple[int, int]
     channels: int
-    description: dict[str, Any] = dataclasses.field(repr=False)
-    report: Report = dataclasses.field(repr=False)
 
     def shown(self) -> str:
         """The preprocessing in one line."""
@@ -107,7 +141,7 @@ def load(checkpoint: str, weights: str = "auto", *, execution: Execution = DEFAU
     choice = ModelChoice("", "", changes).over(located.description["model"])
     config = with_sizes(choice.config())
     classes = located.description["classes"]
-    if config.num_classes != config_of(located.description).num_classes:
+    if getattr(config, "num_classes", None) != getattr(config_of(located.description), "num_classes", None):
         classes = None
     make = builder(choice.name, config, execution)
     params, report, which = fitted(located, config, classes, make, weights)
@@ -121,18 +155,24 @@ def information(
 ) -> Info:
     """What is known of a checkpoint whose model now has this Config."""
     description = located.description
-    return Info(
-        checkpoint=checkpoint,
-        step=located.step,
-        weights=weights,
-        classes=None if classes is None else tuple(classes),
-        num_classes=config.num_classes or 0,
+    known: dict[str, Any] = {
+        "checkpoint": checkpoint,
+        "step": located.step,
+        "weights": weights,
+        "classes": None if classes is None else tuple(classes),
+        "num_classes": getattr(config, "num_classes", None) or 0,
+        "description": description,
+        "report": report,
+    }
+    if description["tokenizer"] is not None:
+        tokenizer = load_tokenizer(located.folder / "assets", description["tokenizer"])
+        return TextInfo(**known, tokenizer=tokenizer, text=build(Text, description["preprocessing"], "text"))
+    return ImageInfo(
+        **known,
         multi_label=description["objective"].get("loss") == "sigmoid",
-        preprocessing=preprocessing_of(description, config.channels),
+        preprocessing=for_channels(preprocessing_of(description), config.channels),
         size=config.image_shape[:2],
         channels=config.channels,
-        description=description,
-        report=report,
     )
 
 
@@ -153,20 +193,11 @@ def config_of(description: dict[str, Any]) -> Any:
 
 
 def with_sizes(config: Any) -> Any:
-    """A Config with the image size and channels that it has where none are set."""
+    """A Config with the image size and channels that it has where none are set; one of text as it is."""
+    if not hasattr(config, "image_shape"):
+        return config
     height, width, channels = config.image_shape
     return dataclasses.replace(config, image_size=(height, width), channels=channels)
-
-
-def preprocessing_of(description: dict[str, Any], channels: int) -> Preprocessing:
-    """A checkpoint's preprocessing, for a model of that many channels: from three to one, mean and std are averaged."""
-    values = description["preprocessing"]
-    fields = {f.name: values[f.name] for f in dataclasses.fields(Preprocessing) if f.name in values}
-    for name in ("mean", "std"):
-        numbers = fields.get(name)
-        if numbers and channels == 1:
-            fields[name] = [float(np.mean(numbers))]
-    return build(Preprocessing, fields, "preprocessing")
 
 
 def fitted(
@@ -198,11 +229,15 @@ def fitted(
     # Orbax finds nothing at a relative path
     params, which = read_params(located, weights)
     _, shapes = state.abstract(make)
-    head = match_head(located.description["classes"], old.num_classes or 0, classes, config.num_classes or 0)
+    head = match_head(located.description["classes"], _classes(old), classes, _classes(config))
     params, report = transfer(
         params, old, with_sizes(config), shapes, head=head, fresh=lambda: state.initialise(make, seed)
     )
     return params, report, which
+
+
+def _classes(config: Any) -> int:
+    return getattr(config, "num_classes", None) or 0
 
 
 def check_family(old: Any, new: Any) -> None:

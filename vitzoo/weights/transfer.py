@@ -15,7 +15,10 @@ from vitzoo.errors import Refused
 from vitzoo.nn.paths import display, flatten, is_stacked, unflatten
 from vitzoo.weights.adapt import Flat, adapt
 
-BODY = ("patch_size", "width", "depth", "mlp_dim", "num_heads")
+BODY = (
+    *("patch_size", "width", "depth", "encoder_depth", "decoder_depth", "mlp_dim", "num_heads", "num_kv_heads"),
+    *("head_dim", "gated_mlp", "bias", "norm", "pre_norm", "tied_head", "buckets"),
+)
 """Settings that are the checkpoint's for good: no leaf of another could be used."""
 
 EXPLAINED = {

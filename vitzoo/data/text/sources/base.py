@@ -144,11 +144,15 @@ def text_info(
     labels: Callable[[], np.ndarray] | None = None,
 ) -> SourceInfo:
     """A description of text: of the fields that speak of images, `channels` is 0."""
-    made = SourceInfo(
+    return SourceInfo(
         name=name, split=split, n=count, classes=classes, channels=0, image_shape=None, multi_label=False,
-        fingerprint=mark, notes=tuple(notes),
+        fingerprint=mark, notes=tuple(notes), labels=labels or no_labels,
     )  # fmt: skip
-    return made if labels is None else dataclasses.replace(made, labels=labels)
+
+
+def no_labels() -> np.ndarray:
+    """Of text without labels. Named, so that a description travels to a worker process."""
+    return np.zeros(0, np.int32)
 
 
 def carved(count: int, fraction: float) -> tuple[dict[str, np.ndarray], tuple[str, ...]]:

@@ -1,6 +1,7 @@
 """`text:FILE|FOLDER` and `stdlib`: plain text files, UTF-8."""
 
 import logging
+import os
 import pathlib
 import re
 import sysconfig
@@ -13,11 +14,13 @@ from vitzoo.data.settings import Data
 from vitzoo.data.sources.files import standard_split
 from vitzoo.data.text.settings import Text
 from vitzoo.data.text.sources.base import TextTable, carved, checksum
+from vitzoo.data.text.sources.mapped import MappedFiles
 from vitzoo.errors import Refused
 
 log = logging.getLogger(__name__)
 NAMED = 5  # bad files that a message lists
 MARK = b"\xef\xbb\xbf"  # that some editors put in front
+SPLITS: tuple[str, ...] = ("train", "validation", "test")
 SEPARATORS = {"line": re.compile(rb"\r?\n"), "paragraph": re.compile(rb"(?:\r?\n[ \t]*){2,}")}
 NOT_LIBRARY = {"site-packages", "dist-packages", "test", "tests", "idle_test", "idlelib", "__pycache__"}
 
@@ -34,17 +37,15 @@ class SpanReader:
     """Reads text i from its file."""
 
     def __init__(self, paths: Sequence[str], spans: np.ndarray):
-        self.paths, self.spans = paths, spans
+        self.files, self.spans = MappedFiles(paths), spans
 
     def __call__(self, index: int) -> dict[str, Any]:
         file, start, stop = self.spans[index].tolist()
-        with open(self.paths[file], "rb") as opened:
-            opened.seek(start)
-            return {"text": opened.read(stop - start).decode("utf-8")}
+        return {"text": self.files.read(file, start, stop).decode("utf-8")}
 
     def where(self, index: int) -> str:
         file, start, _ = self.spans[index].tolist()
-        return f"{self.paths[file]}, byte {start}"
+        return f"{self.files.paths[file]}, byte {start}"
 
 
 def open_text_files(data: Data, path: str, text: Text) -> TextTable:
@@ -72,7 +73,10 @@ def open_standard_library(data: Data, text: Text) -> TextTable:
     tests and IDLE. Files that aren't UTF-8 are left out and counted.
     """
     root = pathlib.Path(sysconfig.get_path("stdlib"))
-    files = [file for file in root.rglob("*.py") if not NOT_LIBRARY & set(file.relative_to(root).parts[:-1])]
+    files = []
+    for folder, inside, names in os.walk(root):
+        inside[:] = [name for name in inside if name not in NOT_LIBRARY]
+        files += [pathlib.Path(folder, name) for name in names if name.endswith(".py")]
     files.sort(key=lambda file: file.relative_to(root).parts)
     return table_of_texts(data, files, text.document, root, skip=True)
 
@@ -129,11 +133,11 @@ def _splits(
     data: Data, files: Sequence[pathlib.Path], spans: list[Span], sums: list[int], stated: list[str | None]
 ) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray], tuple[str, ...]]:
     rows, sums_array = np.array(spans, np.int64), np.array(sums, np.uint64)
-    names = [name for name in ("train", "validation", "test") if name in stated]
+    names: list[str] = [name for name in SPLITS if name in stated]
     if "train" in names and len(names) > 1:
         kept = {name: np.flatnonzero([s == name for s in stated]) for name in names}
         left = stated.count(None)
-        notes = (f"{left:,} texts belong to no split and aren't used",) if left else ()
+        notes: tuple[str, ...] = (f"{left:,} texts belong to no split and aren't used",) if left else ()
         return rows, sums_array, kept, notes
     if len(spans) > 1 or data.validation_fraction == 0:
         splits, notes = carved(len(spans), data.validation_fraction)

@@ -12,6 +12,7 @@ from vitzoo.data.sources.files import standard_split
 from vitzoo.data.text.settings import Text
 from vitzoo.data.text.sources.base import TextTable, carved, checksum
 from vitzoo.data.text.sources.fields import converter, recognise
+from vitzoo.data.text.sources.mapped import MappedFiles
 from vitzoo.errors import Refused
 
 SUFFIXES = (".jsonl", ".ndjson", ".json")
@@ -21,14 +22,12 @@ class LineReader:
     """Reads example i from its line; labels become indices of classes."""
 
     def __init__(self, paths: Sequence[str], places: np.ndarray, own: dict[str, str], classes: Sequence[str] | None):
-        self.paths, self.places, self.own = paths, places, own  # places: file, line, first byte, length
+        self.files, self.places, self.own = MappedFiles(paths), places, own  # places: file, line, first byte, length
         self.index = None if classes is None else {name: number for number, name in enumerate(classes)}
 
     def __call__(self, index: int) -> dict[str, Any]:
         file, _, start, length = self.places[index].tolist()
-        with open(self.paths[file], "rb") as opened:
-            opened.seek(start)
-            example = converter(self.own)(json.loads(opened.read(length)))
+        example = converter(self.own)(json.loads(self.files.read(file, start, start + length)))
         if "label" in example:
             label = example["label"]
             example["label"] = float(label) if self.index is None else self.index[str(label)]
@@ -38,7 +37,7 @@ class LineReader:
 
     def where(self, index: int) -> str:
         file, line, _, _ = self.places[index].tolist()
-        return f"{self.paths[file]}:{line}"
+        return f"{self.files.paths[file]}:{line}"
 
 
 def open_json_lines(data: Data, path: str, text: Text) -> TextTable:

@@ -84,4 +84,4 @@ class CharacterTokenizer(TextTokenizer):
             return np.full(len(codes), self.specials.unknown, np.int32)
         # the characters are sorted, so that their code points are
         places = np.searchsorted(self._code_points, codes).clip(max=len(self._code_points) - 1)
-        return np.where(self._code_points[places] == codes, places, self.specials.unknown).astype(np.int32)
+        return np.where(self._code_points[places] == codes, places, len(self.characters)).astype(np.int32)

@@ -1,0 +1,23 @@
+"""A small GPT learns to write Python, character by character, from the standard library's own source.
+
+Command:   vitzoo train --config gpt/quickstart --workdir runs/gpt
+Hardware:  2 CPU cores.
+Data:      the .py files of this Python's standard library: nine tenths to learn from, a tenth held out by file.
+Source:    the data come with Python; the recipe is our own, after the character models of nanoGPT.
+"""
+
+import vitzoo.config
+
+
+def get_config():
+    config = vitzoo.config.default()
+    config.total_steps = 1000
+    config.model = dict(name="gpt", width=128, depth=4, num_heads=4, mlp_dim=512, context_length=128)
+    config.objective = dict(name="causal_lm")
+    config.data = dict(name="stdlib", split="train", batch_size=16)
+    config.tokenizer = dict(kind="characters")
+    config.text = dict(sequence_length=128)
+    config.optimizer = dict(name="adamw", learning_rate=2e-3, weight_decay=0.1, grad_clip=1.0)
+    config.schedule = dict(name="cosine", warmup_steps=100)
+    config.evaluate = dict(val=dict(name="perplexity", split="validation[:10%]", every_steps=250))
+    return config

@@ -1,0 +1,257 @@
+"""Where text comes from: files, JSON lines, the standard library, TFDS; splits that hold every text once."""
+
+import json
+import pickle
+
+import numpy as np
+import pytest
+
+from vitzoo.data.settings import Data
+from vitzoo.data.text.settings import Text
+from vitzoo.data.text.sources.base import all_text
+from vitzoo.data.text.sources.open import open_text
+from vitzoo.errors import Refused
+
+LINE = "line {:03} of the text\n"
+
+
+def read(name, split="train", text=None, **settings):
+    return open_text(Data(name=name, **settings), split, text or Text())
+
+
+def contents(source, field="text"):
+    return [source[index][field] for index in range(len(source))]
+
+
+def test_the_end_of_a_single_text_is_validation_cut_at_a_lines_end(tmp_path):
+    whole = "".join(LINE.format(number) for number in range(100))
+    (tmp_path / "book.txt").write_text(whole)
+    name = f"text:{tmp_path / 'book.txt'}"
+    train, validation = contents(read(name)), contents(read(name, "validation"))
+    assert train[0] + validation[0] == whole
+    assert train[0].endswith("\n")
+    assert train[0].count("\n") == 90
+    assert "from byte 1,890 of 2,100 on (data.validation_fraction)" in read(name).info.notes[0]
+
+
+def test_a_text_of_one_line_is_cut_between_characters(tmp_path):
+    (tmp_path / "line.txt").write_text("é" * 99)
+    parts = [contents(read(f"text:{tmp_path / 'line.txt'}", split))[0] for split in ("train", "validation")]
+    assert "".join(parts) == "é" * 99
+    assert len(parts[1]) == 10
+
+
+def test_several_texts_are_split_by_a_fixed_permutation(tmp_path):
+    for number in range(20):
+        (tmp_path / f"{number:02}.txt").write_text(f"text {number}")
+    train, validation = read(f"text:{tmp_path}"), read(f"text:{tmp_path}", "validation")
+    assert sorted(contents(train) + contents(validation)) == sorted(f"text {number}" for number in range(20))
+    assert len(validation) == 2
+    assert contents(validation) == contents(read(f"text:{tmp_path}", "validation"))
+    assert "2 of 20 examples, by a fixed permutation" in train.info.notes[0]
+
+
+def test_files_and_folders_named_after_splits_are_splits(tmp_path):
+    (tmp_path / "train").mkdir()
+    (tmp_path / "train" / "a.txt").write_text("a")
+    (tmp_path / "val.txt").write_text("b")
+    (tmp_path / "test.txt").write_text("c")
+    assert [contents(read(f"text:{tmp_path}", split)) for split in ("train", "validation", "test")] == [
+        ["a"],
+        ["b"],
+        ["c"],
+    ]
+    assert contents(read(f"text:{tmp_path}", "train+test")) == ["a", "c"]
+
+
+@pytest.mark.parametrize(
+    ("document", "expected"),
+    [
+        ("file", ["one\ntwo\n\n\n three\r\n\r\nfour\n"]),
+        ("line", ["one", "two", " three", "four"]),
+        ("paragraph", ["one\ntwo", "three", "four\n"]),
+    ],
+)
+def test_what_a_document_is_can_be_chosen(tmp_path, document, expected):
+    (tmp_path / "a.txt").write_bytes(b"\xef\xbb\xbfone\ntwo\n\n\n three\r\n\r\nfour\n")
+    source = read(f"text:{tmp_path / 'a.txt'}", text=Text(document=document), validation_fraction=0.0)
+    assert [text.strip() for text in contents(source)] == [text.strip() for text in expected]
+
+
+def test_files_that_are_not_utf8_stop_or_are_named_and_left_out(tmp_path):
+    (tmp_path / "bad.txt").write_bytes(b"\xff\xfe")
+    (tmp_path / "good.txt").write_text("good")
+    with pytest.raises(Refused, match=r"not UTF-8 text: bad.txt \(data.bad_files=skip leaves them out\)"):
+        read(f"text:{tmp_path}")
+    source = read(f"text:{tmp_path}", bad_files="skip", validation_fraction=0.0)
+    assert contents(source) == ["good"]
+    assert source.info.notes == ("1 files are not UTF-8 text and left out: bad.txt",)
+
+
+def test_a_fingerprint_follows_the_text_not_its_place(tmp_path):
+    marks = []
+    for folder, text in (("a", "one two"), ("b", "one two"), ("c", "one twO")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "x.txt").write_text(text)
+        marks.append(read(f"text:{tmp_path / folder}", validation_fraction=0.0).info.fingerprint)
+    assert marks[0] == marks[1] != marks[2]
+
+
+def test_a_source_travels_to_a_worker(tmp_path):
+    (tmp_path / "x.jsonl").write_text('{"text": "a", "label": "p"}\n{"text": "b", "label": "q"}\n')
+    source = read(f"jsonl:{tmp_path / 'x.jsonl'}", validation_fraction=0.0)
+    assert contents(pickle.loads(pickle.dumps(source))) == ["a", "b"]
+
+
+def test_the_standard_library_is_python_without_tests_and_packages():
+    source = read("stdlib")
+    assert len(source) > 300
+    assert all(not {"site-packages", "test"} & set(source.where(i).split("/")) for i in range(len(source)))
+    assert any("def " in source[index]["text"] for index in range(5))
+
+
+def write(tmp_path, records, name="data.jsonl"):
+    (tmp_path / name).write_text("\n".join(json.dumps(record) for record in records) + "\n")
+    return f"jsonl:{tmp_path / name}"
+
+
+@pytest.mark.parametrize(
+    ("record", "fields"),
+    [
+        ({"text": "a"}, {"text": "a"}),
+        ({"prompt": "a", "completion": "b"}, {"prompt": "a", "completion": "b"}),
+        ({"instruction": "a", "response": "b"}, {"prompt": "a", "completion": "b"}),
+        ({"input": "a", "output": "b", "more": 1}, {"source": "a", "target": "b"}),
+        ({"source": "a", "target": "b"}, {"source": "a", "target": "b"}),
+        ({"text": "a", "label": "x"}, {"text": "a", "label": 0}),
+        ({"premise": "a", "hypothesis": "b", "label": 3}, {"first": "a", "second": "b", "label": 0}),
+        ({"words": ["a", "b"], "tags": ["N", "V"]}, {"words": ["a", "b"], "tags": [0, 1]}),
+        ({"ctx": "a", "endings": ["b", "c"], "label": 1}, {"question": "a", "choices": ["b", "c"], "answer": 1}),
+        (
+            {"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]},
+            {"turns": [{"role": "user", "text": "a"}, {"role": "assistant", "text": "b"}]},
+        ),
+        ({"turns": ["a", "b"]}, {"turns": [{"role": "user", "text": "a"}, {"role": "assistant", "text": "b"}]}),
+    ],
+)
+def test_the_usual_fields_of_json_lines_are_recognised(tmp_path, record, fields):
+    source = read(write(tmp_path, [record]), validation_fraction=0.0)
+    assert source.fields == tuple(fields)
+    assert source[0] == fields
+
+
+def test_fields_can_be_named(tmp_path):
+    name = write(tmp_path, [{"en": "a", "es": "b"}])
+    assert read(name, text=Text(source_field="en", target_field="es"), validation_fraction=0.0)[0] == {
+        "source": "a",
+        "target": "b",
+    }
+    with pytest.raises(Refused, match=r"text.source_field = xx: no such field in .*; there are: en, es"):
+        read(name, text=Text(source_field="xx"))
+    with pytest.raises(Refused, match="unknown fields en, es; wanted one of: turns"):
+        read(name)
+
+
+def test_classes_are_the_labels_of_train_in_order(tmp_path):
+    name = write(tmp_path, [{"text": str(label), "label": label} for label in (10, 9, 2, 9)], "train.jsonl")
+    write(tmp_path, [{"text": "x", "label": 9}], "test.jsonl")
+    train, test = read(f"jsonl:{tmp_path}"), read(f"jsonl:{tmp_path}", "test")
+    assert name
+    assert train.info.classes == test.info.classes == ("2", "9", "10")
+    assert contents(train, "label") == [2, 1, 0, 1]
+    assert test[0]["label"] == 1
+    assert train.info.class_counts == (1, 2, 1)
+
+
+def test_a_label_that_train_lacks_is_refused(tmp_path):
+    write(tmp_path, [{"text": "a", "label": "p"}], "train.jsonl")
+    write(tmp_path, [{"text": "a", "label": "q"}], "test.jsonl")
+    with pytest.raises(Refused, match=r"test.jsonl:1: train has no label 'q'"):
+        read(f"jsonl:{tmp_path}")
+
+
+def test_numbers_stay_numbers_for_regression(tmp_path):
+    source = read(
+        write(tmp_path, [{"text": "a", "label": 2.5}]), text=Text(regression=True), validation_fraction=0.0
+    )  # fmt: skip
+    assert source[0]["label"] == 2.5
+    assert source.info.classes is None
+    assert source.info.labels().dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ('{"text": "a"}\n{"text": }\n', "data.jsonl:2 is not JSON"),
+        ('{"text": "a"}\n\n{"more": 1}\n', "data.jsonl:3 has no field 'text'"),
+        ('{"text": 3}\n', "data.jsonl:1: field 'text' must be text"),
+        ("[1]\n", "data.jsonl:1 is not an object"),
+        ('{"words": ["a"], "tags": []}\n', "words and tags differ in number"),
+        ('{"question": "q", "choices": ["a"], "answer": 1}\n', "the answer must be the index of a choice"),
+        ("\n", "holds no records"),
+    ],
+)
+def test_a_bad_line_is_named(tmp_path, lines, message):
+    (tmp_path / "data.jsonl").write_text(lines)
+    with pytest.raises(Refused, match=message):
+        read(f"jsonl:{tmp_path / 'data.jsonl'}")
+
+
+def test_every_string_of_a_source_serves_to_train_a_tokenizer(tmp_path):
+    source = read(write(tmp_path, [{"source": "a", "target": "b"}, {"source": "c", "target": "d"}]), "all")
+    assert sorted(all_text(source)) == ["a", "b", "c", "d"]
+    turns = read(write(tmp_path, [{"turns": ["a", "b"]}]), validation_fraction=0.0)
+    assert list(all_text(turns)) == ["a", "b"]
+
+
+class Own:
+    """A user's own dataset."""
+
+    def __init__(self, data, text):
+        self.length = text.sequence_length
+
+    def counts(self):
+        return {"train": 1}
+
+    def open(self, split):
+        from made_texts import texts
+
+        return texts(f"{split} {self.length}")
+
+
+def test_a_users_own_class_is_opened_by_its_name():
+    assert contents(read("test_text_sources:Own", text=Text(sequence_length=7))) == ["train 7"]
+
+
+def test_what_is_missing_is_refused(tmp_path):
+    with pytest.raises(Refused, match="no such file or folder"):
+        read(f"text:{tmp_path / 'none'}")
+    with pytest.raises(Refused, match=r"holds no file \*.txt; text.files names others"):
+        read(f"text:{tmp_path}")
+    with pytest.raises(Refused, match="not prepared; looked in"):
+        read("imdb_reviews")
+
+
+def test_catalogue_text_sets_are_known_before_they_are_prepared(tmp_path):
+    import tensorflow_datasets as tfds
+
+    with tfds.testing.mock_data(num_examples=3):
+        source = read("imdb_reviews", dir=str(tmp_path))
+        assert (len(source), source.fields, source.info.classes) == (3, ("text", "label"), ("neg", "pos"))
+        assert isinstance(source[0]["text"], str)
+        pairs = read("wmt14_translate/de-en", text=Text(source_field="en", target_field="de"), dir=str(tmp_path))
+        assert (len(pairs), pairs.fields) == (3, ("source", "target"))
+
+
+def test_a_prepared_tfds_text_set_is_read(tmp_path):
+    from made_reviews import Reviews
+
+    Reviews(data_dir=tmp_path, file_format="array_record").download_and_prepare()
+    source = read("reviews", dir=str(tmp_path))
+    assert source.fields == ("text", "label")
+    assert source[1] == {"text": "été 1", "label": 1}
+    assert source.info.classes == ("bad", "good")
+    assert source.info.labels().tolist() == [0, 1, 0, 1]
+    assert read("reviews", "train[1:3]", dir=str(tmp_path)).ids.tolist() == [1, 2]
+    with pytest.raises(Refused, match=r"no split 'test'"):
+        read("reviews", "test", dir=str(tmp_path))

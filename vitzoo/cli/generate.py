@@ -1,0 +1,74 @@
+"""`vitzoo generate`."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from vitzoo.cli.arguments import Parser, set_platform, typed
+from vitzoo.cli.output import Result
+from vitzoo.errors import Refused
+
+TAKES_CONFIG = False
+EXAMPLES = """\
+A single prompt's answer appears as it is written.
+
+examples:
+  vitzoo generate --checkpoint runs/gpt --prompt "def "
+  vitzoo generate --checkpoint runs/gpt --prompt "def " --prompt "class " --temperature 0.7 --top-k 40 --seed 1
+  vitzoo generate --checkpoint runs/gpt --prompts questions.txt --stop "\\n\\n" --json"""
+
+
+def arguments(parser: Parser) -> None:
+    """Adds the command's flags."""
+
+    def number(flag: str, kind: type, default: object, help: str, **limits: float) -> None:
+        parser.add_argument(flag, metavar="N", type=typed(flag, kind, **limits), default=default, help=help)
+
+    parser.add_argument("--checkpoint", required=True, metavar="CKPT", help="RUN, RUN@best, RUN@STEP ...")
+    parser.add_argument("--prompt", action="append", default=[], metavar="TEXT", help="can be given several times")
+    parser.add_argument("--prompts", metavar="FILE", help="a file with a prompt in each line")
+    number("--max-new-tokens", int, 128, "most tokens added (128)", minimum=1)
+    number("--temperature", float, 1.0, "below 1 sharper; 0: always the most probable token (1)", minimum=0)
+    number("--top-k", int, 0, "only the k most probable tokens; 0: all (0)", minimum=0)
+    number("--top-p", float, 1.0, "only the most probable tokens that reach this probability (1)", above=0, maximum=1)
+    number("--repetition-penalty", float, 1.0, "above 1: tokens that are there come less often (1)", above=0)
+    parser.add_argument("--stop", action="append", default=[], metavar="TEXT", help="an answer ends there; \\n is read")
+    number("--seed", int, 0, "of the draws (0)", minimum=0)
+    parser.add_argument(
+        "--weights", choices=("auto", "ema", "raw"), default="auto", help="auto: ema where there is one"
+    )
+    parser.add_argument(
+        "--platform", choices=("cpu", "gpu", "cuda", "rocm", "tpu"), default="", help="else the best there is"
+    )
+
+
+def run(args: argparse.Namespace) -> Result:
+    """Continues or answers prompts."""
+    set_platform([f"platform={args.platform}"])
+    prompts = [*args.prompt, *(_lines(args.prompts) if args.prompts else [])]
+    if not prompts:
+        raise Refused("--prompt", None, "there is none; give --prompt TEXT or --prompts FILE")
+    from vitzoo.inference.generate import generate
+
+    answers = generate(
+        args.checkpoint,
+        prompts,
+        max_new_tokens=args.max_new_tokens,
+        temperature=args.temperature,
+        top_k=args.top_k,
+        top_p=args.top_p,
+        repetition_penalty=args.repetition_penalty,
+        stop=[stop.replace("\\n", "\n") for stop in args.stop],
+        seed=args.seed,
+        weights=args.weights,
+        platform=args.platform,
+        out=None if args.json else sys.stdout,
+    )
+    return Result({"checkpoint": args.checkpoint, "answers": answers})
+
+
+def _lines(file: str) -> list[str]:
+    try:
+        return [line for line in Path(file).read_text(encoding="utf-8").splitlines() if line]
+    except (OSError, UnicodeDecodeError) as error:
+        raise Refused("--prompts", file, f"can't be read: {getattr(error, 'strerror', None) or error}") from None

@@ -1,0 +1,111 @@
+"""Images as a model's input."""
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from vitzoo.data.image_rows import ImageRows, training_images
+from vitzoo.data.mixing import Prepare, make_prepare
+from vitzoo.data.open import open_source
+from vitzoo.data.settings import Augment, Data, Preprocessing
+from vitzoo.data.sources.base import Source, SourceInfo
+from vitzoo.errors import Refused
+from vitzoo.schema import build, patch, to_json
+
+
+@dataclasses.dataclass(frozen=True)
+class ImageFeed:
+    """See `vitzoo.data.feed.Feed`.
+
+    Args:
+        preprocessing: how any image becomes pixels of one size.
+        augment: how training varies them.
+    """
+
+    preprocessing: Preprocessing
+    augment: Augment = dataclasses.field(default_factory=Augment)
+
+    def adopt(
+        self, description: Mapping[str, Any], folder: Path, stated: Mapping[str, Mapping[str, Any]]
+    ) -> "ImageFeed":
+        own = preprocessing_of(description)
+        return dataclasses.replace(self, preprocessing=patch(own, stated.get("preprocessing", {}), "preprocessing"))
+
+    def source(self, data: Data, split: str | None = None) -> Source:
+        return open_source(data, split)
+
+    def learned(self, source: Source) -> "ImageFeed":
+        return self
+
+    def model_fields(self, source: Source) -> dict[str, Any]:
+        info = source.info
+        classes = None if info.classes is None else len(info.classes)
+        return {"num_classes": classes, "channels": info.channels, "image_size": info.image_shape}
+
+    def complete(self, config: Any, source: Source) -> Any:
+        size, named = config.image_size, len(source.info.classes or ())
+        config = dataclasses.replace(
+            config,
+            image_size=_pair(224 if size is None else size),
+            channels=3 if config.channels is None else config.channels,
+        )
+        if config.num_classes and config.num_classes < named:
+            message = f"the data have {named} classes; leave it out, or at least {named}"
+            raise Refused("model.num_classes", config.num_classes, message)
+        if not config.num_classes:
+            raise Refused("model.num_classes", config.num_classes, "the data name no classes, so it must be set")
+        return config
+
+    def rows(self, source: Source, data: Data, config: Any, *, train: bool) -> ImageRows:
+        preprocessing, size = for_channels(self.preprocessing, config.channels), _pair(config.image_size)
+        if not train:
+            return ImageRows(source, data, preprocessing, size, config.channels)
+        return training_images(source, data, preprocessing, self.augment, size=size, channels=config.channels)
+
+    def prepare(self, config: Any, info: SourceInfo, *, train: bool) -> Prepare:
+        augment, preprocessing = self.augment if train else None, for_channels(self.preprocessing, config.channels)
+        return make_prepare(augment, preprocessing, config.num_classes, info.multi_label)
+
+    def described(self, config: Any) -> dict[str, Any]:
+        values = to_json(for_channels(self.preprocessing, config.channels))
+        for field in ("mean", "std"):
+            one = values[field] or [127.5]
+            values[field] = one * config.channels if len(one) == 1 else one
+        return {"preprocessing": {"size": list(_pair(config.image_size)), "channels": config.channels, **values}}
+
+    def assets(self, folder: Path) -> Path | None:
+        return None
+
+    def arguments(self, config: Any) -> tuple[jax.ShapeDtypeStruct, ...]:
+        return (jax.ShapeDtypeStruct((1, *_pair(config.image_size), config.channels), np.float32),)
+
+    def shown(self, config: Any) -> str:
+        height, width = _pair(config.image_size)
+        return f"images {height} × {width} × {config.channels}, {config.num_classes} outputs"
+
+
+def preprocessing_of(description: Mapping[str, Any]) -> Preprocessing:
+    """A checkpoint's preprocessing."""
+    values = description["preprocessing"]
+    fields = {f.name: values[f.name] for f in dataclasses.fields(Preprocessing) if f.name in values}
+    return build(Preprocessing, fields, "preprocessing")
+
+
+def for_channels(preprocessing: Preprocessing, channels: int) -> Preprocessing:
+    """The preprocessing for a model of that many channels: from three to one, mean and std are averaged."""
+    if channels != 1:
+        return preprocessing
+    averaged: dict[str, Any] = {
+        name: (float(np.mean(values)),)
+        for name in ("mean", "std")
+        if (values := getattr(preprocessing, name)) is not None and len(values) > 1
+    }
+    return dataclasses.replace(preprocessing, **averaged)
+
+
+def _pair(size: Any) -> tuple[int, int]:
+    return (size, size) if isinstance(size, int) else (int(size[0]), int(size[1]))

@@ -1,0 +1,110 @@
+"""Instruction following: prompt and completion, or turns of a conversation; only answers are learned.
+
+The template. A prompt and its completion are put one after the other as they stand (`text.prefix` before the prompt),
+then the end token. Turns are each `text.turn_prefix` with its role (`user: `), the text and `text.turn_suffix` (a line
+end); an answer's text is followed by the end token and then the suffix. Scored are an answer's text and its end token.
+Prompt and answer are tokenized apart, as they are when the model is used.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from vitzoo.data.text.packing import alone, pack
+from vitzoo.data.text.rows import Row, TargetSide, rows_info
+from vitzoo.data.text.settings import Text
+from vitzoo.data.text.sources.base import TextSource, require
+from vitzoo.data.text.token_array import kept_tokens
+from vitzoo.data.text.tokenizers.base import TextTokenizer
+
+Part = tuple[str, bool]  # text, and whether it is an answer
+
+
+class Answers:
+    """One example a row, or as many as fit with `text.packing`. One that is too long loses tokens of its front, up to
+    the first answer, then of its end; how many are cut is in `info.notes`.
+    """
+
+    def __init__(self, source: TextSource, tokenizer: TextTokenizer, text: Text, *, seed: int = 0):
+        if "turns" not in source.fields:
+            require(source, "prompt", "completion", what="learning answers")
+        self.length, self.fill = text.sequence_length, tokenizer.fill_id
+        template = (text.prefix, text.turn_prefix, text.turn_suffix, text.answer_roles)
+        what = ("answers", tokenizer.sha256, source.info.fingerprint, template)
+
+        def documents(which: int) -> Iterator[np.ndarray]:
+            for index in range(len(source)):
+                yield answer_tokens(example_parts(source[index], text), tokenizer)[which]
+
+        count = len(source)
+        self.tokens = kept_tokens((*what, 0), lambda: documents(0), tokenizer.vocabulary_size, count)
+        self.scored = kept_tokens((*what, 1), lambda: documents(1), 2, count)
+        self.spans = _spans(self.tokens.starts, self.scored.tokens, self.length)
+        lengths = self.spans[:, 1:] - self.spans[:, :1] - 1
+        self.plan = pack(lengths, [self.length], seed) if text.packing else alone(count)
+        cut = int((lengths[:, 0] < self.tokens.lengths - 1).sum())
+        notes = (f"{cut:,} of {count:,} examples are longer than {self.length} tokens and cut",) if cut else ()
+        made = ("answers", self.length, template, text.packing, seed if text.packing else 0)
+        self.info = rows_info(source.info, len(self.plan), tokenizer, notes, *made)
+
+    def __len__(self) -> int:
+        return len(self.plan)
+
+    def train_row(self, index: int, seed: int, position: int) -> Row:
+        return self.eval_row(index)
+
+    def eval_row(self, index: int) -> Row:
+        side = TargetSide(self.length, self.fill)
+        for item in self.plan.row(index).tolist():
+            start, stop = self.spans[item].tolist()
+            ids = self.tokens.document(item, start, stop)
+            scored = self.scored.document(item, start, stop)
+            side.add(ids[:-1], ids[1:], scored[1:])
+        return side.row(index)
+
+    def padding(self) -> Row:
+        return TargetSide(self.length, self.fill).row(-1, 0.0)
+
+
+def example_parts(example: dict[str, Any], text: Text) -> list[Part]:
+    """The texts of an example, in order."""
+    if "turns" not in example:
+        return [(text.prefix + example["prompt"], False), (example["completion"], True)]
+    parts: list[Part] = [(text.prefix, False)]
+    for turn in example["turns"]:
+        answer = turn["role"] in text.answer_roles
+        parts.append((text.turn_prefix.replace("{role}", turn["role"]), False))
+        parts += (
+            [(turn["text"], True), (text.turn_suffix, False)] if answer else [(turn["text"] + text.turn_suffix, False)]
+        )
+    # nothing is learned from what follows the last answer
+    last = max((number for number, part in enumerate(parts) if part[1]), default=len(parts) - 1)
+    return parts[: last + 1]
+
+
+def answer_tokens(parts: list[Part], tokenizer: TextTokenizer) -> tuple[np.ndarray, np.ndarray]:
+    """Ids int32 [n], and 1 for those of answers and of the end token after each, else 0."""
+    joined: list[Part] = []
+    for text, answer in parts:  # what stands before an answer is tokenized as one text
+        if joined and not answer and not joined[-1][1]:
+            joined[-1] = (joined[-1][0] + text, False)
+        else:
+            joined.append((text, answer))
+    end = [] if tokenizer.end_id is None else [tokenizer.end_id]
+    pieces = [
+        np.concatenate([tokenizer.encode(text), np.array(end if answer else [], np.int32)]) for text, answer in joined
+    ]
+    flags = [np.full(len(piece), answer, np.int32) for piece, (_, answer) in zip(pieces, joined, strict=True)]
+    return np.concatenate(pieces), np.concatenate(flags)
+
+
+def _spans(starts: np.ndarray, scored: np.ndarray, length: int) -> np.ndarray:
+    """Which tokens of each example are kept, int64 [examples, 2]: at most length + 1."""
+    spans = np.zeros((len(starts) - 1, 2), np.int64)
+    for item, (start, stop) in enumerate(zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True)):
+        flags = scored[start:stop]
+        first = int(flags.argmax()) if flags.any() else 0
+        begin = max(0, min(stop - start - 1 - length, first - 1))
+        spans[item] = begin, min(begin + length + 1, stop - start)
+    return spans

@@ -1,0 +1,64 @@
+"""Causal language modelling on documents, each for itself, several to a row (packing without crossing)."""
+
+import numpy as np
+
+from vitzoo.data.text.packing import alone, pack
+from vitzoo.data.text.rows import Row, TargetSide, rows_info
+from vitzoo.data.text.settings import Text
+from vitzoo.data.text.sources.base import TextSource, require
+from vitzoo.data.text.token_array import token_array
+from vitzoo.data.text.tokenizers.base import TextTokenizer
+from vitzoo.errors import Refused
+
+
+class Documents:
+    """Each document is a segment: a document of n tokens takes n places and scores its tokens from the second on and
+    its end token, n targets. A longer one than T is cut into pieces, which score each token once as well.
+
+    With `text.packing` rows hold as many as fit, by a plan of (seed, T); else each piece has its own row.
+    """
+
+    def __init__(self, source: TextSource, tokenizer: TextTokenizer, text: Text, *, seed: int = 0):
+        require(source, "text", what="language modelling")
+        self.length, self.fill = text.sequence_length, tokenizer.fill_id
+        self.array = token_array(source, tokenizer, prefix=text.prefix, ends=True)
+        self.pieces = cut_documents(self.array.lengths - 1, self.length)
+        if not len(self.pieces):
+            raise Refused("data.name", source.info.name, "no document has two tokens, one to go by and one to say")
+        lengths = self.pieces[:, 2:]
+        self.plan = pack(lengths, [self.length], seed) if text.packing else alone(len(self.pieces))
+        made = ("documents", self.length, text.packing, seed if text.packing else 0)
+        self.info = rows_info(source.info, len(self.plan), tokenizer, _notes(self.pieces, self.array.lengths), *made)
+
+    def __len__(self) -> int:
+        return len(self.plan)
+
+    def train_row(self, index: int, seed: int, position: int) -> Row:
+        return self.eval_row(index)
+
+    def eval_row(self, index: int) -> Row:
+        document, offset, lengths = self.pieces[self.plan.row(index)].T
+        # all pieces are gathered at once: where each begins in the array, less where it begins in the row
+        shift = self.array.starts[document] + offset - (np.cumsum(lengths) - lengths)
+        places = np.repeat(shift, lengths) + np.arange(lengths.sum())
+        side = TargetSide(self.length, self.fill)
+        side.add_all(self.array.tokens[places], self.array.tokens[places + 1], lengths)
+        return side.row(index)
+
+    def padding(self) -> Row:
+        return TargetSide(self.length, self.fill).row(-1, 0.0)
+
+
+def cut_documents(lengths: np.ndarray, limit: int) -> np.ndarray:
+    """Pieces of at most `limit` places: int64 [pieces, 3]: document, offset, length. Of length 0: none."""
+    lengths = np.maximum(lengths, 0)
+    counts = -(-lengths // limit)
+    document = np.repeat(np.arange(len(lengths)), counts)
+    number = np.arange(len(document)) - np.repeat(np.cumsum(counts) - counts, counts)
+    offset = number * limit
+    return np.stack([document, offset, np.minimum(lengths[document] - offset, limit)], 1).astype(np.int64)
+
+
+def _notes(pieces: np.ndarray, lengths: np.ndarray) -> tuple[str, ...]:
+    cut = len(np.unique(pieces[pieces[:, 1] > 0, 0]))
+    return (f"{cut:,} of {len(lengths):,} documents are longer than a row and cut into pieces",) if cut else ()

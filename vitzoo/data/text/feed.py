@@ -1,0 +1,139 @@
+"""Text as a model's input."""
+
+import dataclasses
+import importlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from vitzoo.data.mixing import Batch, Prepare
+from vitzoo.data.rows import Rows
+from vitzoo.data.settings import Data
+from vitzoo.data.sources.base import SourceInfo
+from vitzoo.data.text.settings import TRAINED, Text, Tokenizer
+from vitzoo.data.text.sources.base import TextSource, all_text
+from vitzoo.data.text.sources.open import open_text
+from vitzoo.data.text.tokenizers.base import TextTokenizer
+from vitzoo.data.text.tokenizers.load import load_tokenizer
+from vitzoo.data.text.tokenizers.open import open_tokenizer
+from vitzoo.errors import Refused
+from vitzoo.schema import build, patch, to_json
+
+MAKERS = {
+    "windows": "windows:Windows",
+    "documents": "documents:Documents",
+    "answers": "answers:Answers",
+    "pairs": "pairs:Pairs",
+    "span_corruption": "span_corruption:SpanCorruption",
+    "prefix": "prefix:PrefixRows",
+    "masked": "masked:MaskedRows",
+    "labelled": "labelled:LabelledRows",
+    "tagged": "labelled:TaggedRows",
+}
+PACKED_BY_SEED = ("documents", "answers", "pairs")
+ENCODER_DECODER = ("pairs", "span_corruption", "prefix")
+
+
+@dataclasses.dataclass(frozen=True)
+class TextFeed:
+    """See `vitzoo.data.feed.Feed`.
+
+    Args:
+        settings: which tokenizer.
+        text: what a row holds.
+        rows_of: a key of `MAKERS`, as the objective asks.
+        seed: of the plan by which texts are packed.
+        known: the tokenizer, once it is made or read.
+    """
+
+    settings: Tokenizer
+    text: Text
+    rows_of: str
+    seed: int
+    known: TextTokenizer | None = None
+
+    @property
+    def tokenizer(self) -> TextTokenizer:
+        """The tokenizer.
+
+        Raises:
+            Refused: it would have to be trained first.
+        """
+        return open_tokenizer(self.settings) if self.known is None else self.known
+
+    def adopt(
+        self, description: Mapping[str, Any], folder: Path, stated: Mapping[str, Mapping[str, Any]]
+    ) -> "TextFeed":
+        if description.get("tokenizer") is None:
+            raise Refused("checkpoint", str(folder), "holds a model of images; this objective takes text")
+        known = load_tokenizer(folder / "assets", description["tokenizer"])
+        own = build(Text, description["preprocessing"], "text")
+        return dataclasses.replace(self, known=known, text=patch(own, stated.get("text", {}), "text"))
+
+    def source(self, data: Data, split: str | None = None) -> TextSource:
+        return open_text(data, split, self.text)
+
+    def learned(self, source: TextSource) -> "TextFeed":
+        if self.known is not None:
+            return self
+        texts = all_text(source) if self.settings.kind in TRAINED else None
+        return dataclasses.replace(self, known=open_tokenizer(self.settings, texts))
+
+    def model_fields(self, source: TextSource) -> dict[str, Any]:
+        classes = source.info.classes
+        known = {"vocabulary_size": self.tokenizer.vocabulary_size, "start_id": self.tokenizer.decoder_start_id}
+        return known | {"num_classes": None if classes is None else len(classes)}
+
+    def complete(self, config: Any, source: TextSource) -> Any:
+        self._check_vocabulary(config)
+        limit, length = getattr(config, "context_length", None), self.text.sequence_length
+        if limit is not None and length > limit:
+            raise Refused("text.sequence_length", length, f"is more than model.context_length = {limit}")
+        named = len(source.info.classes or ())
+        if named and getattr(config, "num_classes", named) != named:
+            raise Refused("model.num_classes", config.num_classes, f"the data have {named} classes")
+        return config
+
+    def _check_vocabulary(self, config: Any) -> None:
+        size = self.tokenizer.vocabulary_size
+        if config.vocabulary_size < size:
+            message = f"the tokenizer has {size:,} ids; leave it out, or at least that"
+            raise Refused("model.vocabulary_size", config.vocabulary_size, message)
+
+    def rows(self, source: TextSource, data: Data, config: Any, *, train: bool) -> Rows:
+        module, _, name = MAKERS[self.rows_of].partition(":")
+        make = getattr(importlib.import_module(f"vitzoo.data.text.{module}"), name)
+        more = {"seed": self.seed} if self.rows_of in PACKED_BY_SEED else {}
+        return make(source, self.tokenizer, self.text, **more)
+
+    def prepare(self, config: Any, info: SourceInfo, *, train: bool) -> Prepare:
+        return as_it_is
+
+    def described(self, config: Any) -> dict[str, Any]:
+        files = self.tokenizer.files()
+        described = {"kind": self.tokenizer.kind, "file": next(iter(files)), "sha256": self.tokenizer.sha256}
+        return {"preprocessing": to_json(self.text), "tokenizer": described}
+
+    def assets(self, folder: Path) -> Path:
+        self.tokenizer.save(folder)
+        return folder
+
+    def shown(self, config: Any) -> str:
+        lengths = f"rows of {self.text.sequence_length} tokens"
+        if self.rows_of in ENCODER_DECODER:
+            lengths = f"rows of {self.text.source_length} + {self.text.sequence_length} tokens"
+        return f"{lengths}, vocabulary {config.vocabulary_size:,} ({self.tokenizer.kind})"
+
+    def arguments(self, config: Any) -> tuple[jax.ShapeDtypeStruct, ...]:
+        lengths = [self.text.sequence_length]
+        if self.rows_of in ENCODER_DECODER:
+            lengths.insert(0, self.text.source_length)
+        return tuple(jax.ShapeDtypeStruct((1, length), np.int32) for length in lengths)
+
+
+def as_it_is(batch: Mapping[str, jax.Array], key: jax.Array | None) -> Batch:
+    """Text needs nothing on the device."""
+    return dict(batch)

@@ -1,0 +1,64 @@
+"""Prefix language modelling for encoder-decoders (Raffel et al. 2020, 3.2.1): the source is a text's beginning, the
+target its rest.
+"""
+
+import numpy as np
+
+from vitzoo.data.text.rows import (
+    EVALUATION,
+    PREFIX,
+    Row,
+    SourceSide,
+    TargetSide,
+    draws,
+    given_before,
+    rows_info,
+)
+from vitzoo.data.text.settings import Text
+from vitzoo.data.text.sources.base import TextSource, require
+from vitzoo.data.text.token_array import token_array
+from vitzoo.data.text.tokenizers.base import TextTokenizer
+from vitzoo.errors import Refused
+
+
+class PrefixRows:
+    """Row i splits tokens i·L to i·L + L - 1 of all text joined, L = min(S, T) - 1, at a place drawn evenly from the
+    L - 1 between two tokens; both sides get the end token, where there is one, and the target is scored.
+    """
+
+    def __init__(self, source: TextSource, tokenizer: TextTokenizer, text: Text):
+        require(source, "text", what="prefix language modelling")
+        self.lengths = (text.source_length, text.sequence_length)
+        self.fill, self.start = tokenizer.fill_id, tokenizer.decoder_start_id
+        self.end = np.array([] if tokenizer.end_id is None else [tokenizer.end_id], np.int32)
+        self.window = min(self.lengths) - 1
+        if self.window < 2:
+            raise Refused("text.sequence_length", min(self.lengths), "leaves no two tokens to split; at least 3")
+        self.array = token_array(source, tokenizer, prefix=text.prefix, ends=False)
+        if len(self.array) < 2:
+            raise Refused("data.name", source.info.name, "holds no two tokens")
+        self.count = -(-(len(self.array) - 1) // self.window)
+        self.info = rows_info(source.info, self.count, tokenizer, (), "prefix", self.lengths)
+
+    def __len__(self) -> int:
+        return self.count
+
+    def train_row(self, index: int, seed: int, position: int) -> Row:
+        return self._row(index, draws(seed, PREFIX, position))
+
+    def eval_row(self, index: int) -> Row:
+        return self._row(index, draws(0, PREFIX + EVALUATION, index))
+
+    def padding(self) -> Row:
+        encoder, decoder = SourceSide(self.lengths[0], self.fill), TargetSide(self.lengths[1], self.fill)
+        return decoder.row(-1, 0.0, encoder.arrays())
+
+    def _row(self, index: int, random: np.random.Generator) -> Row:
+        start = index * self.window
+        ids = self.array.tokens[start : start + self.window].astype(np.int32)
+        split = int(random.integers(1, len(ids)))
+        encoder, decoder = SourceSide(self.lengths[0], self.fill), TargetSide(self.lengths[1], self.fill)
+        encoder.add(np.concatenate([ids[:split], self.end]))
+        targets = np.concatenate([ids[split:], self.end])
+        decoder.add(given_before(targets, self.start), targets)
+        return decoder.row(index, 1.0, encoder.arrays())

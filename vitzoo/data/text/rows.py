@@ -1,0 +1,129 @@
+"""What a batch is made of, and what the makers of rows share.
+
+Every array of a row has a fixed shape. Keys, for T = `text.sequence_length` and S = `text.source_length`:
+
+- `tokens` int32 [T] what the model (the decoder) is given, `targets` int32 [T] what it is to say at each place,
+  `weights` float32 [T] how much each place counts (0: not scored)
+- `segments` int32 [T] 0 where there is nothing, 1, 2, ... the texts that share the row; `positions` int32 [T] start
+  anew with each text
+- encoder-decoder: `source_tokens`, `source_segments`, `source_positions` int32 [S]; a target's segment is its source's
+- `sentence_types` int32 [T] 0 and 1 for the first and second part; `label` int32 [], or float32 [] for regression
+- `weight` float32 [] 0 for rows that only fill up a batch, `id` int64 [], -1 for those
+"""
+
+import dataclasses
+from typing import Any, Protocol
+
+import numpy as np
+
+from vitzoo.data.sources.base import SourceInfo, fingerprint
+from vitzoo.data.text.tokenizers.base import TextTokenizer
+
+Row = dict[str, np.ndarray]
+# each maker of rows has draws of its own
+WINDOWS, SPANS, PREFIX, MASKS = 101, 102, 103, 104
+EVALUATION = 50  # added to these for the draws of an evaluation, which are the same in every run
+
+
+class Rows(Protocol):
+    """Rows of one split, by index. All draws are functions of (seed, position)."""
+
+    info: SourceInfo  # info.n is the number of rows of an epoch
+
+    def __len__(self) -> int: ...
+
+    def train_row(self, index: int, seed: int, position: int) -> Row:
+        """Row `index`, as the training stream's `position`-th."""
+        ...
+
+    def eval_row(self, index: int) -> Row:
+        """Row `index`, the same in every run."""
+        ...
+
+    def padding(self) -> Row:
+        """A row of weight 0 and id -1 that fills up a batch."""
+        ...
+
+
+def draws(seed: int, tag: int, position: int) -> np.random.Generator:
+    """The random numbers of one row."""
+    return np.random.default_rng((seed % 2**64, tag, position))
+
+
+def rows_info(
+    info: SourceInfo, count: int, tokenizer: TextTokenizer, notes: tuple[str, ...] = (), *made: Any
+) -> SourceInfo:
+    """The description of rows made from a source: how many, and a fingerprint of text, tokenizer and making."""
+    mark = fingerprint(info.fingerprint, tokenizer.sha256, count, *made)
+    return dataclasses.replace(info, n=count, fingerprint=mark, notes=(*info.notes, *notes))
+
+
+class TargetSide:
+    """A row under way: texts laid one after another into [length] places.
+
+    Args:
+        length: T.
+        fill: the id where there is nothing; what is there is told by `segments` alone.
+    """
+
+    def __init__(self, length: int, fill: int):
+        self.tokens = np.full(length, fill, np.int32)
+        self.targets = np.full(length, fill, np.int32)
+        self.weights = np.zeros(length, np.float32)
+        self.segments = np.zeros(length, np.int32)
+        self.positions = np.zeros(length, np.int32)
+        self.used = self.texts = 0
+
+    def add(self, tokens: np.ndarray, targets: np.ndarray, weights: np.ndarray | float = 1.0) -> None:
+        """The next text; it has to fit."""
+        place = slice(self.used, self.used + len(tokens))
+        self.used, self.texts = place.stop, self.texts + 1
+        self.tokens[place], self.targets[place], self.weights[place] = tokens, targets, weights
+        self.segments[place], self.positions[place] = self.texts, np.arange(len(tokens))
+
+    def add_all(self, tokens: np.ndarray, targets: np.ndarray, lengths: np.ndarray) -> None:
+        """Several texts, fully scored, into an empty row: their arrays joined, and how long each is."""
+        place = slice(0, len(tokens))
+        self.used, self.texts = len(tokens), len(lengths)
+        self.tokens[place], self.targets[place], self.weights[place] = tokens, targets, 1.0
+        self.segments[place] = np.repeat(np.arange(1, len(lengths) + 1), lengths)
+        self.positions[place] = np.arange(len(tokens)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+
+    def row(self, id: int, weight: float = 1.0, more: Row | None = None) -> Row:
+        return {
+            "tokens": self.tokens,
+            "targets": self.targets,
+            "weights": self.weights,
+            "segments": self.segments,
+            "positions": self.positions,
+            **(more or {}),
+            "weight": np.array(weight, np.float32),
+            "id": np.array(id, np.int64),
+        }
+
+
+class SourceSide:
+    """The encoder's part of a row under way, [length] places."""
+
+    def __init__(self, length: int, fill: int):
+        self.tokens = np.full(length, fill, np.int32)
+        self.segments = np.zeros(length, np.int32)
+        self.positions = np.zeros(length, np.int32)
+        self.used = self.texts = 0
+
+    def add(self, tokens: np.ndarray) -> None:
+        place = slice(self.used, self.used + len(tokens))
+        self.used, self.texts = place.stop, self.texts + 1
+        self.tokens[place], self.segments[place], self.positions[place] = tokens, self.texts, np.arange(len(tokens))
+
+    def arrays(self) -> Row:
+        return {
+            "source_tokens": self.tokens,
+            "source_segments": self.segments,
+            "source_positions": self.positions,
+        }
+
+
+def given_before(targets: np.ndarray, start: int) -> np.ndarray:
+    """What a decoder is given at each place: `start`, then the targets but for the last."""
+    return np.concatenate([np.array([start], np.int32), targets[:-1]])

@@ -1,0 +1,127 @@
+"""All tokens of a source as one array on disk: made once, kept in the cache, mapped into memory."""
+
+import hashlib
+import json
+import pathlib
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from vitzoo.data.folders import cache_folder
+from vitzoo.data.progress import progress
+from vitzoo.data.text.cache import kept_folder
+from vitzoo.data.text.sources.base import TextSource
+from vitzoo.data.text.tokenizers.base import Ids, TextTokenizer
+
+FORMAT = 1  # raised when the files' meaning changes
+CHUNK = 2**20  # characters tokenized at a time
+
+
+class TokenArray:
+    """`tokens` [n] holds the documents one after another; document i is `tokens[starts[i] : starts[i + 1]]`.
+
+    Both are mapped when first used, so that worker processes share the pages.
+    """
+
+    def __init__(self, folder: pathlib.Path):
+        self.folder = folder
+        about = json.loads((folder / "about.json").read_text())
+        self.count, self.documents, self._type = about["tokens"], about["documents"], about["dtype"]
+        self._mapped: tuple[np.ndarray, np.ndarray] | None = None
+
+    def __len__(self) -> int:
+        return self.count
+
+    @property
+    def tokens(self) -> np.ndarray:
+        return self._arrays()[0]
+
+    @property
+    def starts(self) -> np.ndarray:
+        """int64 [documents + 1]."""
+        return self._arrays()[1]
+
+    @property
+    def lengths(self) -> np.ndarray:
+        return np.diff(self.starts)
+
+    def document(self, index: int, start: int = 0, stop: int | None = None) -> Ids:
+        """Tokens `start` to `stop` of a document, int32."""
+        begin, end = int(self.starts[index]), int(self.starts[index + 1])
+        return self.tokens[begin + start : end if stop is None else min(begin + stop, end)].astype(np.int32)
+
+    def _arrays(self) -> tuple[np.ndarray, np.ndarray]:
+        if self._mapped is None:
+            file, kind = self.folder / "tokens.bin", np.dtype(self._type)
+            tokens = np.memmap(file, kind, "r", shape=(self.count,)) if self.count else np.zeros(0, kind)
+            self._mapped = tokens, np.load(self.folder / "starts.npy", mmap_mode="r")
+        return self._mapped
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_mapped": None}
+
+
+def token_array(
+    source: TextSource, tokenizer: TextTokenizer, *, field: str = "text", prefix: str = "", ends: bool | None = None
+) -> TokenArray:
+    """The tokens of one field of every example, from the cache if neither tokenizer nor text changed.
+
+    Args:
+        source: the text.
+        tokenizer: its end token marks where documents end, where it has one.
+        field: which of the source's fields.
+        prefix: put before every text.
+        ends: an end token after every document; none: where there are several (one text, cut into windows, goes on).
+    """
+    ends = len(source) > 1 if ends is None else ends
+    end = [] if tokenizer.end_id is None or not ends else [tokenizer.end_id]
+
+    def documents() -> Iterator[Ids]:
+        texts = (prefix + source[index][field] for index in range(len(source)))
+        for ids in encode_all(tokenizer, texts):
+            yield np.concatenate([ids, np.array(end, np.int32)])
+
+    what = ("tokens", tokenizer.sha256, source.info.fingerprint, field, prefix, bool(end))
+    return kept_tokens(what, documents, tokenizer.vocabulary_size, len(source))
+
+
+def encode_all(tokenizer: TextTokenizer, texts: Iterable[str]) -> Iterator[Ids]:
+    """The ids of each text, tokenized some at a time."""
+    waiting: list[str] = []
+    size = 0
+    for text in texts:
+        waiting.append(text)
+        size += len(text)
+        if size >= CHUNK:
+            yield from tokenizer.encode_batch(waiting)
+            waiting, size = [], 0
+    yield from tokenizer.encode_batch(waiting)
+
+
+def kept_tokens(
+    what: tuple[Any, ...], documents: Callable[[], Iterable[np.ndarray]], values: int, count: int
+) -> TokenArray:
+    """The array of `documents()`, made unless the cache has it.
+
+    Args:
+        what: all that decides its content.
+        documents: gives each document's numbers.
+        values: all numbers are below this: 16 bits hold them up to 65,536.
+        count: documents, for the progress shown.
+    """
+    kind = np.dtype("<u2" if values <= 2**16 else "<i4")
+    key = hashlib.sha256(repr((FORMAT, *what)).encode()).hexdigest()[:32]
+
+    def make(folder: pathlib.Path) -> None:
+        lengths = []
+        with open(folder / "tokens.bin", "wb") as file:
+            for ids in progress(documents(), count, "tokenizing"):
+                file.write(ids.astype(kind).tobytes())
+                lengths.append(len(ids))
+        starts = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64)
+        np.save(folder / "starts.npy", starts)
+        about = {"tokens": int(starts[-1]), "documents": len(lengths), "dtype": kind.str}
+        (folder / "about.json").write_text(json.dumps(about))
+
+    return TokenArray(kept_folder(cache_folder() / "tokens" / key, make))

@@ -1,0 +1,28 @@
+"""What all evaluators share: which examples, and when."""
+
+import dataclasses
+
+from vitzoo.errors import Refused
+from vitzoo.schema import setting
+
+
+@dataclasses.dataclass(frozen=True)
+class Evaluator:
+    """The settings of any evaluator."""
+
+    split: str = setting("validation", "which examples, in TFDS's syntax", execution=True)
+    data: dict = setting(factory=dict, help="what differs from config.data, for instance another name", execution=True)
+    every_steps: int | None = setting(None, "evaluate after this many steps", minimum=1, execution=True)
+    every_epochs: float | None = setting(None, "evaluate after this many epochs", above=0, execution=True)
+    every_examples: int | None = setting(None, "evaluate after this many examples", minimum=1, execution=True)
+    batch_size: int | None = setting(None, "global; as in training unless set", minimum=1, execution=True)
+
+    def check(self) -> None:
+        """Raises:
+        Refused: two intervals, or a split in two places.
+        """
+        given = [f for f in ("every_steps", "every_epochs", "every_examples") if getattr(self, f) is not None]
+        if len(given) > 1:
+            raise Refused(given[1], getattr(self, given[1]), f"is given besides {given[0]}; keep one of them")
+        if "split" in self.data:
+            raise Refused("data.split", self.data["split"], "belongs one level up: the evaluator's own split")

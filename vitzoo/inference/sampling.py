@@ -1,0 +1,61 @@
+"""From the logits of a next token to the token: pure functions, compiled with the step."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+
+from vitzoo.schema import setting
+
+NEVER = jnp.finfo(jnp.float32).min
+
+
+@dataclasses.dataclass(frozen=True)
+class Sampling:
+    """How a next token is drawn: the repetition penalty first, then temperature, top-k and top-p."""
+
+    temperature: float = setting(1.0, "below 1 sharper, above 1 flatter; 0: always the most probable", minimum=0.0)
+    top_k: int = setting(0, "only the k most probable; 0: all", minimum=0)
+    top_p: float = setting(1.0, "only the most probable that together have this probability", above=0.0, maximum=1.0)
+    repetition_penalty: float = setting(1.0, "divides the odds of tokens that are there already", above=0.0)
+
+
+def draw(logits: jax.Array, seen: jax.Array, keys: jax.Array, how: Sampling) -> jax.Array:
+    """A token for each row, int32 [batch].
+
+    Args:
+        logits: float32 [batch, vocabulary].
+        seen: bool [batch, vocabulary], the tokens of each row's text so far.
+        keys: random keys [batch], one for each row.
+        how: settings; they are part of the compiled program.
+    """
+    if how.repetition_penalty != 1.0:
+        logits = jnp.where(seen, penalised(logits, how.repetition_penalty), logits)
+    if how.temperature == 0 or how.top_k == 1:
+        return logits.argmax(-1).astype(jnp.int32)
+    logits = nucleus(best(logits / how.temperature, how.top_k), how.top_p)
+    return jax.vmap(jax.random.categorical)(keys, logits).astype(jnp.int32)
+
+
+def penalised(logits: jax.Array, penalty: float) -> jax.Array:
+    """Logits made smaller (Keskar et al. 2019, https://arxiv.org/abs/1909.05858; negative ones are multiplied)."""
+    return jnp.where(logits > 0, logits / penalty, logits * penalty)
+
+
+def best(logits: jax.Array, k: int) -> jax.Array:
+    """Only the k largest of each row (all that equal the k-th); 0, or more than there are, is all."""
+    if not 0 < k < logits.shape[-1]:
+        return logits
+    least = jax.lax.top_k(logits, k)[0][..., -1:]
+    return jnp.where(logits < least, NEVER, logits)
+
+
+def nucleus(logits: jax.Array, p: float) -> jax.Array:
+    """Only the fewest most probable whose probabilities reach p (https://arxiv.org/abs/1904.09751)."""
+    if p >= 1:
+        return logits
+    order = jnp.argsort(-logits, axis=-1)
+    chances = jnp.take_along_axis(jax.nn.softmax(logits), order, -1)
+    before = jnp.cumsum(chances, -1) - chances  # so that the first always stays
+    kept = jnp.zeros_like(logits, bool).at[jnp.arange(len(logits))[:, None], order].set(before < p)
+    return jnp.where(kept, logits, NEVER)
