@@ -108,7 +108,8 @@ class BERT(nnx.Module):
         (r"(head|next_sentence)/kernel", ("embed", "classes")),
         (r"(pooler|masked_dense|next_sentence|head)/bias", (None,)),
         (r"masked_bias", ("vocabulary",)),
-        *embeddings.TABLE_RULES,
+        *embeddings.VOCABULARY_RULES,
+        *embeddings.PLACE_RULES,
         *(row for part in (norms, attention, mlp, stack) for row in part.RULES),
     )
 

@@ -142,7 +142,8 @@ class GPT(nnx.Module):
     PUBLISHED = PUBLISHED
     SHARDING_RULES: ClassVar = (
         *text.HEAD_RULES,
-        *embeddings.TABLE_RULES,
+        *embeddings.VOCABULARY_RULES,
+        *embeddings.PLACE_RULES,
         *(row for part in (norms, attention, mlp, stack) for row in part.RULES),
     )
 

@@ -123,7 +123,7 @@ class T5(EncoderDecoder):
     PUBLISHED = PUBLISHED
     SHARDING_RULES: ClassVar = (
         *text.HEAD_RULES,
-        *embeddings.TABLE_RULES,
+        *embeddings.VOCABULARY_RULES,
         *relative.DISTANCE_RULES,
         *(row for part in (norms, attention, mlp, stack) for row in part.RULES),
     )

@@ -83,7 +83,7 @@ class Transformer(EncoderDecoder):
     PUBLISHED = PUBLISHED
     SHARDING_RULES: ClassVar = (
         *text.HEAD_RULES,
-        *embeddings.TABLE_RULES,
+        *embeddings.VOCABULARY_RULES,
         *(row for part in (norms, attention, mlp, stack) for row in part.RULES),
     )
 

@@ -14,11 +14,11 @@ RULES = (
 )
 """Logical axes of the parameters of a `PatchEmbedding`."""
 
-TABLE_RULES = (
-    (r"(position|type)_embedding/table", (None, "embed")),
-    (r"embedding/table", ("vocabulary", "embed")),
-)
-"""Logical axes of `Embedding`s: of positions and kinds of sentences, and of a vocabulary."""
+VOCABULARY_RULES = ((r"embedding/table", ("vocabulary", "embed")),)
+"""Logical axes of a vocabulary's `Embedding`."""
+
+PLACE_RULES = ((r"(position|type)_embedding/table", (None, "embed")),)
+"""Logical axes of the `Embedding`s of places and of kinds of sentences."""
 
 
 class PatchEmbedding(Dense):
