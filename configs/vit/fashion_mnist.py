@@ -9,12 +9,16 @@ Source:    the data, Xiao et al., https://arxiv.org/abs/1708.07747; the recipe i
 
 import vitzoo.config
 
-EPOCHS = {"short": 12, "long": 30}
+LENGTHS = {
+    "short": dict(epochs=7, drop_path=0.0, flip=True),
+    "long": dict(epochs=15, drop_path=0.1, flip=False),
+}
 
 
 def get_config(arg="short"):
+    length = LENGTHS[arg]
     config = vitzoo.config.default()
-    config.total_epochs = EPOCHS[arg]
+    config.total_epochs = length["epochs"]
     config.model = dict(
         name="vit",
         variant="Ti/4",
@@ -23,14 +27,15 @@ def get_config(arg="short"):
         num_heads=3,
         mlp_dim=192,
         pooling="gap",
-        positions="sincos2d",
-        drop_path=0.1,
+        positions="learned1d",
+        position_deviation=0.3,
+        drop_path=length["drop_path"],
     )
     config.objective = dict(name="classification", label_smoothing=0.1)
-    config.data = dict(name="fashion_mnist", split="train", batch_size=256)
-    config.augment = dict(crop="shift", shift=2, flip=True)
-    config.optimizer = dict(name="adamw", learning_rate=2e-3, weight_decay=0.05, grad_clip=1.0)
-    config.schedule = dict(name="cosine", warmup_epochs=1)
+    config.data = dict(name="fashion_mnist", split="train", batch_size=64)
+    config.augment = dict(crop="shift", shift=1, flip=length["flip"])
+    config.optimizer = dict(name="adamw", learning_rate=1.5e-3, weight_decay=0.05, grad_clip=1.0)
+    config.schedule = dict(name="cosine", warmup_epochs=0.5)
     config.checkpoint = dict(every_epochs=1, keep=2)
     config.evaluate = dict(test=dict(name="classification", split="test", every_epochs=3))
     return config

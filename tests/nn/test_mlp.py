@@ -38,7 +38,9 @@ def tanh_slope(x):
 @pytest.mark.parametrize(("own", "within"), [(True, 1e-6), (False, 4e-6)])  # ours loses fewer digits than JAX's
 def test_both_derivatives_give_the_slope(form, slope, own, within):
     x = np.linspace(-6, 6, 1001, dtype=np.float32)
-    gradient = jax.jit(jax.grad(lambda x: gelu(x, form, own=own).sum()))(x)
+    # optimised as in use: the tests' own setting changes the digits of the hyperbolic tangent
+    optimised = {"xla_backend_optimization_level": 3, "xla_llvm_disable_expensive_passes": False}
+    gradient = jax.jit(jax.grad(lambda x: gelu(x, form, own=own).sum()), compiler_options=optimised)(x)
     np.testing.assert_allclose(gradient, slope(x.astype(np.float64)), atol=within)
 
 
