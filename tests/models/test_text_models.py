@@ -219,7 +219,16 @@ def _batch(prefix, *rows):
     return dict(zip((f"{prefix}tokens", f"{prefix}segments", f"{prefix}positions"), made, strict=True))
 
 
-@pytest.mark.parametrize("family", ["gpt", "llama", "t5", "bert", "transformer"])
+@pytest.mark.parametrize(
+    "family",
+    [
+        "gpt",
+        "t5",
+        pytest.param("llama", marks=pytest.mark.slow),
+        pytest.param("bert", marks=pytest.mark.slow),
+        pytest.param("transformer", marks=pytest.mark.slow),
+    ],
+)
 def test_a_text_alone_equals_it_padded_and_packed_in_logits_and_gradients(family):
     tiny = Tiny(family, Execution(derivatives="plain"))
     rng = np.random.default_rng(1)
@@ -491,7 +500,7 @@ def _train(family, steps):
     return losses
 
 
-@pytest.mark.parametrize("family", ["gpt", "t5"])
+@pytest.mark.parametrize("family", ["gpt", pytest.param("t5", marks=pytest.mark.slow)])
 def test_training_in_bfloat16_stays_finite_and_lowers_the_loss(family):
     losses = _train(family, 10)
     assert np.isfinite(losses).all()
