@@ -15,19 +15,26 @@ def vitzoo(*arguments):
 
 
 @pytest.mark.slow
-@pytest.mark.gate
 @pytest.mark.timeout(600)
-def test_the_quickstart_reads_97_of_100_digits_and_its_checkpoint_reads_a_file(tmp_path):
-    # reached when written: 98.1 %; with 360 images one deviation is 0.7 points
+@pytest.mark.parametrize(
+    ("changes", "least"),
+    [
+        ([], 0.97),  # reached when written: 98.1 %; with 360 images one deviation is 0.7 points
+        # a third of it, for the gate
+        pytest.param(["--config.total_epochs=none", "--config.total_steps=450"], 0.92, marks=pytest.mark.gate),
+    ],
+    ids=["whole", "short"],
+)
+def test_the_quickstart_reads_the_digits_and_its_checkpoint_reads_a_file(tmp_path, changes, least):
     from PIL import Image
     from sklearn.datasets import load_digits
 
     run = str(tmp_path / "quickstart")
-    said = vitzoo("train", "--config", "quickstart", "--workdir", run)
+    said = vitzoo("train", "--config", "quickstart", "--workdir", run, *changes)
     assert f"next    vitzoo predict --checkpoint {run}" in said
     result = json.loads(vitzoo("eval", "--workdir", run, "--json").splitlines()[-1])["results"]["test"]
     assert result["n"] == 360
-    assert result["metrics"]["accuracy"] >= 0.97
+    assert result["metrics"]["accuracy"] >= least
     levels, labels = load_digits(return_X_y=True)
     file = tmp_path / "digit.png"
     Image.fromarray((levels[0].reshape(8, 8) * (255 / 16)).round().astype("uint8")).save(file)

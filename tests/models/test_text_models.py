@@ -207,24 +207,26 @@ def test_the_first_loss_is_near_the_logarithm_of_the_vocabulary(model, config, a
 # a text alone, padded, packed
 
 
-def _row(*texts):
-    """Texts behind each other as segments 1, 2 ..., zeros are padding: tokens, segments, positions."""
-    tokens = np.concatenate(texts)
-    segments = np.concatenate([np.full(len(text), index if any(text) else 0) for index, text in enumerate(texts, 1)])
-    return tokens, segments, np.concatenate([np.arange(len(text)) for text in texts])
+LENGTH = 12
 
 
-def _batch(prefix, *rows):
-    made = [np.stack(part).astype(np.int32) for part in zip(*(_row(*row) for row in rows), strict=True)]
-    return dict(zip((f"{prefix}tokens", f"{prefix}segments", f"{prefix}positions"), made, strict=True))
+def _padded(*rows):
+    """Each row's texts behind each other as segments 1, 2 ..., padded to LENGTH: tokens, segments, positions."""
+    tokens, segments, positions = np.zeros((3, len(rows), LENGTH), np.int32)
+    for row, texts in enumerate(rows):
+        end = 0
+        for segment, text in enumerate(texts, 1):
+            at = slice(end, end := end + len(text))
+            tokens[row, at], segments[row, at], positions[row, at] = text, segment, np.arange(len(text))
+    return {"tokens": tokens, "segments": segments, "positions": positions}
 
 
 @pytest.mark.parametrize(
     "family",
     [
         "gpt",
-        "t5",
         pytest.param("llama", marks=pytest.mark.slow),
+        pytest.param("t5", marks=pytest.mark.slow),
         pytest.param("bert", marks=pytest.mark.slow),
         pytest.param("transformer", marks=pytest.mark.slow),
     ],
@@ -232,40 +234,35 @@ def _batch(prefix, *rows):
 def test_a_text_alone_equals_it_padded_and_packed_in_logits_and_gradients(family):
     tiny = Tiny(family, Execution(derivatives="plain"))
     rng = np.random.default_rng(1)
-    first, other, second = (rng.integers(1, 30, size=n) for n in (4, 2, 4))
-    sources = [rng.integers(1, 30, size=n) for n in (5, 3, 5)]
-    padding, wanted = np.zeros(2, int), rng.normal(size=(2, 4, 30)).astype(np.float32)
-    alone, padded = _batch("", [first], [second]), _batch("", [first, padding], [second, padding])
-    packed = _batch("", [first, other, second, padding])
+    wanted = rng.normal(size=(2, 4, 30)).astype(np.float32)
+    first, other, second = targets = [rng.integers(1, 30, size=n) for n in (4, 2, 4)]
+    sources = [rng.integers(1, 30, size=n) for n in (5, 2, 5)]
+    alone = {"tokens": np.stack([first, second])}
+    padded, packed = _padded([first], [second]), _padded([first, other, second], [])
     if tiny.reads_source:
-        alone |= _batch("source_", [sources[0]], [sources[2]])
-        padded |= _batch("source_", [sources[0], padding], [sources[2], padding])
-        packed |= _batch("source_", [*sources, padding])
-    alone = {name: value for name, value in alone.items() if name.endswith("tokens")}
-    padded = {name: value for name, value in padded.items() if not name.endswith("positions")}
-    texts = {
-        "alone": (alone, lambda logits: logits),
-        "padded": (padded, lambda logits: logits[:, :4]),
-        "packed": (packed, lambda logits: jnp.stack([logits[0, :4], logits[0, 6:10]])),
-    }
-
-    def loss(params, inputs, find):
-        logits = find(tiny.merged(params)(**inputs))
-        return (logits * wanted).sum(), logits
+        alone |= {"source_tokens": np.stack([sources[0], sources[2]])}
+        padded |= {f"source_{name}": value for name, value in _padded(sources[:1], sources[2:]).items()}
+        packed |= {f"source_{name}": value for name, value in _padded(sources, []).items()}
+    # where the two texts' logits are: row, first column
+    batches = {"alone": (alone, [(0, 0), (1, 0)]), "padded": (padded, [(0, 0), (1, 0)])}
+    batches |= {"packed": (packed, [(0, 0), (0, sum(map(len, targets[:2])))])}
 
     @compiled
-    def each(params, inputs):
-        run = jax.value_and_grad(loss, has_aux=True)
-        return {name: run(params, inputs[name], find) for name, (_, find) in texts.items()}
+    def run(params, inputs, places):
+        def loss(params):
+            logits = tiny.merged(params)(**inputs)[places[:, :1], places[:, 1:] + jnp.arange(4)]
+            return (logits * wanted).sum(), logits
 
-    made = each(tiny.params, {name: inputs for name, (inputs, _) in texts.items()})
-    (_, logits), gradients = made.pop("alone")
-    gradients = paths.flatten(gradients)
-    for name, ((_, others), other_gradients) in made.items():
+        (_, logits), gradients = jax.value_and_grad(loss, has_aux=True)(params)
+        return logits, paths.flatten(gradients)
+
+    logits, gradients = run(tiny.params, alone, np.array(batches.pop("alone")[1]))
+    for name, (inputs, places) in batches.items():
+        others, other_gradients = run(tiny.params, inputs, np.array(places))
         np.testing.assert_allclose(others, logits, atol=1e-5, err_msg=name)
-        for path, gradient in paths.flatten(other_gradients).items():
-            limit = 1e-5 * max(1, abs(gradients[path]).max())
-            np.testing.assert_allclose(gradient, gradients[path], atol=limit, err_msg=f"{name}: {path}")
+        for path, gradient in gradients.items():
+            limit = 1e-5 * max(1, abs(gradient).max())
+            np.testing.assert_allclose(other_gradients[path], gradient, atol=limit, err_msg=f"{name}: {path}")
 
 
 def test_rows_of_padding_alone_are_finite():
@@ -278,7 +275,10 @@ def test_rows_of_padding_alone_are_finite():
 # decoding
 
 
-@pytest.mark.parametrize("family", ["gpt", "llama", "t5", "transformer"])
+@pytest.mark.parametrize(
+    "family",
+    ["gpt", "t5", pytest.param("llama", marks=pytest.mark.slow), pytest.param("transformer", marks=pytest.mark.slow)],
+)
 def test_decoding_from_a_cache_gives_the_logits_of_the_whole_text_for_rows_of_different_lengths(family):
     tiny = Tiny(family)
     rng = np.random.default_rng(2)
@@ -500,7 +500,8 @@ def _train(family, steps):
     return losses
 
 
-@pytest.mark.parametrize("family", ["gpt", pytest.param("t5", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ["gpt", "t5"])
 def test_training_in_bfloat16_stays_finite_and_lowers_the_loss(family):
     losses = _train(family, 10)
     assert np.isfinite(losses).all()

@@ -216,6 +216,7 @@ loop.train(config(), {workdir!r})
 """
 
 
+@pytest.mark.slow
 def test_kill_9_in_another_process_and_a_resume_in_a_third_end_bitwise_equal(straight, tmp_path):
     workdir = tmp_path / "run"
 
