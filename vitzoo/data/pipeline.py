@@ -21,7 +21,7 @@ import numpy as np
 
 from vitzoo.data.images import BadImage
 from vitzoo.data.order import Order, example_order
-from vitzoo.data.rows import Batch, HeldRows, Row, Rows, held
+from vitzoo.data.rows import Batch, FallibleRows, HeldRows, Row, Rows, held
 from vitzoo.data.settings import Data
 from vitzoo.errors import Failed
 
@@ -168,6 +168,9 @@ def _named_failures(dataset: grain.IterDataset, workers: bool) -> Iterator[Batch
 
 def _bad_named(batches: Iterator[Batch], rows: Rows) -> Iterator[Batch]:
     """The batches; each example that couldn't be read is logged the first time. Padding, id -1, isn't one."""
+    if not isinstance(rows, FallibleRows):
+        yield from batches
+        return
     named: set[int] = set()
     for batch in batches:
         lost = {int(id) for id in batch["id"][batch["weight"] == 0]} - named - {-1}

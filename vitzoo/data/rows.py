@@ -1,6 +1,6 @@
 """What batches are made of: rows of one split, by index, whatever they hold."""
 
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -34,6 +34,11 @@ class Rows(Protocol):
     def padding(self) -> Row:
         """A row of weight 0 and id -1 that fills up a batch."""
         ...
+
+
+@runtime_checkable
+class FallibleRows(Rows, Protocol):
+    """Rows of which some may turn out unreadable; they have weight 0 and an id."""
 
     def where(self, id: int) -> str:
         """The file or record that the row with this id comes from, for messages."""

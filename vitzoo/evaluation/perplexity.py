@@ -3,7 +3,7 @@
 import dataclasses
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -11,9 +11,9 @@ import numpy as np
 
 from vitzoo.errors import Refused
 from vitzoo.evaluation.settings import Evaluator
+from vitzoo.objectives import tokens
 
 Rows = Mapping[str, np.ndarray]
-SOURCE = ("source_tokens", "source_segments", "source_positions")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,10 +27,9 @@ class PerplexityEvaluator(Evaluator):
 
     def outputs(self, model: Callable, batch: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
         """What a pass keeps of each row, computed on device: `loss` (sum), `tokens` and `right`, float32 [batch]."""
-        logits = _logits(model, batch)
-        weights, targets = batch["weights"].astype(jnp.float32), batch["targets"]
-        own = jnp.take_along_axis(jax.nn.log_softmax(logits), targets[..., None], -1)[..., 0]
-        losses = jnp.where(weights > 0, -own * weights, 0)
+        logits = tokens.logits_of(model, batch)
+        weights, targets = tokens.scored(batch), batch["targets"]
+        losses = jnp.where(weights > 0, tokens.token_losses(logits, targets) * weights, 0)
         right = jnp.where(weights > 0, (logits.argmax(-1) == targets) * weights, 0)
         kept = {"loss": losses.sum(-1), "tokens": weights.sum(-1), "right": right.sum(-1)}
         return {"weight": batch["weight"], **kept}
@@ -41,17 +40,9 @@ class PerplexityEvaluator(Evaluator):
         Raises:
             Refused: no token is scored.
         """
-        loss, tokens, right = (float(rows[name].sum(dtype=np.float64)) for name in ("loss", "tokens", "right"))
-        if not tokens:
+        loss, count, right = (float(rows[name].sum(dtype=np.float64)) for name in ("loss", "tokens", "right"))
+        if not count:
             raise Refused("split", self.split, "has no token to score")
-        mean = loss / tokens
+        mean = loss / count
         perplexity = math.exp(mean) if mean < 700 else math.inf
-        return {"loss": mean, "perplexity": perplexity, "accuracy": right / tokens, "tokens": tokens}
-
-
-def _logits(model: Any, batch: Mapping[str, jax.Array]) -> jax.Array:
-    given = {"segments": batch["segments"], "positions": batch["positions"]}
-    if "source_tokens" not in batch:
-        return model(batch["tokens"], **given)
-    given |= {name: batch[name] for name in SOURCE[1:]}
-    return model(batch["source_tokens"], batch["tokens"], **given)
+        return {"loss": mean, "perplexity": perplexity, "accuracy": right / count, "tokens": count}

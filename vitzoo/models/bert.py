@@ -45,9 +45,10 @@ PUBLISHED = list(VARIANTS)
 
 
 @dataclasses.dataclass(frozen=True)
-class BERTConfig:
+class BERTConfig(text.TextConfig):
     """What a BERT is."""
 
+    VARIANTS = VARIANTS
     vocabulary_size: int | None = setting(None, "ids; none: the tokenizer's", minimum=1)
     context_length: int = setting(512, "most tokens of a text", minimum=1, maximum=2**24)
     sentence_types: int = setting(2, "kinds of sentences that a token may belong to", minimum=1)
@@ -69,23 +70,11 @@ class BERTConfig:
     )
     attention_dropout: float = setting(0.1, "on the attention weights", minimum=0, below=1)
 
-    @classmethod
-    def from_variant(cls, variant: str, **changes: Any) -> "BERTConfig":
-        """`Config.from_variant("base")`; Refused if unknown, or if the fields don't fit together."""
-        config = cls(**{**text.named_variant(variant, VARIANTS), **changes})
-        config.check()
-        return config
-
     def check(self) -> None:
         """Refuses fields that don't fit together, and says what would."""
         text.check_divides("num_heads", self.num_heads, "width", self.width)
         if self.head in ("pretraining", "classes") and not self.pooler:
             raise Refused("pooler", False, f"head={self.head} reads it; or take head=token_classes or none")
-
-    @property
-    def random(self) -> bool:
-        """Whether training draws random numbers inside the model."""
-        return any((self.dropout, self.attention_dropout))
 
 
 class BERT(nnx.Module):
@@ -161,7 +150,7 @@ class BERT(nnx.Module):
         Raises:
             Refused: more tokens than `context_length`, or no key where training needs one.
         """
-        key = self._key(train, key)
+        key = self.config.key(train, key)
         x = self.encode(tokens, sentence_types=sentence_types, segments=segments, positions=positions, key=key)
         if self.config.head == "pretraining":
             return self.masked_logits(x)
@@ -237,11 +226,6 @@ class BERT(nnx.Module):
         if self.config.head == "pretraining":
             return seen | {"logits": self.masked_logits(x)}
         return seen if self.head is None else seen | {"logits": self.class_logits(x)}
-
-    def _key(self, train: bool, key: jax.Array | None) -> jax.Array | None:
-        if train and key is None and self.config.random:
-            raise Refused("key", None, "training with dropout needs one (jax.random.key)")
-        return key if train else None
 
     def _run(self, tokens, sentence_types, segments, positions, key, features=False, weights=False):
         text.check_ids("tokens", tokens, self.config.context_length)

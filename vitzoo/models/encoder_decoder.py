@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import jax
 from flax import nnx
 
-from vitzoo.errors import Refused
 from vitzoo.models import text
 from vitzoo.nn import masks
 from vitzoo.nn.stack import Cache, Run, Stack
@@ -72,7 +71,7 @@ class EncoderDecoder(nnx.Module):
         Raises:
             Refused: ids of another type or shape, or no key where training needs one.
         """
-        key = self._key(train, key)
+        key = self.config.key(train, key)
         context, _ = self._encode(source_tokens, source_segments, source_positions, fold(key, 0))
         run = self._decode(context, tokens, segments, positions, fold(key, 1))
         return self.logits(run.tokens)
@@ -143,11 +142,6 @@ class EncoderDecoder(nnx.Module):
         )
         assert run.cache is not None
         return self.logits(self.finish(run.tokens, None)), run.cache
-
-    def _key(self, train: bool, key: jax.Array | None) -> jax.Array | None:
-        if train and key is None and self.config.random:
-            raise Refused("key", None, "training with dropout needs one (jax.random.key)")
-        return key if train else None
 
     def _encode(self, ids, segments, positions, key, **asked: Any) -> tuple[Context, Run]:
         text.check_ids("source_tokens", ids)

@@ -65,9 +65,10 @@ VARIANTS |= {
 
 
 @dataclasses.dataclass(frozen=True)
-class GPTConfig:
+class GPTConfig(text.TextConfig):
     """What a GPT is."""
 
+    VARIANTS = VARIANTS
     vocabulary_size: int | None = setting(None, "ids; none: the tokenizer's", minimum=1)
     context_length: int = setting(1024, "most tokens of a text", minimum=1, maximum=2**24)
     width: int = setting(768, "size of a token", minimum=1, maximum=2**17)
@@ -91,13 +92,6 @@ class GPTConfig:
     dropout: float = setting(0.0, "after the embedding, after attention and after the MLP", minimum=0, below=1)
     attention_dropout: float = setting(0.0, "on the attention weights", minimum=0, below=1)
 
-    @classmethod
-    def from_variant(cls, variant: str, **changes: Any) -> "GPTConfig":
-        """`Config.from_variant("gpt2-124M")`; Refused if unknown, or if the fields don't fit together."""
-        config = cls(**{**text.named_variant(variant, VARIANTS), **changes})
-        config.check()
-        return config
-
     def check(self) -> None:
         """Refuses fields that don't fit together, and says what would."""
         text.check_divides("num_heads", self.num_heads, "width", self.width)
@@ -117,11 +111,6 @@ class GPTConfig:
     def table_rows(self) -> int:
         """Rows of the embedding: the vocabulary, rounded up."""
         return -(-text.known_vocabulary(self.vocabulary_size) // self.vocabulary_multiple) * self.vocabulary_multiple
-
-    @property
-    def random(self) -> bool:
-        """Whether training draws random numbers inside the model."""
-        return any((self.dropout, self.attention_dropout))
 
 
 class GPT(nnx.Module):
@@ -182,7 +171,7 @@ class GPT(nnx.Module):
         Raises:
             Refused: more tokens than `context_length`, or no key where training needs one.
         """
-        return self._run(tokens, segments, positions, prefix, self._key(train, key))["logits"]
+        return self._run(tokens, segments, positions, prefix, self.config.key(train, key))["logits"]
 
     def features(
         self,
@@ -232,11 +221,6 @@ class GPT(nnx.Module):
         assert run.cache is not None
         wanted = run.tokens if keep is None else jnp.take_along_axis(run.tokens, keep[:, None, None], 1)
         return self._logits(wanted), run.cache
-
-    def _key(self, train: bool, key: jax.Array | None) -> jax.Array | None:
-        if train and key is None and self.config.random:
-            raise Refused("key", None, "training with dropout needs one (jax.random.key)")
-        return key if train else None
 
     def _run(self, tokens, segments, positions, prefix, key, features=False, weights=False) -> dict[str, jax.Array]:
         text.check_ids("tokens", tokens, self.config.context_length)

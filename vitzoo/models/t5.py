@@ -65,9 +65,10 @@ PUBLISHED = list(VARIANTS)
 
 
 @dataclasses.dataclass(frozen=True)
-class T5Config:
+class T5Config(text.TextConfig):
     """What a T5 is."""
 
+    VARIANTS = VARIANTS
     vocabulary_size: int | None = setting(None, "ids; none: the tokenizer's", minimum=1)
     width: int = setting(512, "size of a token", minimum=1, maximum=2**17)
     encoder_depth: int = setting(6, "blocks of the encoder", minimum=1, maximum=10_000)
@@ -87,23 +88,11 @@ class T5Config:
     )
     start_id: int = setting(0, "the id that a target begins behind", minimum=0)
 
-    @classmethod
-    def from_variant(cls, variant: str, **changes: Any) -> "T5Config":
-        """`Config.from_variant("v1.1-small")`; Refused if unknown, or if the fields don't fit together."""
-        config = cls(**{**text.named_variant(variant, VARIANTS), **changes})
-        config.check()
-        return config
-
     def check(self) -> None:
         """Refuses fields that don't fit together, and says what would."""
         if self.max_distance <= self.buckets // 2:
             why = f"must be more than half of the {self.buckets} buckets, which hold one distance each"
             raise Refused("max_distance", self.max_distance, why)
-
-    @property
-    def random(self) -> bool:
-        """Whether training draws random numbers inside the model."""
-        return bool(self.dropout)
 
 
 class T5(EncoderDecoder):

@@ -3,7 +3,7 @@
 import difflib
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import jax
 import jax.numpy as jnp
@@ -30,6 +30,38 @@ def named_variant(variant: str, variants: Mapping[str, Mapping[str, Any]]) -> di
     near = difflib.get_close_matches(str(variant), variants, 1, 0.5)
     hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(variants)}"
     raise Refused("variant", variant, f"no such variant; {hint}")
+
+
+class TextConfig:
+    """What the configs of language models share."""
+
+    VARIANTS: ClassVar[Mapping[str, Mapping[str, Any]]]
+
+    @classmethod
+    def from_variant(cls, variant: str, **changes: Any) -> Self:
+        """The config of a variant with changes; Refused if it is unknown, or if the fields don't fit together."""
+        config = cls(**{**named_variant(variant, cls.VARIANTS), **changes})
+        config.check()
+        return config
+
+    def check(self) -> None:
+        """Refuses fields that don't fit together, and says what would."""
+        raise NotImplementedError
+
+    @property
+    def random(self) -> bool:
+        """Whether training draws random numbers inside the model."""
+        return any(getattr(self, name, 0) for name in ("dropout", "attention_dropout"))
+
+    def key(self, train: bool, key: jax.Array | None) -> jax.Array | None:
+        """The source of randomness of a call: none outside training.
+
+        Raises:
+            Refused: training needs one, and there is none.
+        """
+        if train and key is None and self.random:
+            raise Refused("key", None, "training with dropout needs one (jax.random.key)")
+        return key if train else None
 
 
 def check_divides(field: str, value: int, total_field: str, total: int) -> None:

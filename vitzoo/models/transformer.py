@@ -30,9 +30,10 @@ PUBLISHED = list(VARIANTS)
 
 
 @dataclasses.dataclass(frozen=True)
-class TransformerConfig:
+class TransformerConfig(text.TextConfig):
     """What it is: `depth` blocks in the encoder and as many in the decoder."""
 
+    VARIANTS = VARIANTS
     vocabulary_size: int | None = setting(None, "ids; none: the tokenizer's", minimum=1)
     width: int = setting(512, "size of a token", minimum=1, maximum=2**17)
     depth: int = setting(6, "blocks of the encoder, and of the decoder", minimum=1, maximum=10_000)
@@ -47,23 +48,11 @@ class TransformerConfig:
     )
     start_id: int = setting(0, "the id that a target begins behind", minimum=0)
 
-    @classmethod
-    def from_variant(cls, variant: str, **changes: Any) -> "TransformerConfig":
-        """`Config.from_variant("base")`; Refused if unknown, or if the fields don't fit together."""
-        config = cls(**{**text.named_variant(variant, VARIANTS), **changes})
-        config.check()
-        return config
-
     def check(self) -> None:
         """Refuses fields that don't fit together, and says what would."""
         text.check_divides("num_heads", self.num_heads, "width", self.width)
         if self.width % 2:
             raise Refused("width", self.width, "must be even: half of it holds sines, half cosines")
-
-    @property
-    def random(self) -> bool:
-        """Whether training draws random numbers inside the model."""
-        return bool(self.dropout)
 
 
 class Transformer(EncoderDecoder):

@@ -1,24 +1,14 @@
-"""From a source to a target, by an encoder and a decoder: translation, span corruption, prefix language modelling."""
+"""From a source to a target: translation, span corruption, prefix language modelling."""
 
 import dataclasses
-from typing import Any, ClassVar
 
-import jax
-
-from vitzoo.objectives import tokens
+from vitzoo.objectives.tokens import TokenObjective
 from vitzoo.schema import setting
-
-Batch = dict[str, jax.Array]
-TERM = "tokens"
 
 
 @dataclasses.dataclass(frozen=True)
-class SequenceToSequence:
-    """The mean cross-entropy over the scored target tokens of a batch.
-
-    Batches hold `source_tokens`, `source_segments`, `source_positions` int [B, S], `tokens`, `targets`, `segments`,
-    `positions` int [B, T], `weights` float [B, T] and `weight` float [B].
-    """
+class SequenceToSequence(TokenObjective):
+    """Of an encoder-decoder; see `TokenObjective`."""
 
     rows: str = setting(
         "pairs",
@@ -26,33 +16,3 @@ class SequenceToSequence:
         "text's beginning and its rest",
         choices=("pairs", "span_corruption", "prefix"),
     )
-    label_smoothing: float = setting(0.0, "share of a target spread over the vocabulary", minimum=0.0, below=1.0)
-    z_loss: float = setting(0.0, "weight of the squared log-normaliser; T5 v1.1 has 1e-4", minimum=0.0)
-
-    FEED: ClassVar[str] = "text"
-
-    def bind(self, info: Any, num_classes: int | None = None) -> "SequenceToSequence":
-        """This objective for given data: the same for all."""
-        return self
-
-    @property
-    def term_weights(self) -> dict[str, float]:
-        """Factor of each term in the differentiated loss."""
-        return {TERM: 1.0} | ({"z": self.z_loss} if self.z_loss else {})
-
-    def counts(self, batch: Batch) -> dict[str, jax.Array]:
-        """What each term's sum is divided by: the scored tokens of the whole global batch."""
-        return dict.fromkeys(self.term_weights, tokens.scored(batch).sum())
-
-    def sums(
-        self, model: Any, batch: Batch, key: jax.Array | None = None, train: bool = True
-    ) -> tuple[dict[str, jax.Array], tokens.Pairs]:
-        """Sums over the tokens of a (micro-)batch: `{term: sum}`, and `{metric: (sum, count)}`."""
-        names = ("source_segments", "source_positions", "segments", "positions")
-        given = {name: batch[name] for name in names}
-        logits = model(batch["source_tokens"], batch["tokens"], **given, train=train, key=key)
-        weights = tokens.scored(batch)
-        sums = {TERM: tokens.summed(tokens.token_losses(logits, batch["targets"], self.label_smoothing), weights)}
-        if self.z_loss:
-            sums["z"] = tokens.summed(tokens.z_losses(logits), weights)
-        return sums, tokens.accuracy(logits, batch["targets"], weights)

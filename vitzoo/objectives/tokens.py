@@ -1,11 +1,62 @@
 """The loss of saying tokens, shared by all objectives of text: sums and counts over the places that are scored."""
 
+import dataclasses
 from collections.abc import Mapping
+from typing import Any, ClassVar, Self
 
 import jax
 import jax.numpy as jnp
 
+from vitzoo.schema import setting
+
+Batch = Mapping[str, jax.Array]
 Pairs = dict[str, tuple[jax.Array, jax.Array]]
+TERM = "tokens"
+
+
+@dataclasses.dataclass(frozen=True)
+class TokenObjective:
+    """The mean cross-entropy over the scored tokens of a batch.
+
+    Batches hold `tokens`, `targets`, `segments`, `positions` int [B, T], `weights` float [B, T] (places that are
+    scored), `weight` float [B] (0: a row that only fills up the batch), and for an encoder-decoder `source_tokens`,
+    `source_segments`, `source_positions` int [B, S]. A kind of it says by `rows` what a row is made of.
+    """
+
+    label_smoothing: float = setting(0.0, "share of a target spread over the vocabulary", minimum=0.0, below=1.0)
+    z_loss: float = setting(0.0, "weight of the squared log-normaliser; PaLM and T5 v1.1 have 1e-4", minimum=0.0)
+
+    FEED: ClassVar[str] = "text"
+
+    def bind(self, info: Any, num_classes: int | None = None) -> Self:
+        """This objective for given data: the same for all."""
+        return self
+
+    @property
+    def term_weights(self) -> dict[str, float]:
+        """Factor of each term in the differentiated loss."""
+        return {TERM: 1.0} | ({"z": self.z_loss} if self.z_loss else {})
+
+    def counts(self, batch: Batch) -> dict[str, jax.Array]:
+        """What each term's sum is divided by: the scored tokens of the whole global batch."""
+        return dict.fromkeys(self.term_weights, scored(batch).sum())
+
+    def sums(
+        self, model: Any, batch: Batch, key: jax.Array | None = None, train: bool = True
+    ) -> tuple[dict[str, jax.Array], Pairs]:
+        """Sums over the tokens of a (micro-)batch: `{term: sum}`, and `{metric: (sum, count)}`."""
+        logits, targets, weights = logits_of(model, batch, train=train, key=key), batch["targets"], scored(batch)
+        sums = {TERM: summed(token_losses(logits, targets, self.label_smoothing), weights)}
+        if self.z_loss:
+            sums["z"] = summed(z_losses(logits), weights)
+        return sums, {"accuracy": (summed(logits.argmax(-1) == targets, weights), weights.sum())}
+
+
+def logits_of(model: Any, batch: Batch, **how: Any) -> jax.Array:
+    """What a decoder or an encoder-decoder makes of a batch: float32 [batch, tokens, vocabulary]."""
+    told = ("segments", "positions", "source_segments", "source_positions")
+    given = [batch[name] for name in ("source_tokens", "tokens") if name in batch]
+    return model(*given, **{name: batch[name] for name in told if name in batch}, **how)
 
 
 def token_losses(logits: jax.Array, targets: jax.Array, label_smoothing: float = 0.0) -> jax.Array:
@@ -31,7 +82,7 @@ def z_losses(logits: jax.Array) -> jax.Array:
     return jnp.square(jax.nn.logsumexp(logits.astype(jnp.float32), axis=-1))
 
 
-def scored(batch: Mapping[str, jax.Array]) -> jax.Array:
+def scored(batch: Batch) -> jax.Array:
     """How much each place counts, float32 [batch, tokens]; nothing in rows that only fill up a batch."""
     return batch["weights"].astype(jnp.float32) * (batch["weight"] > 0)[:, None]
 
@@ -39,8 +90,3 @@ def scored(batch: Mapping[str, jax.Array]) -> jax.Array:
 def summed(values: jax.Array, weights: jax.Array) -> jax.Array:
     """The weighted sum; a place that isn't scored can't bring a NaN into it."""
     return jnp.where(weights > 0, weights * values, 0).sum()
-
-
-def accuracy(logits: jax.Array, targets: jax.Array, weights: jax.Array) -> Pairs:
-    """How many of the scored tokens are the most probable."""
-    return {"accuracy": (summed(logits.argmax(-1) == targets, weights), weights.sum())}

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from vitzoo.data.order import Shuffled
+from vitzoo.data.rows import Row, Rows
 from vitzoo.data.sources.base import fingerprint
-from vitzoo.data.text.rows import Row, Rows
 from vitzoo.data.text.settings import Mixture
 from vitzoo.errors import Refused
 

@@ -5,12 +5,9 @@ target its rest.
 import numpy as np
 
 from vitzoo.data.text.rows import (
-    EVALUATION,
     PREFIX,
+    DrawnPairs,
     Row,
-    SourceSide,
-    TargetSide,
-    draws,
     given_before,
     rows_info,
 )
@@ -21,10 +18,12 @@ from vitzoo.data.text.tokenizers.base import TextTokenizer
 from vitzoo.errors import Refused
 
 
-class PrefixRows:
+class PrefixRows(DrawnPairs):
     """Row i splits tokens i·L to i·L + L - 1 of all text joined, L = min(S, T) - 1, at a place drawn evenly from the
     L - 1 between two tokens; both sides get the end token, where there is one, and the target is scored.
     """
+
+    TAG = PREFIX
 
     def __init__(self, source: TextSource, tokenizer: TextTokenizer, text: Text):
         require(source, "text", what="prefix language modelling")
@@ -40,24 +39,11 @@ class PrefixRows:
         self.count = -(-(len(self.array) - 1) // self.window)
         self.info = rows_info(source.info, self.count, tokenizer, (), "prefix", self.lengths)
 
-    def __len__(self) -> int:
-        return self.count
-
-    def train_row(self, index: int, seed: int, position: int) -> Row:
-        return self._row(index, draws(seed, PREFIX, position))
-
-    def eval_row(self, index: int) -> Row:
-        return self._row(index, draws(0, PREFIX + EVALUATION, index))
-
-    def padding(self) -> Row:
-        encoder, decoder = SourceSide(self.lengths[0], self.fill), TargetSide(self.lengths[1], self.fill)
-        return decoder.row(-1, 0.0, encoder.arrays())
-
     def _row(self, index: int, random: np.random.Generator) -> Row:
         start = index * self.window
         ids = self.array.tokens[start : start + self.window].astype(np.int32)
         split = int(random.integers(1, len(ids)))
-        encoder, decoder = SourceSide(self.lengths[0], self.fill), TargetSide(self.lengths[1], self.fill)
+        encoder, decoder = self._sides()
         encoder.add(np.concatenate([ids[:split], self.end]))
         targets = np.concatenate([ids[split:], self.end])
         decoder.add(given_before(targets, self.start), targets)

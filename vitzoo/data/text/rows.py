@@ -12,37 +12,17 @@ Every array of a row has a fixed shape. Keys, for T = `text.sequence_length` and
 """
 
 import dataclasses
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 
+from vitzoo.data.rows import Row
 from vitzoo.data.sources.base import SourceInfo, fingerprint
 from vitzoo.data.text.tokenizers.base import TextTokenizer
 
-Row = dict[str, np.ndarray]
 # each maker of rows has draws of its own
 WINDOWS, SPANS, PREFIX, MASKS = 101, 102, 103, 104
 EVALUATION = 50  # added to these for the draws of an evaluation, which are the same in every run
-
-
-class Rows(Protocol):
-    """Rows of one split, by index. All draws are functions of (seed, position)."""
-
-    info: SourceInfo  # info.n is the number of rows of an epoch
-
-    def __len__(self) -> int: ...
-
-    def train_row(self, index: int, seed: int, position: int) -> Row:
-        """Row `index`, as the training stream's `position`-th."""
-        ...
-
-    def eval_row(self, index: int) -> Row:
-        """Row `index`, the same in every run."""
-        ...
-
-    def padding(self) -> Row:
-        """A row of weight 0 and id -1 that fills up a batch."""
-        ...
 
 
 def draws(seed: int, tag: int, position: int) -> np.random.Generator:
@@ -127,3 +107,31 @@ class SourceSide:
 def given_before(targets: np.ndarray, start: int) -> np.ndarray:
     """What a decoder is given at each place: `start`, then the targets but for the last."""
     return np.concatenate([np.array([start], np.int32), targets[:-1]])
+
+
+class DrawnPairs:
+    """What rows of a source and a target drawn from a text share. A kind of them makes `_row` from the row's draws."""
+
+    TAG: ClassVar[int]
+    count: int
+    lengths: tuple[int, int]  # of source and target
+    fill: int
+
+    def __len__(self) -> int:
+        return self.count
+
+    def train_row(self, index: int, seed: int, position: int) -> Row:
+        return self._row(index, draws(seed, self.TAG, position))
+
+    def eval_row(self, index: int) -> Row:
+        return self._row(index, draws(0, self.TAG + EVALUATION, index))
+
+    def padding(self) -> Row:
+        encoder, decoder = self._sides()
+        return decoder.row(-1, 0.0, encoder.arrays())
+
+    def _sides(self) -> tuple[SourceSide, TargetSide]:
+        return SourceSide(self.lengths[0], self.fill), TargetSide(self.lengths[1], self.fill)
+
+    def _row(self, index: int, random: np.random.Generator) -> Row:
+        raise NotImplementedError

@@ -5,12 +5,9 @@ spans, each after its sentinel. The lengths are those of the reference implement
 import numpy as np
 
 from vitzoo.data.text.rows import (
-    EVALUATION,
     SPANS,
+    DrawnPairs,
     Row,
-    SourceSide,
-    TargetSide,
-    draws,
     given_before,
     rows_info,
 )
@@ -21,12 +18,14 @@ from vitzoo.data.text.tokenizers.base import TextTokenizer
 from vitzoo.errors import Refused
 
 
-class SpanCorruption:
+class SpanCorruption(DrawnPairs):
     """Row i corrupts tokens i·L to i·L + L - 1 of all text joined (documents run on, as in T5); L is the number of
     tokens that, corrupted, fill the source to `text.source_length`. The last row is shorter.
 
     Source and target end with the end token. Every target token is scored, sentinels and end included.
     """
+
+    TAG = SPANS
 
     def __init__(self, source: TextSource, tokenizer: TextTokenizer, text: Text):
         require(source, "text", what="span corruption")
@@ -38,6 +37,9 @@ class SpanCorruption:
             problem = f"a source of {text.source_length} tokens needs targets of {targets}"
             raise Refused("text.sequence_length", text.sequence_length, problem)
         tokenizer.sentinel(span_count(self.window, text.noise_density, text.mean_span) - 1 + int(text.roll_spans))
+        # a rolled mask may begin with a masked span and end within one: a sentinel more in both
+        more = int(text.roll_spans)
+        self.lengths = (text.source_length + more, text.sequence_length + more)
         self.array = token_array(source, tokenizer, prefix=text.prefix, ends=False)
         if len(self.array) < 2:
             raise Refused("data.name", source.info.name, "holds no two tokens")
@@ -45,19 +47,6 @@ class SpanCorruption:
         self.count = -(-(len(self.array) - 1) // self.window)
         made = ("spans", self.window, text.sequence_length, text.noise_density, text.mean_span, text.roll_spans)
         self.info = rows_info(source.info, self.count, tokenizer, (), *made)
-
-    def __len__(self) -> int:
-        return self.count
-
-    def train_row(self, index: int, seed: int, position: int) -> Row:
-        return self._row(index, draws(seed, SPANS, position))
-
-    def eval_row(self, index: int) -> Row:
-        return self._row(index, draws(0, SPANS + EVALUATION, index))
-
-    def padding(self) -> Row:
-        encoder, decoder = self._sides()
-        return decoder.row(-1, 0.0, encoder.arrays())
 
     def _row(self, index: int, random: np.random.Generator) -> Row:
         start = index * self.window
@@ -68,12 +57,6 @@ class SpanCorruption:
         targets = np.append(with_sentinels(ids, ~noise, self.sentinels), self.end).astype(np.int32)
         decoder.add(given_before(targets, self.start), targets)
         return decoder.row(index, 1.0, encoder.arrays())
-
-    def _sides(self) -> tuple[SourceSide, TargetSide]:
-        # a rolled mask may begin with a masked span and end within one: a sentinel more in both
-        more = int(self.text.roll_spans)
-        source = SourceSide(self.text.source_length + more, self.fill)
-        return source, TargetSide(self.text.sequence_length + more, self.fill)
 
 
 def span_lengths(source_length: int, density: float, mean_span: float) -> tuple[int, int]:
