@@ -12,7 +12,7 @@ import vitzoo.config
 def get_config():
     config = vitzoo.config.default()
     config.total_steps = 1000
-    config.model = dict(name="gpt", width=128, depth=4, num_heads=4, mlp_dim=512, context_length=128)
+    config.model = dict(name="gpt", variant="gpt-micro", context_length=128)
     config.objective = dict(name="causal_lm")
     config.data = dict(name="stdlib", split="train", batch_size=16)
     config.tokenizer = dict(kind="characters")

@@ -159,6 +159,14 @@ def test_an_answer_ends_where_it_should(generator):
     assert stopped.text == text[: text.find(text[2:4])]
 
 
+def test_another_variant_is_another_model_than_the_quickstarts():
+    sizes = [
+        vitzoo.config.resolve("gpt/quickstart", overrides={"model.variant": variant}).experiment.model.config().width
+        for variant in ("gpt-micro", "gpt-nano", "gpt2-124M")
+    ]
+    assert sizes == [128, 48, 768]
+
+
 def test_what_is_shown_as_it_is_written_is_the_answer(generator):
     shown = []
     answer = generator(["the"], max_new_tokens=30, seed=2, wrote=lambda row, text: shown.append(text))[0]

@@ -80,13 +80,12 @@ def evaluate_one(
 ) -> dict[str, Any]:
     """One evaluator: its pass, its report, and its part of the result."""
     evaluation = bound(ready, name)
-    source = evaluation.source
-    print(f"data     {source.info.name} {source.info.split}: {len(source):,} examples", file=out)
+    info, count = evaluation.source.info, len(evaluation.examples)
+    print(f"data     {info.name} {info.split}: {count:,} examples", file=out)
     if evaluation.classes is not None:
         print(f"classes  {evaluation.classes.text}", file=out, flush=True)
     elif predictions is not None:
         raise Refused("--predictions", predictions, f"{name} counts tokens, and has no prediction for each example")
-    count = len(evaluation.examples)
     with counting(name, count, out) as seen:
         rows = evaluation.rows(ready.params, seen)
     metrics = {key: finite(value) for key, value in evaluation.metrics(rows).items()}
