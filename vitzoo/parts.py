@@ -38,6 +38,15 @@ PARTS: dict[str, dict[str, str]] = {
         "fashion_mnist": "vitzoo.data.datasets.fashion_mnist:FashionMnist",
         "mnist_5k": "vitzoo.data.datasets.mnist_5k:Mnist5k",
     },
+    "text_dataset": {
+        "stdlib": "vitzoo.data.text.sources.files:open_standard_library",
+        "sums": "vitzoo.data.text.datasets.sums:open_sums",
+        "speeches": "vitzoo.data.text.datasets.speeches:open_speeches",
+        "verses": "vitzoo.data.text.datasets.verses:open_verses",
+        "cmudict": "vitzoo.data.text.datasets.pronunciations:open_pronunciations",
+        "spam": "vitzoo.data.text.datasets.spam:open_spam",
+        "wordnet_topics": "vitzoo.data.text.datasets.definitions:open_definitions",
+    },
     "evaluator": {
         "classification": "vitzoo.evaluation.classification:ClassificationEvaluator",
         "perplexity": "vitzoo.evaluation.perplexity:PerplexityEvaluator",

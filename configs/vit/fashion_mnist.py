@@ -10,8 +10,8 @@ Source:    the data, Xiao et al., https://arxiv.org/abs/1708.07747; the recipe i
 import vitzoo.config
 
 LENGTHS = {
-    "short": dict(epochs=7, drop_path=0.0, flip=True),
-    "long": dict(epochs=15, drop_path=0.1, flip=False),
+    "short": dict(epochs=12, drop_path=0.0),
+    "long": dict(epochs=40, drop_path=0.1),
 }
 
 
@@ -21,11 +21,11 @@ def get_config(arg="short"):
     config.total_epochs = length["epochs"]
     config.model = dict(
         name="vit",
-        variant="Ti/4",
-        width=96,
+        variant="Ti/7",
+        width=128,
         depth=4,
-        num_heads=3,
-        mlp_dim=192,
+        num_heads=4,
+        mlp_dim=256,
         pooling="gap",
         positions="learned1d",
         position_deviation=0.3,
@@ -33,9 +33,9 @@ def get_config(arg="short"):
     )
     config.objective = dict(name="classification", label_smoothing=0.1)
     config.data = dict(name="fashion_mnist", split="train", batch_size=64)
-    config.augment = dict(crop="shift", shift=1, flip=length["flip"])
+    config.augment = dict(crop="shift", shift=1)
     config.optimizer = dict(name="adamw", learning_rate=1.5e-3, weight_decay=0.05, grad_clip=1.0)
     config.schedule = dict(name="cosine", warmup_epochs=0.5)
     config.checkpoint = dict(every_epochs=1, keep=2)
-    config.evaluate = dict(test=dict(name="classification", split="test", every_epochs=3))
+    config.evaluate = dict(test=dict(name="classification", split="test", every_epochs=4))
     return config

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from vitzoo.data.settings import Augment, Data, Preprocessing
-from vitzoo.data.text.settings import Text, Tokenizer
+from vitzoo.data.text.settings import Mixture, Text, Tokenizer
 from vitzoo.errors import Refused
 from vitzoo.parallel.mesh import parse_mesh
 from vitzoo.parts import find
@@ -14,7 +14,7 @@ from vitzoo.schema import build, convert_fields, default_of, nearest, patch, set
 CHOICES = ("objective", "optimizer", "schedule")
 """The sections that name a part, which is built from the rest of the section. `model` and `evaluate` hold parts too."""
 
-FEED_SECTIONS = {"images": ("preprocessing", "augment"), "text": ("tokenizer", "text")}
+FEED_SECTIONS = {"images": ("preprocessing", "augment"), "text": ("tokenizer", "text", "mixture")}
 """The sections that describe what a model is given, by the kind of it."""
 
 DURATIONS = ("total_steps", "total_epochs", "total_examples")
@@ -145,6 +145,7 @@ class Experiment:
     augment: Augment
     tokenizer: Tokenizer
     text: Text
+    mixture: Mixture
     optimizer: Any
     schedule: Any
 
@@ -183,6 +184,8 @@ class Experiment:
         Refused: settings that don't fit each other.
         """
         self._check_length()
+        if self.mixture.sources and self.data.name != "mixture":
+            raise Refused("data.name", self.data.name, "must be `mixture`, since mixture.sources are stated")
         self._check_best()
         self._check_profile()
         parse_mesh(self.mesh)

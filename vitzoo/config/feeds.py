@@ -11,7 +11,8 @@ def feed_of(experiment: Any) -> Feed:
     if feed_kind(experiment.objective) == "text":
         from vitzoo.data.text.feed import TextFeed
 
-        return TextFeed(experiment.tokenizer, experiment.text, experiment.objective.rows, experiment.seed)
+        rows, mixture = experiment.objective.rows, experiment.mixture
+        return TextFeed(experiment.tokenizer, experiment.text, rows, experiment.seed, mixture)
     from vitzoo.data.image_feed import ImageFeed
 
     return ImageFeed(experiment.preprocessing, experiment.augment)

@@ -48,6 +48,10 @@ class Feed(Protocol):
         """
         ...
 
+    def evaluating(self, evaluator: Any) -> "Feed":
+        """This feed with what an evaluator's settings change of it."""
+        ...
+
     def rows(self, source: Any, data: Data, config: Any, *, train: bool) -> Rows:
         """The examples as rows of batches."""
         ...

@@ -60,6 +60,9 @@ class ImageFeed:
             raise Refused("model.num_classes", config.num_classes, "the data name no classes, so it must be set")
         return config
 
+    def evaluating(self, evaluator: Any) -> "ImageFeed":
+        return self
+
     def rows(self, source: Source, data: Data, config: Any, *, train: bool) -> ImageRows:
         preprocessing, size = for_channels(self.preprocessing, config.channels), _pair(config.image_size)
         if not train:

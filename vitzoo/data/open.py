@@ -5,6 +5,7 @@ import re
 from vitzoo import parts
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.base import Dataset, Source
+from vitzoo.errors import Refused
 
 _TFDS_VERSION = re.compile(r"[\w/.\-]+:[\d.*]+")
 
@@ -32,6 +33,8 @@ def open_dataset(data: Data) -> Dataset:
         return open_csv(data, rest)
     if kind.split("/")[0] in parts.PARTS["dataset"]:
         return _from_class(parts.find("dataset", kind.split("/")[0]), data)
+    if kind in ("text", "jsonl") or kind.split("/")[0] in parts.PARTS["text_dataset"]:
+        raise Refused("data.name", data.name, "holds text, and the objective takes images")
     if rest and not _TFDS_VERSION.fullmatch(data.name):
         return _from_class(parts.find("dataset", data.name), data)
     from vitzoo.data.sources.tfds import TfdsDataset

@@ -10,14 +10,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from vitzoo.errors import Refused
-from vitzoo.evaluation.settings import Evaluator
+from vitzoo.evaluation.settings import TextEvaluator
 from vitzoo.objectives import tokens
 
 Rows = Mapping[str, np.ndarray]
 
 
 @dataclasses.dataclass(frozen=True)
-class PerplexityEvaluator(Evaluator):
+class PerplexityEvaluator(TextEvaluator):
     """Loss a token (nats), perplexity and accuracy of the next token, all weighted by token: each scored token counts
     once, whatever row or batch it stands in. No label smoothing.
     """

@@ -113,9 +113,9 @@ class Evaluation:
         mesh: Any,
         objective: Any = None,
     ):
-        self.evaluator, self.mesh = with_loss(evaluator, objective), mesh
-        self.data = evaluation_data(data, evaluator)
+        self.mesh, self.data, feed = mesh, evaluation_data(data, evaluator), feed.evaluating(evaluator)
         self.source = feed.source(self.data)
+        self.evaluator = with_loss(evaluator, objective).bind(feed=feed, source=self.source, config=config)
         info = self.source.info
         self.classes: ClassMapping | None = None
         if evaluator.CLASSES:

@@ -1,6 +1,7 @@
 """What all evaluators share: which examples, and when."""
 
 import dataclasses
+from typing import Any
 
 from vitzoo.errors import Refused
 from vitzoo.schema import setting
@@ -26,3 +27,21 @@ class Evaluator:
             raise Refused(given[1], getattr(self, given[1]), f"is given besides {given[0]}; keep one of them")
         if "split" in self.data:
             raise Refused("data.split", self.data["split"], "belongs one level up: the evaluator's own split")
+
+    def bind(self, *, feed: Any, source: Any, config: Any) -> Any:
+        """What measures these data: has `outputs(model, batch)` and `metrics(rows, num_classes)`. By default itself.
+
+        Args:
+            feed: how examples become what the model is given; that of text has the tokenizer.
+            source: the examples.
+            config: the model's settings.
+        """
+        return self
+
+
+@dataclasses.dataclass(frozen=True)
+class TextEvaluator(Evaluator):
+    """The settings of an evaluator of text."""
+
+    text: dict = setting(factory=dict, help="what differs from config.text, for instance prefix", execution=True)
+    rows: str = setting("", "what a row holds, as in config.objective; empty: as there", execution=True)

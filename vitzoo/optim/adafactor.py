@@ -9,13 +9,16 @@ import optax
 from vitzoo.optim.base import Optimizer
 from vitzoo.schema import setting
 
+LEAST_SCALE = 1e-3
+
 
 @dataclasses.dataclass(frozen=True)
 class Adafactor(Optimizer):
     """Adam's memory at about half its price: the second moment factored into rows and columns, momentum in bfloat16.
 
     Unlike the first paper's: learning rates like Adam's, no scaling by the parameters' size, momentum on and without
-    bias correction, the second moment's decay 1 − step^−0.8 capped at `beta2`.
+    bias correction, the second moment's decay 1 − step^−0.8 capped at `beta2`. T5 trains with the first paper's
+    (Raffel et al. 2020, 3.1.2): `beta1=0, beta2=1, update_clip=1, scale_by_parameter=True, min_factored_size=128`.
     """
 
     beta1: float = setting(0.9, "decay of the momentum, which has no bias correction; 0 is off", minimum=0.0, below=1.0)
@@ -23,6 +26,9 @@ class Adafactor(Optimizer):
     decay_exponent: float = setting(0.8, "the second moment's decay is 1 − step^−this, up to the cap", above=0.0)
     update_clip: float = setting(
         0.0, "largest root mean square of one tensor's update (paper: 1); 0 is off", minimum=0.0
+    )
+    scale_by_parameter: bool = setting(
+        False, "a tensor's update is multiplied by the root mean square of its values, at least 1e-3"
     )
     min_factored_size: int = setting(32, "factor a tensor whose second largest dimension has this size", minimum=1)
     epsilon: float = setting(1e-30, "added to the squared gradient", minimum=0.0)
@@ -40,6 +46,7 @@ class Adafactor(Optimizer):
                 decay_rate_fn=decay,
             ),
             optax.clip_by_block_rms(self.update_clip) if self.update_clip else optax.identity(),
+            optax.scale_by_param_block_rms(LEAST_SCALE) if self.scale_by_parameter else optax.identity(),
             optax.ema(self.beta1, debias=False, accumulator_dtype=self.moment_dtype)
             if self.beta1
             else optax.identity(),

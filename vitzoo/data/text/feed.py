@@ -13,7 +13,11 @@ from vitzoo.data.mixing import Batch, Prepare
 from vitzoo.data.rows import Rows
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.base import SourceInfo
-from vitzoo.data.text.settings import TRAINED, Text, Tokenizer
+from vitzoo.data.text.mixed_source import NAME as MIXTURE
+from vitzoo.data.text.mixed_source import MixedSource, open_mixture
+from vitzoo.data.text.mixture import MixtureRows
+from vitzoo.data.text.settings import TRAINED, Mixture, Text, Tokenizer
+from vitzoo.data.text.sources.as_pairs import as_pairs
 from vitzoo.data.text.sources.base import TextSource, all_text
 from vitzoo.data.text.sources.open import open_text
 from vitzoo.data.text.tokenizers.base import TextTokenizer
@@ -46,6 +50,7 @@ class TextFeed:
         text: what a row holds.
         rows_of: a key of `MAKERS`, as the objective asks.
         seed: of the plan by which texts are packed.
+        mixture: the sources behind `data.name=mixture`.
         known: the tokenizer, once it is made or read.
     """
 
@@ -53,6 +58,7 @@ class TextFeed:
     text: Text
     rows_of: str
     seed: int
+    mixture: Mixture = dataclasses.field(default_factory=Mixture)
     known: TextTokenizer | None = None
 
     @property
@@ -73,21 +79,29 @@ class TextFeed:
         own = build(Text, description["preprocessing"], "text")
         return dataclasses.replace(self, known=known, text=patch(own, stated.get("text", {}), "text"))
 
-    def source(self, data: Data, split: str | None = None) -> TextSource:
-        return open_text(data, split, self.text)
+    def source(self, data: Data, split: str | None = None) -> TextSource | MixedSource:
+        if data.name == MIXTURE:
+            mixed = open_mixture(self.mixture, data, self.text, split)
+            sources = {name: self._taken(source) for name, source in mixed.sources.items()}
+            return dataclasses.replace(mixed, sources=sources)
+        return self._taken(open_text(data, split, self.text))
 
-    def learned(self, source: TextSource) -> "TextFeed":
+    def _taken(self, source: TextSource) -> TextSource:
+        return as_pairs(source) if self.rows_of == "pairs" else source
+
+    def learned(self, source: TextSource | MixedSource) -> "TextFeed":
         if self.known is not None:
             return self
-        texts = all_text(source) if self.settings.kind in TRAINED else None
+        trained = self.settings.kind in TRAINED
+        texts = None if not trained else source if isinstance(source, MixedSource) else all_text(source)
         return dataclasses.replace(self, known=open_tokenizer(self.settings, texts))
 
-    def model_fields(self, source: TextSource) -> dict[str, Any]:
+    def model_fields(self, source: TextSource | MixedSource) -> dict[str, Any]:
         classes = source.info.classes
         known = {"vocabulary_size": self.tokenizer.vocabulary_size, "start_id": self.tokenizer.decoder_start_id}
         return known | {"num_classes": None if classes is None else len(classes)}
 
-    def complete(self, config: Any, source: TextSource) -> Any:
+    def complete(self, config: Any, source: TextSource | MixedSource) -> Any:
         self._check_vocabulary(config)
         limit, length = getattr(config, "context_length", None), self.text.sequence_length
         if limit is not None and length > limit:
@@ -103,11 +117,21 @@ class TextFeed:
             message = f"the tokenizer has {size:,} ids; leave it out, or at least that"
             raise Refused("model.vocabulary_size", config.vocabulary_size, message)
 
-    def rows(self, source: TextSource, data: Data, config: Any, *, train: bool) -> Rows:
+    def evaluating(self, evaluator: Any) -> "TextFeed":
+        text = patch(self.text, getattr(evaluator, "text", {}), "text")
+        return dataclasses.replace(self, text=text, rows_of=getattr(evaluator, "rows", "") or self.rows_of)
+
+    def rows(self, source: TextSource | MixedSource, data: Data, config: Any, *, train: bool) -> Rows:
+        if isinstance(source, MixedSource):
+            parts = [self._made(one, source.texts[name]) for name, one in source.sources.items()]
+            return MixtureRows(parts, self.mixture, list(source.sources))
+        return self._made(source, self.text)
+
+    def _made(self, source: TextSource, text: Text) -> Rows:
         module, _, name = MAKERS[self.rows_of].partition(":")
         make = getattr(importlib.import_module(f"vitzoo.data.text.{module}"), name)
         more = {"seed": self.seed} if self.rows_of in PACKED_BY_SEED else {}
-        return make(source, self.tokenizer, self.text, **more)
+        return make(source, self.tokenizer, text, **more)
 
     def prepare(self, config: Any, info: SourceInfo, *, train: bool) -> Prepare:
         return as_it_is

@@ -5,7 +5,8 @@ import numpy as np
 from vitzoo.data.text.packing import alone, pack
 from vitzoo.data.text.rows import Row, SourceSide, TargetSide, given_before, rows_info
 from vitzoo.data.text.settings import Text
-from vitzoo.data.text.sources.base import TextSource, require
+from vitzoo.data.text.sources.as_pairs import as_pairs
+from vitzoo.data.text.sources.base import TextSource
 from vitzoo.data.text.token_array import TokenArray, token_array
 from vitzoo.data.text.tokenizers.base import TextTokenizer
 
@@ -18,7 +19,7 @@ class Pairs:
     """
 
     def __init__(self, source: TextSource, tokenizer: TextTokenizer, text: Text, *, seed: int = 0):
-        require(source, "source", "target", what="sequence to sequence")
+        source = as_pairs(source)
         self.limits = (text.source_length, text.sequence_length)
         self.fill, self.start, self.end = tokenizer.fill_id, tokenizer.decoder_start_id, tokenizer.end_id
         self.arrays = (

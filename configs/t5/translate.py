@@ -1,0 +1,48 @@
+"""A small T5 v1.1 learns to translate English to Spanish from 27,756 verses.
+
+Command:   vitzoo train --config t5/translate --workdir runs/t5-translate
+Hardware:  2 CPU cores.
+Data:      `verses`: Debian's packages sword-text-web and sword-text-sparv, split by chapter.
+Source:    the model of T5 v1.1 (https://arxiv.org/abs/1910.10683), with attention scaled for AdamW; sizes and recipe are
+           our own.
+"""
+
+import vitzoo.config
+
+
+def get_config():
+    config = vitzoo.config.default()
+    config.total_epochs = 12
+    config.model = dict(
+        name="t5",
+        variant="v1.1-small",
+        width=192,
+        encoder_depth=3,
+        decoder_depth=3,
+        num_heads=4,
+        head_dim=48,
+        mlp_dim=384,
+        dropout=0.1,
+        scale_attention=True,
+        vocabulary_size=None,
+    )
+    config.objective = dict(name="seq2seq", label_smoothing=0.1, z_loss=1e-4)
+    config.data = dict(name="verses", split="train", batch_size=64)
+    config.tokenizer = dict(kind="bpe", vocabulary_size=4000)
+    config.text = dict(source_length=64, sequence_length=64)
+    config.optimizer = dict(name="adamw", learning_rate=1.5e-3, beta2=0.98, weight_decay=0.0, grad_clip=1.0)
+    config.schedule = dict(name="rsqrt", warmup_steps=400, timescale=400, cooldown_fraction=0.3)
+    config.evaluate = dict(
+        val=dict(name="perplexity", split="validation", every_epochs=1),
+        test=dict(
+            name="generation",
+            split="test",
+            metrics=("bleu", "chrf"),
+            num_beams=4,
+            length_penalty=0.6,
+            max_new_tokens=64,
+            baselines=True,
+            every_epochs=12,
+        ),
+    )
+    return config

@@ -1,0 +1,83 @@
+"""The mean of a run's last checkpoints as a checkpoint of its own (Vaswani et al. 2017, 6.1)."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from vitzoo.checkpoints import manifest, read, steps
+from vitzoo.checkpoints.locate import CHECKPOINTS, Located, locate
+from vitzoo.checkpoints.store import Store
+from vitzoo.errors import Refused
+
+
+def average(run: str | Path, last: int, output: str | Path) -> list[int]:
+    """Writes a run folder with one checkpoint: the mean of the parameters of the last `last` checkpoints of a run,
+    taken in float64. It has the newest one's step, classes, preprocessing and tokenizer, and the run's `config.json`;
+    no optimizer state, so that it can be evaluated, used and started from, but not resumed.
+
+    Args:
+        run: a run's folder.
+        last: how many; the run must have kept as many (`config.checkpoint.keep`).
+        output: a folder that doesn't exist yet, or is empty.
+
+    Returns:
+        The steps that were averaged.
+
+    Raises:
+        Refused: the run has fewer checkpoints, one is damaged, or the output exists.
+        Failed: it couldn't be written.
+    """
+    folder, target = Path(run).expanduser(), Path(output).expanduser()
+    if last < 2:
+        raise Refused("--last", last, "must be at least 2")
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise Refused("--output", str(output), "is there already and not empty; give another folder")
+    newest = locate(folder)
+    there = steps.listed(folder / CHECKPOINTS)
+    if len(there) < last:
+        why = f"{folder} keeps {len(there)} ({', '.join(map(str, there)) or 'none'}); train with config.checkpoint.keep"
+        raise Refused("--last", last, f"{why}={last}")
+    chosen = there[-last:]
+    mean = mean_params([_verified(folder, step) for step in chosen])
+    _write(newest, mean, chosen, target)
+    return chosen
+
+
+def mean_params(folders: list[Path]) -> Any:
+    """The mean of the item `params` of checkpoints, leaf by leaf, in the leaves' type."""
+    total: Any = None
+    for folder in folders:
+        try:
+            params = read.arrays(folder / "params")
+        except manifest.Damaged as error:
+            raise Refused("--workdir", str(folder), str(error)) from None
+        wide = jax.tree.map(lambda leaf: leaf.astype(np.float64), params)
+        total = wide if total is None else jax.tree.map(np.add, total, wide)
+        like = params
+    return jax.tree.map(lambda sums, leaf: (sums / len(folders)).astype(leaf.dtype), total, like)
+
+
+def _verified(run: Path, step: int) -> Path:
+    folder = run / CHECKPOINTS / str(step)
+    try:
+        manifest.verify(folder)
+    except manifest.Damaged as error:
+        raise Refused("--workdir", str(run), str(error)) from None
+    return folder
+
+
+def _write(newest: Located, mean: Any, chosen: list[int], target: Path) -> None:
+    target.mkdir(parents=True, exist_ok=True)
+    config = newest.run / "config.json" if newest.run else None
+    if config is not None and config.is_file():
+        shutil.copyfile(config, target / "config.json")
+    store = Store(target / CHECKPOINTS)
+    state = {"params": mean, "step": newest.step, "updates": newest.step, "skipped": 0}
+    assets = newest.folder / "assets"
+    loop = {"averaged": chosen}
+    store.save(newest.step, state, newest.description, loop, assets if assets.is_dir() else None)
+    store.wait()
+    store.close()
