@@ -5,27 +5,38 @@
 Needs jax, flax, optax and numpy only. Two tables and, with --output, the same figures as JSON:
 
 agreement  losses of a small model on the same random batches, device in bfloat16, device in float32, CPU in float32
-speed      training steps of ViT-S/16 and ViT-B/16 at 224² in bfloat16: images/s, and MFU against the device's peak,
-           counted as model FLOPs (forward and backward, no recomputation) per second over the peak in bfloat16
+speed      training steps of ViT-S/16 and ViT-B/16 at 224² and of GPT-2 124M at 1,024 tokens in bfloat16: rows/s, and
+           MFU against the device's peak, counted as model FLOPs (forward and backward, no recomputation) per second
+           over the peak in bfloat16
 
 Exit code 1 when a loss isn't finite, a bfloat16 loss lies more than 2 % from the CPU's, or a float32 one more than
 0.5 % (accelerators round float32 products on their own terms).
 """
 
 import argparse
+import dataclasses
+import functools
 import json
 import sys
 import time
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import jax
 import numpy as np
+from vitzoo.objectives.masked_lm import MaskedLanguageModelling
 
-from vitzoo.models.vit import Config, ViT
+from vitzoo.models.bert import BERT
+from vitzoo.models.gpt import GPT
+from vitzoo.models.t5 import T5
+from vitzoo.models.transformer import Transformer
+from vitzoo.models.vit import ViT
 from vitzoo.nn import state as modules
 from vitzoo.nn.execution import Execution
+from vitzoo.objectives.causal_lm import CausalLanguageModelling
 from vitzoo.objectives.classification import Classification
+from vitzoo.objectives.seq2seq import SequenceToSequence
 from vitzoo.optim.adamw import AdamW
 from vitzoo.optim.build import build
 from vitzoo.optim.schedules import Constant
@@ -37,8 +48,27 @@ from vitzoo.steps import state as states
 from vitzoo.steps.compile import compile_train_step
 from vitzoo.steps.train import make_train_step
 
-FAMILIES = {"vit": Config.from_variant("Ti/4", width=64, depth=4, num_heads=4, mlp_dim=256, image_size=32)}
-CLASSES = 10
+CLASSES, VOCABULARY = 10, 256
+TOKENS, SOURCE_TOKENS = 64, 48
+
+
+@dataclasses.dataclass(frozen=True)
+class Family:
+    """A small model and what it is trained on.
+
+    Attributes:
+        model: the class.
+        config: its settings.
+        objective: bound to its data.
+        batches: (number of rows, number of batches) to batches of host arrays.
+        prepare: what happens to a batch on the device.
+    """
+
+    model: Any
+    config: Any
+    objective: Any
+    batches: Callable[[int, int], list[dict[str, Any]]]
+    prepare: Callable[[Any, Any], dict[str, Any]]
 
 
 def normalised(batch: Any, key: Any) -> dict[str, Any]:
@@ -46,37 +76,90 @@ def normalised(batch: Any, key: Any) -> dict[str, Any]:
     return {**batch, "image": batch["image"].astype("float32") / 127.5 - 1}
 
 
-def batches(config: Config, size: int, number: int) -> list[dict[str, Any]]:
+def images(size: int, number: int, shape: tuple[int, int] = (32, 32)) -> list[dict[str, Any]]:
     """Random images, each class a shade brighter than the one before, so that there is something to learn."""
     drawn = np.random.default_rng(0)
     made = []
     for _ in range(number):
         label = drawn.integers(0, CLASSES, size).astype(np.int32)
-        noise = drawn.integers(0, 128, (size, *config.image_shape[:2], 3))
+        noise = drawn.integers(0, 128, (size, *shape, 3))
         image = (noise + 12 * label[:, None, None, None]).astype(np.uint8)
         made.append({"image": image, "label": label, "weight": np.ones(size, np.float32)})
     return made
 
 
+def texts(size: int, number: int, kind: str = "decoder") -> list[dict[str, Any]]:
+    """Texts in which each token follows from the one before; a target repeats its source's beginning."""
+    drawn = np.random.default_rng(0)
+    made = []
+    for _ in range(number):
+        ids = np.empty((size, TOKENS + 1), np.int64)
+        ids[:, 0] = drawn.integers(4, VOCABULARY, size)
+        for place in range(TOKENS):
+            ids[:, place + 1] = 4 + (5 * ids[:, place] + drawn.integers(0, 3, size)) % (VOCABULARY - 4)
+        batch = {
+            "tokens": ids[:, :-1].astype(np.int32),
+            "targets": ids[:, 1:].astype(np.int32),
+            "weights": np.ones((size, TOKENS), np.float32),
+            "segments": np.ones((size, TOKENS), np.int32),
+            "positions": np.tile(np.arange(TOKENS, dtype=np.int32), (size, 1)),
+            "weight": np.ones(size, np.float32),
+        }
+        if kind == "encoder":
+            hidden = drawn.random((size, TOKENS)) < 0.15
+            batch |= {"targets": batch["tokens"], "tokens": np.where(hidden, 3, batch["tokens"]).astype(np.int32)}
+            batch["weights"] = hidden.astype(np.float32)
+        if kind == "encoder-decoder":
+            batch |= {
+                "source_tokens": batch["targets"][:, :SOURCE_TOKENS],
+                "source_segments": batch["segments"][:, :SOURCE_TOKENS],
+                "source_positions": batch["positions"][:, :SOURCE_TOKENS],
+            }
+        made.append(batch)
+    return made
+
+
+def families() -> dict[str, Family]:
+    """One small model of each family."""
+    small: Any = {"vocabulary_size": VOCABULARY, "width": 64, "num_heads": 4, "mlp_dim": 256}
+    vit = vit_config("Ti/4", width=64, depth=4, num_heads=4, mlp_dim=256, image_size=32, num_classes=CLASSES)
+    t5 = T5.Config(**small, head_dim=16, encoder_depth=2, decoder_depth=2, scale_attention=True)
+    pairs, as_it_is = functools.partial(texts, kind="encoder-decoder"), lambda batch, key: dict(batch)
+    return {
+        "vit": Family(ViT, vit, classification(), images, normalised),
+        "gpt": Family(GPT, GPT.Config(**small, depth=4), CausalLanguageModelling(), texts, as_it_is),
+        "t5": Family(T5, t5, SequenceToSequence(), pairs, as_it_is),
+        "bert": Family(
+            BERT, BERT.Config(**small, depth=4, dropout=0.0, attention_dropout=0.0), MaskedLanguageModelling(),
+            functools.partial(texts, kind="encoder"), as_it_is,
+        ),
+        "transformer": Family(
+            Transformer, Transformer.Config(**small, depth=2, dropout=0.0), SequenceToSequence(), pairs, as_it_is
+        ),
+    }  # fmt: skip
+
+
+def vit_config(variant: str, **changes: Any) -> Any:
+    return ViT.Config.from_variant(variant, **changes)
+
+
+def classification(classes: int = CLASSES) -> Any:
+    return Classification().bind(SimpleNamespace(multi_label=False, class_counts=None), classes)
+
+
 class Training:
     """A model, its optimizer and its compiled step on some devices."""
 
-    def __init__(self, config: Any, devices: list[jax.Device], dtype: str, remat: str = "none"):
+    def __init__(self, family: Family, devices: list[jax.Device], dtype: str, remat: str = "none"):
         execution = Execution(dtype=dtype, remat=remat)
-        make = lambda rngs: ViT(config, rngs=rngs, execution=execution)  # noqa: E731
+        make = lambda rngs: family.model(family.config, rngs=rngs, execution=execution)  # noqa: E731
         self.mesh = make_mesh("auto", devices)
         graph, shapes = modules.abstract(make)
         schedule = Constant().make(1000, 1, 1, 1e-3)
         chain = build(AdamW(weight_decay=0.05, grad_clip=1.0), schedule, shapes)
         self.shapes = states.abstract(shapes, chain)
-        places = states.shardings(self.shapes, ViT.SHARDING_RULES, self.mesh)
-        self.step = make_train_step(
-            graph,
-            Classification().bind(SimpleNamespace(multi_label=False, class_counts=None), config.num_classes),
-            chain,
-            schedule,
-            prepare=normalised,
-        )
+        places = states.shardings(self.shapes, family.model.SHARDING_RULES, self.mesh)
+        self.step = make_train_step(graph, family.objective, chain, schedule, prepare=family.prepare)
         self.compiled = compile_train_step(self.step, self.mesh, places, seed=0)
         self.state = states.create(modules.initialise(make, 0, places["params"]), chain, shardings=places)
 
@@ -88,30 +171,34 @@ class Training:
 def agreement(steps: int) -> tuple[list[dict[str, Any]], bool]:
     """Losses of each family on the device beside the CPU's, and whether all agree."""
     rows, good = [], True
-    for family, config in FAMILIES.items():
-        config = Config(**{**vars(config), "num_classes": CLASSES})
-        data = batches(config, 64, steps)
+    for name, family in families().items():
+        data = family.batches(64, steps)
         runs = {
-            "device bfloat16": Training(config, jax.devices(), "bfloat16"),
-            "device float32": Training(config, jax.devices(), "float32"),
-            "cpu float32": Training(config, jax.devices("cpu")[:1], "float32"),
+            "device bfloat16": Training(family, jax.devices(), "bfloat16"),
+            "device float32": Training(family, jax.devices(), "float32"),
+            "cpu float32": Training(family, jax.devices("cpu")[:1], "float32"),
         }
-        losses = {name: [float(run(batch)) for batch in data] for name, run in runs.items()}
+        losses = {where: [float(run(batch)) for batch in data] for where, run in runs.items()}
         gaps = {
-            name: max(abs(a / b - 1) for a, b in zip(values, losses["cpu float32"], strict=True))
-            for name, values in losses.items()
+            where: max(abs(a / b - 1) for a, b in zip(values, losses["cpu float32"], strict=True))
+            for where, values in losses.items()
         }
         finite = all(np.isfinite(values).all() for values in losses.values())
         good &= finite and gaps["device bfloat16"] < 0.02 and gaps["device float32"] < 0.005
-        rows.append({"family": family, "losses": losses, "largest_relative_gap": gaps})
+        rows.append({"family": name, "losses": losses, "largest_relative_gap": gaps})
     return rows, good
 
 
-def speed(variant: str, batch_size: int, steps: int = 20) -> dict[str, Any]:
-    """Images/s and MFU of training steps, after two that warm up."""
-    config = Config.from_variant(variant, image_size=224, num_classes=1000)
-    run = Training(config, jax.devices()[:1], "bfloat16")
-    batch = put(batches(config, batch_size, 1)[0], run.mesh)
+def speed(name: str, variant: str, batch_size: int, steps: int = 20) -> dict[str, Any]:
+    """Rows (images, texts) per second and MFU of training steps, after two that warm up."""
+    if name == "vit":
+        config, shape = vit_config(variant, image_size=224, num_classes=1000), (224, 224)
+        family = Family(ViT, config, classification(1000), functools.partial(images, shape=shape), normalised)
+    else:
+        config = GPT.Config.from_variant(variant, vocabulary_size=50_304, dropout=0.0, attention_dropout=0.0)
+        family = Family(GPT, config, CausalLanguageModelling(), long_texts, lambda batch, key: dict(batch))
+    run = Training(family, jax.devices()[:1], "bfloat16")
+    batch = put(family.batches(batch_size, 1)[0], run.mesh)
     flops = count(run.step, run.shapes, jax.eval_shape(lambda: batch), 0)
     for _ in range(2):
         run.state, scalars = run.compiled(run.state, batch)
@@ -123,14 +210,27 @@ def speed(variant: str, batch_size: int, steps: int = 20) -> dict[str, Any]:
     seconds = (time.perf_counter() - start) / steps
     peak = peak_flops(jax.devices()[0].device_kind)
     used = None if peak is None else flops / seconds / peak
-    return {"variant": variant, "batch_size": batch_size, "images_per_second": batch_size / seconds, "mfu": used}
+    return {"variant": variant, "batch_size": batch_size, "rows_per_second": batch_size / seconds, "mfu": used}
+
+
+def long_texts(size: int, number: int, length: int = 1024) -> list[dict[str, Any]]:
+    """Random ids, of which only the speed matters."""
+    ids = np.random.default_rng(0).integers(0, 50_257, (size, length + 1)).astype(np.int32)
+    batch = {"tokens": ids[:, :-1], "targets": ids[:, 1:], "segments": np.ones((size, length), np.int32)}
+    batch["positions"] = np.tile(np.arange(length, dtype=np.int32), (size, 1))
+    batch |= {"weights": np.ones((size, length), np.float32), "weight": np.ones(size, np.float32)}
+    return [batch] * number
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=8)
     parser.add_argument("--output")
-    parser.add_argument("--batch-sizes", default="S/16:256,B/16:128", help="VARIANT:BATCH,... for the speed table")
+    parser.add_argument(
+        "--batch-sizes",
+        default="vit:S/16:256,vit:B/16:128,gpt:gpt2-124M:16",
+        help="MODEL:VARIANT:BATCH,... for the speed table",
+    )
     arguments = parser.parse_args()
     print(jax.__version__, jax.devices())
     compared, good = agreement(arguments.steps)
@@ -140,8 +240,8 @@ def main() -> int:
             print(f"  {name:16}", " ".join(f"{value:.5f}" for value in values))
     timed = []
     for pair in filter(None, arguments.batch_sizes.split(",")):
-        variant, size = pair.split(":")
-        timed.append(speed(variant, int(size)))
+        name, variant, size = pair.split(":")
+        timed.append(speed(name, variant, int(size)))
         print(timed[-1], flush=True)
     if arguments.output:
         with open(arguments.output, "w") as file:

@@ -1,10 +1,11 @@
 """Kills a training at random moments, resumes it each time, and compares its end with that of an undisturbed run.
 
-    python scripts/kill_drill.py [--kills 20] [--seed 0] [--workdir DIR]
+    python scripts/kill_drill.py [--kind images|text] [--kills 20] [--seed 0] [--workdir DIR]
 
-The training is small but real, and everything random is on: dropout, stochastic depth, shifts, mixup, two micro-batches
-a step, a moving average. Kills are `kill -9`: a third at any moment from the start of the process on, a third inside a
-save, a third right after a line was written. A run that ends with kills left is compared, and a new one begun.
+The training is small but real, and everything random is on: of a ViT dropout, stochastic depth, shifts and mixup, of a
+T5 over a mixture of sources dropout and packing; two micro-batches a step, a moving average. Kills are `kill -9`: a
+third at any moment from the start of the process on, a third inside a save, a third right after a line was written. A
+run that ends with kills left is compared, and a new one begun.
 Compared bit for bit: parameters, moving average, optimizer state and the loop's values of the last checkpoint, and
 every line of metrics.jsonl but for its seconds. Exits 1 if anything differs.
 """
@@ -22,14 +23,24 @@ from pathlib import Path
 import numpy as np
 
 STEPS = 120
-COMMAND = [sys.executable, "-m", "vitzoo", "train", "--config", __file__]
+COMMAND = [sys.executable, "-m", "vitzoo", "train", "--config"]
 
 
-def get_config():
+def get_config(kind="images"):
     import vitzoo
 
     config = vitzoo.config.default()
     config.total_steps = STEPS
+    {"images": of_images, "text": of_text}[kind](config)
+    config.optimizer = dict(name="adamw", learning_rate=1e-3, weight_decay=0.05, grad_clip=1.0)
+    config.ema = 0.99
+    config.accumulate = 2
+    config.log = dict(every_steps=7)
+    config.checkpoint = dict(every_steps=10, keep_best="test/loss")
+    return config
+
+
+def of_images(config):
     config.model = dict(
         name="vit",
         patch_size=4,
@@ -43,41 +54,60 @@ def get_config():
     )
     config.data = dict(name="digits", split="train[:500]", batch_size=32)
     config.augment = dict(crop="shift", shift=1, mixup=0.2)
-    config.optimizer = dict(name="adamw", learning_rate=1e-3, weight_decay=0.05, grad_clip=1.0)
-    config.ema = 0.99
-    config.accumulate = 2
-    config.log = dict(every_steps=7)
-    config.checkpoint = dict(every_steps=10, keep_best="test/loss")
     config.evaluate = dict(test=dict(name="classification", split="test[:100]", every_steps=15))
-    return config
+
+
+def of_text(config):
+    config.model = dict(
+        name="t5",
+        width=32,
+        encoder_depth=2,
+        decoder_depth=2,
+        num_heads=2,
+        head_dim=16,
+        mlp_dim=64,
+        dropout=0.1,
+        scale_attention=True,
+    )
+    config.objective = dict(name="seq2seq", label_smoothing=0.1, z_loss=1e-4)
+    config.data = dict(name="mixture", split="train[:500]", batch_size=16)
+    config.mixture = dict(
+        sources=dict(two=dict(name="sums", prefix="two: "), one=dict(name="sums/1", split="train", prefix="one: ")),
+        rates=(0.7, 0.3),
+    )
+    config.text = dict(source_length=64, sequence_length=24, packing=True)
+    config.evaluate = dict(
+        test=dict(name="perplexity", split="validation[:50]", data=dict(name="sums"), every_steps=15)
+    )
 
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kind", choices=("images", "text"), default="images")
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0, help="of the moments; the training's own stays")
     parser.add_argument("--workdir", type=Path, help="kept afterwards; a temporary folder by default")
     options = parser.parse_args(arguments)
     if options.workdir:
-        return drill(options.workdir, options.kills, random.Random(options.seed))
+        return drill(options.workdir, options.kind, options.kills, random.Random(options.seed))
     with tempfile.TemporaryDirectory() as folder:
-        return drill(Path(folder), options.kills, random.Random(options.seed))
+        return drill(Path(folder), options.kind, options.kills, random.Random(options.seed))
 
 
-def drill(folder: Path, kills: int, moments: random.Random) -> int:
+def drill(folder: Path, kind: str, kills: int, moments: random.Random) -> int:
     """Run undisturbed once, then with kills until there were enough; returns the exit code."""
     folder.mkdir(parents=True, exist_ok=True)
     straight = folder / "straight"
-    seconds = finish(straight)
+    seconds = finish(straight, kind)
     print(f"undisturbed run: {STEPS} steps in {seconds:.1f} s", flush=True)
     done, round_, differences = 0, 0, 0
     while done < kills:
         round_ += 1
         workdir = folder / f"killed-{round_}"
-        while done < kills and (said := kill_once(workdir, seconds, moments)):
+        while done < kills and (said := kill_once(workdir, kind, seconds, moments)):
             done += 1
             print(f"kill {done:3} of {kills}: {said}", flush=True)
-        finish(workdir)
+        finish(workdir, kind)
         found = compare(straight, workdir)
         differences += len(found)
         print(f"run {round_} ended {'bitwise equal' if not found else 'DIFFERENT: ' + '; '.join(found)}", flush=True)
@@ -85,24 +115,24 @@ def drill(folder: Path, kills: int, moments: random.Random) -> int:
     return 1 if differences else 0
 
 
-def start(workdir: Path) -> subprocess.Popen:
+def start(workdir: Path, kind: str) -> subprocess.Popen:
     log = workdir.with_name(f"{workdir.name}.log").open("a")
-    return subprocess.Popen([*COMMAND, "--workdir", str(workdir)], stdout=log, stderr=log)
+    return subprocess.Popen([*COMMAND, f"{__file__}:{kind}", "--workdir", str(workdir)], stdout=log, stderr=log)
 
 
-def finish(workdir: Path) -> float:
+def finish(workdir: Path, kind: str) -> float:
     """Run to the end; returns the seconds it took."""
-    began, process = time.monotonic(), start(workdir)
+    began, process = time.monotonic(), start(workdir, kind)
     if process.wait() != 0:
         raise SystemExit(f"a run failed:\n{workdir.with_name(f'{workdir.name}.log').read_text()}")
     return time.monotonic() - began
 
 
-def kill_once(workdir: Path, seconds: float, moments: random.Random) -> str:
+def kill_once(workdir: Path, kind: str, seconds: float, moments: random.Random) -> str:
     """Start or resume the run and kill it at some moment; an empty text if it ended before."""
     how = moments.choice(["at any moment", "inside a save", "after a line"])
     began, lines, leftover = time.monotonic(), count_lines(workdir), unfinished(workdir)
-    process = start(workdir)
+    process = start(workdir, kind)
     if how == "at any moment":
         wait(process, lambda: False, moments.uniform(0, seconds / 2))  # resumed runs compile nothing and are faster
     elif how == "inside a save":

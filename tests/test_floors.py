@@ -27,10 +27,10 @@ FLOORS = [
     {"models"},
     {"nn"},
     {"parts", "schema", "outputs"},
-    {"errors"},
+    {"errors", "hints"},
 ]
 HEIGHT = {name: -depth for depth, names in enumerate(FLOORS) for name in names}
-BARE = {"nn", "models", "objectives", "optim", "steps", "parts", "schema", "errors"}
+BARE = {"nn", "models", "objectives", "optim", "steps", "parts", "schema", "errors", "hints"}
 BARE_MAY_IMPORT = {"jax", "flax", "optax", "numpy", "vitzoo", *sys.stdlib_module_names}
 
 

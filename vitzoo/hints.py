@@ -5,7 +5,7 @@ import os.path
 import re
 from collections.abc import Iterable, Sequence
 
-MISSPELT = 0.75  # difflib's likeness (0..1) from which a word is taken for a slip of another
+MISSPELT = 0.79  # difflib's likeness (0..1) from which a word is taken for a slip of another
 
 
 def closest(word: str, known: Iterable[str]) -> str | None:
@@ -22,8 +22,9 @@ def closest(word: str, known: Iterable[str]) -> str | None:
 def misspelt(word: str, known: Iterable[str], least: float = MISSPELT) -> str | None:
     """The known name that is spelt most like `word`, if any is alike by `least`."""
     text = _plain(word)
+    forms = _forms if len(_words(word)) > 1 else lambda name: (_last(name),)
     likeness = {
-        name: max(difflib.SequenceMatcher(None, text, _plain(form)).ratio() for form in _forms(name)) for name in known
+        name: max(difflib.SequenceMatcher(None, text, _plain(form)).ratio() for form in forms(name)) for name in known
     }
     best = max(likeness, key=lambda name: likeness[name], default=None)
     return best if best is not None and likeness[best] >= least else None
@@ -59,7 +60,7 @@ def _alike(one: str, other: str) -> bool:
     return one == other or len(os.path.commonprefix([one, other])) >= 4
 
 
-def _forms(name: str) -> tuple[str, str]:
+def _forms(name: str) -> tuple[str, ...]:
     return name, _last(name)
 
 

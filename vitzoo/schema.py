@@ -6,7 +6,6 @@ are made with `setting`. `build` turns a dict of values, from a file or from fla
 
 import ast
 import dataclasses
-import difflib
 import functools
 import math
 import numbers
@@ -17,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from vitzoo.errors import Refused
+from vitzoo.hints import closest, misspelt
 
 Part = TypeVar("Part")
 
@@ -70,9 +70,9 @@ LARGEST_INTEGER = 2**31 - 1  # steps, seeds and sizes cross to the device as 32-
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """A hint that names the known word closest to `name`, or all of them."""
-    known = sorted(word for word in known if word)
-    near = difflib.get_close_matches(name.lower(), known, 1, 0.6)
-    return f"did you mean {near[0]}?" if near else f"known: {', '.join(known) or 'none'}"
+    words = [word for word in dict.fromkeys(known) if word]
+    near = closest(name, words) or misspelt(name, words, least=0.6)
+    return f"did you mean {near}?" if near else f"known: {', '.join(sorted(words)) or 'none'}"
 
 
 def dotted(prefix: str, name: str) -> str:

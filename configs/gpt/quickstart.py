@@ -11,13 +11,13 @@ import vitzoo.config
 
 def get_config():
     config = vitzoo.config.default()
-    config.total_steps = 1000
-    config.model = dict(name="gpt", variant="gpt-micro", context_length=128)
+    config.total_steps = 1400
+    config.model = dict(name="gpt", variant="gpt-micro", context_length=64, dropout=0.0, attention_dropout=0.0)
     config.objective = dict(name="causal_lm")
     config.data = dict(name="stdlib", split="train", batch_size=16)
     config.tokenizer = dict(kind="characters")
-    config.text = dict(sequence_length=128)
-    config.optimizer = dict(name="adamw", learning_rate=2e-3, weight_decay=0.1, grad_clip=1.0)
+    config.text = dict(sequence_length=64)
+    config.optimizer = dict(name="adamw", learning_rate=4e-3, weight_decay=0.1, grad_clip=1.0)
     config.schedule = dict(name="cosine", warmup_steps=100)
     config.evaluate = dict(val=dict(name="perplexity", split="validation[:10%]", every_steps=250))
     return config

@@ -2,10 +2,10 @@
 
 Command:   vitzoo train --config t5/c4:base --workdir runs/t5 --config.tokenizer.file=spiece.model
 Hardware:  an accelerator.
-Data:      c4/en of TFDS, or --config.data.name=text:FOLDER; T5's vocabulary in --config.tokenizer.file, or a trained one
-           by --config.tokenizer.kind=unigram.
-Source:    https://arxiv.org/abs/1910.10683 and t5x's t5_1_1 examples: inputs of 512 tokens, targets of 114, Adafactor at
-           1/sqrt(max(step, 10,000)), z-loss 1e-4, no dropout; released checkpoints: 1,000,000 steps of 2,048 rows
+Data:      c4/en of TFDS, or --config.data.name=text:FOLDER; T5's vocabulary in --config.tokenizer.file, or a
+           trained one by --config.tokenizer.kind=unigram.
+Source:    https://arxiv.org/abs/1910.10683 and t5x's t5_1_1 examples: inputs of 512 tokens, targets of 114, Adafactor
+           at 1/sqrt(max(step, 10,000)), z-loss 1e-4, no dropout; released checkpoints: 1,000,000 steps of 2,048 rows
            (not run by us).
 """
 

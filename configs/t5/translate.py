@@ -3,8 +3,8 @@
 Command:   vitzoo train --config t5/translate --workdir runs/t5-translate
 Hardware:  2 CPU cores.
 Data:      `verses`: Debian's packages sword-text-web and sword-text-sparv, split by chapter.
-Source:    the model of T5 v1.1 (https://arxiv.org/abs/1910.10683), with attention scaled for AdamW; sizes and recipe are
-           our own.
+Source:    the model of T5 v1.1 (https://arxiv.org/abs/1910.10683), with attention scaled for AdamW; sizes and recipe
+           are our own.
 """
 
 import vitzoo.config

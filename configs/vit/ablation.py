@@ -9,17 +9,21 @@ Source:    Dosovitskiy et al., An Image is Worth 16x16 Words, appendix D.3 and D
 
 import vitzoo.config
 
-POSITIONS = {
-    "none": "none",
-    "1d": "learned1d",
-    "2d": "learned2d",
-    "relative": "relative",
-    "sincos2d": "sincos2d",
-    "rotary": "rotary",
+KINDS = {  # pooling and positions
+    "none": ("cls", "none"),
+    "1d": ("cls", "learned1d"),
+    "2d": ("cls", "learned2d"),
+    "relative": ("cls", "relative"),
+    "sincos2d": ("cls", "sincos2d"),
+    "rotary": ("cls", "rotary"),
+    "cls": ("cls", "learned1d"),
+    "gap": ("gap", "learned1d"),
+    "map": ("map", "learned1d"),
 }
 
 
 def get_config(arg="1d"):
+    pooling, positions = vitzoo.config.choice(arg, KINDS)
     config = vitzoo.config.default()
     config.total_epochs = 6
     config.model = dict(
@@ -29,8 +33,8 @@ def get_config(arg="1d"):
         depth=4,
         num_heads=2,
         mlp_dim=128,
-        pooling="cls" if arg in POSITIONS else arg,
-        positions=POSITIONS.get(arg, "learned1d"),
+        pooling=pooling,
+        positions=positions,
     )
     config.objective = dict(name="classification")
     config.data = dict(name="fashion_mnist", split="train[:12000]", batch_size=64)

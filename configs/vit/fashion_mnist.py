@@ -11,12 +11,12 @@ import vitzoo.config
 
 LENGTHS = {
     "short": dict(epochs=12, drop_path=0.0),
-    "long": dict(epochs=40, drop_path=0.1),
+    "long": dict(epochs=40, drop_path=0.0),
 }
 
 
 def get_config(arg="short"):
-    length = LENGTHS[arg]
+    length = vitzoo.config.choice(arg, LENGTHS)
     config = vitzoo.config.default()
     config.total_epochs = length["epochs"]
     config.model = dict(

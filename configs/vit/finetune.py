@@ -15,12 +15,12 @@ import vitzoo.config
 
 def get_config():
     config = vitzoo.config.default()
-    config.init_from = "CKPT"
+    config.init_from = vitzoo.config.required("RUN")
     config.total_epochs = 5
     config.min_steps = 500
     config.model = dict(name="vit")
     config.objective = dict(name="classification", label_smoothing=0.1)
-    config.data = dict(name="folder:PHOTOS", split="train", batch_size=64)
+    config.data = dict(name=vitzoo.config.required("folder:PHOTOS"), split="train", batch_size=64)
     config.augment = dict(crop="inception", crop_area=(0.35, 1.0), flip=True)
     config.optimizer = dict(name="adamw", learning_rate=5e-4, weight_decay=0.05, grad_clip=1.0, layer_decay=0.75)
     config.schedule = dict(name="cosine", warmup_fraction=0.1)

@@ -12,6 +12,7 @@ from vitzoo.cli import main
 from vitzoo.cli.arguments import expand_flagfiles, split_overrides
 from vitzoo.cli.output import last_line
 from vitzoo.errors import Failed, Refused
+from vitzoo.inference import predict as inference
 from vitzoo.training import loop
 
 
@@ -44,6 +45,15 @@ TRAIN = ["train", "--config", "quickstart", "--workdir", "runs/x"]
         (["train"], "vitzoo: --workdir: must be given: the folder for the run's metrics and checkpoints"),
         (["train", "--workdir", "runs/none"], "vitzoo: --config: must be given: a config file or a name"),
         (["train", "--wrokdir=x"], "vitzoo: --wrokdir: no such argument of vitzoo train; did you mean --workdir?"),
+        ([*TRAIN, "--epochs", "5"], "vitzoo: --epochs: no such argument of vitzoo train; did you mean --config.total_e"),
+        ([*TRAIN, "--lr=1e-3"], "vitzoo: --lr: no such argument of vitzoo train; did you mean --config.optimizer.lear"),
+        ([*TRAIN, "--model", "gpt"], "vitzoo: --model: no such argument of vitzoo train; did you mean --config.model.n"),
+        ([*TRAIN, "--data", "digits"], "vitzoo: --data: no such argument of vitzoo train; did you mean --config.data.n"),
+        ([*TRAIN, "--depth", "2"], "vitzoo: --depth: no such argument of vitzoo train; did you mean --config.model.dep"),
+        ([*TRAIN, "--resume"], "vitzoo: --resume: no such argument of vitzoo train; settings are written --config.KEY="),
+        (["eval", "--split=test"], "vitzoo: --split: no such argument of vitzoo eval; did you mean --config.data.spli"),
+        (["data", "check", "x", "--seed=1"], "vitzoo: --seed: no such argument of vitzoo data; settings are written --"),
+        (["models", "--seed=1"], "vitzoo: --seed: no such argument of vitzoo models; known: --debug, --flagfile, --he"),
         (["train", "more"], "vitzoo: more: no such argument of vitzoo train; see vitzoo train --help"),
         (["train", "--workdir"], "vitzoo: --workdir: expected one argument"),
         (["train", "--flagfile=/none"], "vitzoo: --flagfile: Unable to open flagfile"),
@@ -62,6 +72,21 @@ def test_a_refusal_is_one_line_and_exit_code_2(arguments, line, capsys, trained)
     assert said.err.startswith(line)
     assert said.err.count("\n") == 1
     assert trained.config is None
+
+
+def test_a_hint_holds_the_value_that_was_given(capsys, trained):
+    for typed in (["--batch-size", "32"], ["--batch-size=32"]):
+        assert main([*TRAIN, *typed]) == 2
+        assert capsys.readouterr().err.endswith("did you mean --config.data.batch_size=32?\n")
+
+
+def test_a_flag_is_refused_as_it_was_typed(capsys, monkeypatch):
+    def absent(*_, **__):
+        raise Refused("platform", "tpu", "no such device here; found cpu:1")
+
+    monkeypatch.setattr(inference, "predict", absent)
+    assert main(["predict", "--checkpoint", "runs/a", "x.png", "--platform", "tpu"]) == 2
+    assert capsys.readouterr().err == "vitzoo: --platform = tpu: no such device here; found cpu:1\n"
 
 
 def test_a_refusal_as_json_is_the_last_line_of_output(capsys, trained):

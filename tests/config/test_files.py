@@ -1,10 +1,12 @@
 """Config files are found by path or name, and a fault in one is told in one line with its place."""
 
+from pathlib import Path
+
 import pytest
 
 import vitzoo
-from vitzoo.config import load
-from vitzoo.config.files import find_config
+from vitzoo.config import load, resolve
+from vitzoo.config.files import argument_of, find_config
 from vitzoo.errors import Refused
 
 
@@ -69,7 +71,9 @@ def test_an_argument_that_a_config_does_not_take_is_refused(write, tmp_path):
 
 def test_a_bad_argument_is_one_line(write):
     file = write("def get_config(arg):\n    return {'steps': int(arg)}\n")
-    assert "experiment.py:2: ValueError: invalid literal" in refusal(f"{file}:many")
+    said = refusal(f"{file}:many")
+    assert said.startswith(f"config = {file}:many: experiment.py:2: ValueError: invalid literal")
+    assert said.endswith("(its argument was 'many')")
     assert "missing 1 required positional argument" in refusal(file)
 
 
@@ -105,3 +109,54 @@ def test_a_config_that_ends_the_program_is_refused_as_one_that_raises(tmp_path):
         file = tmp_path / "ends.py"
         file.write_text(f"import sys\n\ndef get_config():\n    sys.exit({code})\n")
         assert "ends.py:4: SystemExit" in refusal(file)
+
+
+CHOOSES = """
+import vitzoo.config
+
+def get_config(arg="short,small"):
+    length, size = arg.split(",")
+    epochs = vitzoo.config.choice(length, {"short": 1, "long": 9})
+    return {"total_epochs": epochs, "size": vitzoo.config.choice(size, ("small", "large"))}
+"""
+
+
+def test_an_argument_is_one_of_a_configs_choices(write):
+    file = write(CHOOSES)
+    assert load(f"{file}:long,large") == {"total_epochs": 9, "size": "large"}
+    assert refusal(f"{file}:middle,large") == (
+        f"config = {file}:middle,large: there is no 'middle'; take one of short, long"
+    )
+    assert refusal(file, "long,") == f"config = {file}:long,: there is no ''; take one of small, large"
+
+
+def test_the_arguments_that_a_config_takes_are_listed(write):
+    def listed(text):
+        return str(argument_of(Path(write(text))))
+
+    assert listed(CHOOSES) == ":short,small (default): short, long; then small, large"
+    one = 'import vitzoo.config\ndef get_config(arg="b"):\n    return {"x": vitzoo.config.choice(arg, ["a", "b"])}'
+    assert listed(one) == ":b (default), :a"
+    assert listed("def get_config(arg='a'): return {'x': arg}") == ":a (default), or another"
+    assert listed("def get_config(): return {}") == listed("def get_config(arg): return {}") == listed("x = (") == ""
+
+
+@pytest.mark.parametrize("name", ["gpt/gpt2", "t5/c4", "transformer/wmt14", "vit/ablation", "vit/fashion_mnist"])
+def test_a_config_of_the_package_with_a_table_of_choices_names_them_all(name):
+    choices = argument_of(find_config(name)[0]).choices[0]
+    assert refusal(f"{name}:wrong").endswith(f"there is no 'wrong'; take one of {', '.join(choices)}")
+
+
+def test_what_a_config_leaves_to_its_user_must_be_given_by_the_flags_it_names(write):
+    file = write(
+        "import vitzoo\ndef get_config():\n    c = vitzoo.config.default()\n    c.total_steps = 1\n"
+        "    c.init_from = vitzoo.config.required('RUN')\n    c.data.name = vitzoo.config.required('folder:PHOTOS')\n"
+        "    return c\n"
+    )
+    with pytest.raises(Refused) as caught:
+        resolve(file)
+    assert str(caught.value) == "init_from: must be given: --config.init_from=RUN --config.data.name=folder:PHOTOS"
+    with pytest.raises(Refused, match=r"data.name: must be given: --config.data.name=folder:PHOTOS$"):
+        resolve(file, overrides=["init_from=runs/a"])
+    assert resolve(file, overrides=["init_from=runs/a", "data.name=digits"]).values["data"]["name"] == "digits"
+    assert resolve(file, complete=False).values["init_from"] == "RUN"

@@ -120,10 +120,10 @@ def test_accuracy_and_top5_follow_arg_max_even_with_equal_logits():
     assert "top5_accuracy" not in evaluate(bind(5), np.zeros((1, 5)), [0])[1]
 
 
-def test_accuracy_under_several_labels_counts_each_yes_or_no():
+def test_label_accuracy_under_several_labels_counts_each_yes_or_no():
     objective = bind(4, Info(multi_label=True), loss="sigmoid")
     _, metrics = evaluate(objective, [[1.0, -1.0, 1.0, -1.0]], np.float32([[1, 0, 0, 0]]))
-    assert metrics == {"accuracy": 0.75}
+    assert metrics == {"label_accuracy": 0.75}
 
 
 @pytest.mark.parametrize(

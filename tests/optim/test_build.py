@@ -265,3 +265,20 @@ def test_moment_types_are_those_asked_for():
     assert types(AdamW(moment_dtype="bfloat16")) == {"mu": "bfloat16", "nu": "float32"}
     assert types(SGD(moment_dtype="bfloat16")) == {"trace": "bfloat16"}
     assert types(Adafactor())["ema"] == "bfloat16"
+
+
+def test_adafactor_as_t5_trains_is_the_first_paper_step_by_step():
+    # Shazeer & Stern 2018, algorithm 6, for a vector (not factored): update clipped at 1, scaled by the parameter's
+    # root mean square of at least 1e-3
+    weights = np.float64([0.5, -2.0, 3.0])
+    gradients = [np.float32(g) for g in ([0.1, -0.2, 0.3], [0.4, 0.0, -0.1], [-1.0, 2.0, 0.01])]
+    optimizer = Adafactor(beta1=0.0, beta2=1.0, update_clip=1.0, scale_by_parameter=True, min_factored_size=128)
+    ours, _ = run(optimizer, {"w": np.float32(weights)}, [{"w": g} for g in gradients], constant(0.01))
+    square = np.zeros(3)
+    for t, g in enumerate(gradients, 1):
+        decay = 1 - t**-0.8
+        square = decay * square + (1 - decay) * (np.float64(g) ** 2 + 1e-30)
+        update = g / np.sqrt(square)
+        update /= max(1.0, np.sqrt(np.mean(update**2)))
+        weights = weights - 0.01 * max(1e-3, np.sqrt(np.mean(weights**2))) * update
+    np.testing.assert_allclose(ours["w"], weights, rtol=1e-5)

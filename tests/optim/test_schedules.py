@@ -74,3 +74,16 @@ def test_the_step_is_an_argument_of_the_compiled_schedule():
     compiled = jax.jit(count)
     assert [float(compiled(step)) for step in range(4)] == pytest.approx([0, 1 / 3, 2 / 3, 1])
     assert len(traced) == 1
+
+
+def test_rsqrt_is_the_schedule_of_the_transformer_of_2017_and_that_of_t5():
+    # Vaswani et al. 2017, section 5.3, width 512: 512^-0.5 · min(step^-0.5, step · 4000^-1.5)
+    steps = [1, 1000, 4000, 9000, 100_000]
+    schedule = InverseSquareRoot(warmup_steps=4000, timescale=4000)
+    made = np.array(rates(schedule, steps, total_steps=100_000)) * (512 * 4000) ** -0.5
+    published = [512**-0.5 * min(step**-0.5, step * 4000**-1.5) for step in steps]
+    np.testing.assert_allclose(made, published, rtol=1e-5)
+    # Raffel et al. 2020, section 3.1.2: 1/sqrt(max(step, 10^4))
+    schedule = InverseSquareRoot(warmup_steps=10_000, warmup_start=1.0, timescale=10_000)
+    made = np.array(rates(schedule, [0, 9_999, 10_000, 40_000], total_steps=2**19)) * 1e-2
+    np.testing.assert_allclose(made, [1e-2, 1e-2, 1e-2, 5e-3], rtol=1e-5)

@@ -55,10 +55,19 @@ def test_a_platform_that_is_not_here_is_refused_naming_what_is():
 
 
 def test_a_platform_asked_for_by_the_environment_is_refused_too():
-    code = "from vitzoo.parallel.mesh import devices\ntry: devices()\nexcept Exception as error: print(error)"
+    code = (
+        "from vitzoo.parallel.mesh import devices\n"
+        "for name in ('', 'cuda', 'tpu'):\n"
+        "    try: devices(name)\n"
+        "    except Exception as error: print(error)\n"
+    )
     environment = {**os.environ, "JAX_PLATFORMS": "cuda", "XLA_FLAGS": ""}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-    assert done.stdout == "platform = cuda: no such device here; found cpu:1 (JAX_PLATFORMS = cuda)\n"
+    assert done.stdout.splitlines() == [
+        "JAX_PLATFORMS = cuda: no such device here; found cpu:1",
+        "platform = cuda: no such device here; found cpu:1",
+        "platform = tpu: no such device here; found cpu:1 (JAX_PLATFORMS = cuda)",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,15 @@
 """A run from start to end, whatever comes between: its state and its numbers are those of an undisturbed one."""
 
+import contextlib
 import io
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import jax
 import numpy as np
@@ -16,6 +19,8 @@ from striped import Stripes, config
 from vitzoo.checkpoints import read
 from vitzoo.checkpoints.locate import locate
 from vitzoo.checkpoints.steps import listed
+from vitzoo.cli.dry_run import dry_run
+from vitzoo.config import resolve
 from vitzoo.errors import Failed, Refused
 from vitzoo.parallel import sharding
 from vitzoo.training import loop, records, setup
@@ -98,6 +103,9 @@ def test_what_a_run_says_first_and_last(straight):
     assert "parameters, images 8 × 8 × 1, 2 outputs" in lines[2]
     assert lines[3] == "loads   nothing: random parameters"
     assert lines[4] == f"writes  {workdir}"
+    assert lines[5] == "trains  20 steps of 16 examples, 5 epochs"
+    assert lines[6] == "saves   every 5 steps and at the end; the newest 2 and the best by test/loss stay"
+    assert not lines[7].strip().startswith("warning")
     assert lines[-1].startswith(f"next    vitzoo predict --checkpoint {workdir}@best")
 
 
@@ -140,6 +148,55 @@ def test_a_finished_run_does_nothing_more_and_needs_no_data(straight, monkeypatc
     assert "is finished (step 20); nothing to do" in said
     assert again == summary
     assert before == {p: p.stat().st_mtime_ns for p in workdir.rglob("*") if p.is_file() and p.name != ".lock"}
+
+
+def dry(workdir, **changes):
+    """What a dry run says, which must leave no trace."""
+    before = {path: path.stat().st_mtime_ns for path in workdir.parent.rglob("*")}
+    with contextlib.redirect_stdout(io.StringIO()) as said:
+        dry_run(resolve(config(**changes)), str(workdir))
+    assert {path: path.stat().st_mtime_ns for path in workdir.parent.rglob("*")} == before
+    return said.getvalue()
+
+
+def test_a_dry_run_says_what_training_in_that_folder_would(straight, tmp_path, monkeypatch):
+    assert f"{straight[0]} is finished (step 20): training would do nothing." in dry(straight[0])
+    for changes, message in (
+        ({"total_steps": 30}, r"total_steps = 30: this run was started with 20; a new workdir with --config\.init_from="),
+        ({"seed": 1}, "seed = 1: this run was started with 0; start a new workdir"),
+    ):
+        with pytest.raises(Refused, match=message):
+            dry(straight[0], **changes)
+    workdir = tmp_path / "run"
+    assert f"writes  {workdir}" in dry(workdir)
+    at_batch(monkeypatch, 2, send(signal.SIGTERM))
+    run(workdir)
+    said = dry(workdir, log={"every_steps": 10})
+    assert f"loads   {workdir}, step 2" in said
+    assert "changed log.every_steps: 3 → 10" in said
+    with monkeypatch.context() as patch:
+        patch.setattr(Stripes, "shifted", 1)
+        with pytest.raises(Refused, match="the data have changed since this run began"):
+            dry(workdir)
+    file = next(path for path in (workdir / "checkpoints" / "2" / "params").rglob("*") if path.is_file())
+    file.write_bytes(b"")
+    with pytest.raises(Refused, match="no checkpoint verifies"):
+        dry(workdir)
+
+
+def test_a_disk_without_room_for_a_checkpoint_is_refused_before_the_first_step(tmp_path, monkeypatch):
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=10_000))
+    for way in (run, dry):
+        with pytest.raises(Refused, match=r"a checkpoint takes 0\.\d MB, and 0\.0 MB are free"):
+            way(tmp_path / "run")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_warm_up_that_is_not_over_at_the_end_is_remarked(tmp_path):
+    said = dry(tmp_path / "run", schedule={"name": "cosine", "warmup_epochs": 5})
+    assert "warning: the warm-up of 20 steps is not over at the end, step 20: optimizer.learning_rate = 0.01 is" in said
+    said = dry(tmp_path / "run", schedule={"name": "cosine", "warmup_steps": 15, "cooldown_steps": 6})
+    assert "warning: the warm-up of 15 steps and the cooldown of 6 overlap in 20: optimizer.learning_rate = 0.01" in said
 
 
 def test_sigterm_saves_at_once_and_a_run_resumed_twice_ends_as_if_undisturbed(straight, tmp_path, monkeypatch):

@@ -1,6 +1,8 @@
 """Starting from a checkpoint: its architecture and weights, fresh moments and step 0, or its whole state."""
 
+import contextlib
 import io
+import json
 
 import jax
 import numpy as np
@@ -9,6 +11,7 @@ from striped import config, finetune
 
 from vitzoo.checkpoints import read
 from vitzoo.checkpoints.locate import locate
+from vitzoo.cli.dry_run import dry_run
 from vitzoo.config import resolve
 from vitzoo.errors import Refused
 from vitzoo.nn.paths import flatten
@@ -36,6 +39,7 @@ def pretraining(**changes):
         model={"dropout": 0.0, "drop_path": 0.0, "layer_scale": 0.2},
         augment={"mixup": 0.0},
         accumulate=1,
+        log={"every_steps": 50},
         **changes,
     )
 
@@ -88,9 +92,10 @@ def test_the_architecture_is_the_checkpoints_but_for_what_the_config_changes(pre
 
 def test_a_longer_training_with_its_state_is_the_one_that_was_never_interrupted(pretrained, tmp_path):
     run(pretraining(total_steps=7), tmp_path / "straight")
-    longer = pretraining(total_steps=7, init_from=str(pretrained), init_from_state=True)
-    longer.model = {"name": "", "variant": ""}
-    _, said = run(longer, tmp_path / "longer")
+    with pytest.raises(Refused) as refusal:
+        run(pretraining(total_steps=7), pretrained)
+    flags = [word for word in str(refusal.value).split() if word.startswith("--config.")]
+    _, said = run(resolve(pretraining(total_steps=7), overrides=flags), tmp_path / "longer")
     assert "at step 4, with its optimizer state" in said
     for item in ("params", "ema", "optimizer"):
         left, right = (read.arrays(tmp_path / name / "checkpoints" / "7" / item) for name in ("straight", "longer"))
@@ -99,10 +104,28 @@ def test_a_longer_training_with_its_state_is_the_one_that_was_never_interrupted(
         )
 
 
+def test_a_last_line_comes_though_the_training_is_shorter_than_the_interval(pretrained):
+    lines = [json.loads(line) for line in (pretrained / "metrics.jsonl").read_text().splitlines()]
+    assert [(line["step"], line["split"]) for line in lines] == [(4, "train")]
+
+
+def test_a_dry_run_shows_what_becomes_of_the_weights(pretrained, tuned, tmp_path):
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        dry_run(resolve(finetune(pretrained, preprocessing={"std": (50.0,)})), str(tmp_path / "run"))
+    assert f"loads   {pretrained}" in out.getvalue()
+    start = out.getvalue().index(f"from    {pretrained}, step 4, averaged weights")
+    shown = out.getvalue()[start:].partition("\n\n")[0]
+    assert "head/kernel: 2 → 3, new" in shown
+    assert shown in tuned[1]
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_state_that_is_already_past_the_end_is_refused(pretrained, tmp_path):
     over = pretraining(total_steps=4, init_from=str(pretrained), init_from_state=True)
     with pytest.raises(Refused, match="is at step 4 of this run's 4"):
         run(over, tmp_path / "run")
+    with pytest.raises(Refused, match="is at step 4 of this run's 4"):
+        dry_run(resolve(over), str(tmp_path / "run"))
 
 
 def test_a_missing_checkpoint_is_refused_and_never_means_starting_from_nothing(tmp_path):

@@ -1,13 +1,10 @@
-"""Who may use a run folder, and that its records survive a kill."""
+"""What a run folder records, and that it survives a kill."""
 
-import errno
 import json
 import os
 import signal
 import struct
-import subprocess
 import sys
-from pathlib import Path
 from types import SimpleNamespace
 
 import jax
@@ -15,68 +12,15 @@ import pytest
 from tensorboardX.proto import event_pb2
 from tensorboardX.record_writer import masked_crc32c
 
+from vitzoo.config import resolve
 from vitzoo.config.experiment import Log
-from vitzoo.errors import Failed, Refused
+from vitzoo.errors import Refused
 from vitzoo.training import curves, metrics, run_folder
 from vitzoo.training.events import Events
+from vitzoo.training.header import unsaved
 from vitzoo.training.metrics import Metrics
 from vitzoo.training.profiler import Profiler
 from vitzoo.training.signals import Signals
-
-HOLD = """
-import sys, time
-from pathlib import Path
-from vitzoo.training.run_folder import locked
-with locked(Path(sys.argv[1])):
-    print("held", flush=True)
-    time.sleep(60)
-"""
-
-
-def enter(workdir):
-    with run_folder.locked(workdir):
-        return True
-
-
-def test_a_folder_in_use_by_another_process_is_refused_and_free_once_that_is_killed(tmp_path):
-    workdir = tmp_path / "run"
-    other = subprocess.Popen([sys.executable, "-c", HOLD, str(workdir)], stdout=subprocess.PIPE, text=True)
-    try:
-        assert other.stdout.readline() == "held\n"
-        with pytest.raises(Refused, match=rf"is in use by process {other.pid} on .* since "):
-            enter(workdir)
-    finally:
-        other.kill()
-        other.wait()
-        other.stdout.close()
-    assert enter(workdir)
-
-
-def test_a_folder_in_use_by_this_process_is_refused_too(tmp_path):
-    with run_folder.locked(tmp_path), pytest.raises(Refused, match="in use by this very process"):
-        enter(tmp_path)
-    assert enter(tmp_path)
-
-
-def test_a_folder_that_holds_something_else_is_refused_untouched(tmp_path):
-    (tmp_path / "thesis.doc").write_text("")
-    with pytest.raises(Refused, match=r"holds thesis\.doc and no config\.json"):
-        enter(tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == ["thesis.doc"]
-
-
-def test_a_log_that_the_shell_already_writes_there_is_no_obstacle(tmp_path):
-    (tmp_path / "slurm-17.out").write_text("")
-    assert enter(tmp_path)
-
-
-def test_a_file_and_a_place_that_cannot_be_written_are_refused(tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(Refused, match="is a file"):
-        enter(tmp_path / "file")
-    with pytest.raises(Refused, match="can't be written"):
-        enter(Path("/sys/run"))  # read-only for everyone, also for root
-
 
 def test_a_file_being_replaced_is_never_half_written(tmp_path, monkeypatch):
     run_folder.write_json(tmp_path / "config.json", {"seed": 0})
@@ -84,15 +28,6 @@ def test_a_file_being_replaced_is_never_half_written(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="killed here"):
         run_folder.write_json(tmp_path / "config.json", {"seed": 1})
     assert run_folder.read_config(tmp_path) == {"seed": 0}
-
-
-def test_a_full_disk_ends_the_run_with_its_cause(tmp_path):
-    def fill():
-        with run_folder.locked(tmp_path / "run"):
-            raise OSError(errno.ENOSPC, "No space left on device")
-
-    with pytest.raises(Failed, match=r"run: No space left on device"):
-        fill()
 
 
 def test_provenance_holds_the_first_start_and_every_resume(tmp_path):
@@ -182,7 +117,7 @@ def test_curves_have_a_panel_for_each_metric_and_a_line_for_each_split(tmp_path)
     assert curves.draw(tmp_path).read_bytes().startswith(b"\x89PNG")
 
 
-def test_signals_ask_for_an_end_and_a_second_ctrl_c_leaves_at_once(monkeypatch):
+def test_signals_ask_for_an_end_and_a_second_ctrl_c_ends_at_once_and_says_what_is_lost(monkeypatch, capsys):
     with Signals() as signals:
         assert signals.exit_code is None
         os.kill(os.getpid(), signal.SIGTERM)
@@ -190,11 +125,46 @@ def test_signals_ask_for_an_end_and_a_second_ctrl_c_leaves_at_once(monkeypatch):
     left: list[int] = []
     monkeypatch.setattr(os, "_exit", left.append)
     with Signals() as signals:
+        signals.unsaved = lambda: "7 steps are lost"
         os.kill(os.getpid(), signal.SIGINT)
         assert (signals.exit_code, left) == (130, [])
         os.kill(os.getpid(), signal.SIGINT)
         assert left == [130]
+        assert capsys.readouterr().err.splitlines()[1:3] == [
+            "SIGINT: saving a checkpoint (Ctrl-C again ends at once, without saving)",
+            "SIGINT: ends at once, without saving: 7 steps are lost",
+        ]
         monkeypatch.setattr(sys, "ps1", ">>> ", raising=False)  # at a prompt the process stays
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGINT)
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+
+
+def test_what_leaving_at_once_loses_is_counted_from_the_newest_checkpoint(tmp_path):
+    assert unsaved(tmp_path, 12) == "nothing is saved yet, and the same command starts again"
+    for step in (5, 10):
+        (tmp_path / "checkpoints" / str(step)).mkdir(parents=True)
+    assert unsaved(tmp_path, 12) == "the same command resumes at step 10, and 2 steps of 12 are lost"
+    assert unsaved(tmp_path, 11).endswith("1 step of 11 are lost")
+
+
+def test_a_longer_or_shorter_training_in_the_same_folder_is_told_how_to_go_on(tmp_path):
+    values = resolve("quickstart", overrides=["total_epochs=15"]).values
+    run_folder.write_json(tmp_path / "config.json", values)
+    remedy = f"a new workdir with --config.init_from={tmp_path} --config.init_from_state=true goes on from it"
+    assert run_folder.check_config(tmp_path, values) == {}
+    for override, said in (
+        ("total_epochs=30", "total_epochs = 30.0: this run was started with 15.0; "),
+        ("total_steps=9", "total_steps = 9: this run was started with total_epochs = 15.0; "),
+    ):
+        with pytest.raises(Refused) as refusal:
+            run_folder.check_config(tmp_path, resolve("quickstart", overrides=[override]).values)
+        assert str(refusal.value) == said + remedy
+    with pytest.raises(Refused, match=r"started with seed = 0, total_epochs = 15.0; start a new workdir for another"):
+        run_folder.check_config(tmp_path, resolve("quickstart", overrides=["total_epochs=30", "seed=1"]).values)
+
+
+def test_a_run_of_an_earlier_version_resumes_with_the_defaults_of_what_that_lacked(tmp_path):
+    values = resolve("quickstart").values
+    run_folder.write_json(tmp_path / "config.json", {key: value for key, value in values.items() if key != "min_steps"})
+    assert run_folder.check_config(tmp_path, values) == {}

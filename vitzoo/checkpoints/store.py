@@ -43,6 +43,18 @@ class Store:
         Raises:
             Refused: there are checkpoints, and none verifies: starting again in silence would throw the run away.
         """
+        found = self.look()
+        for step, _ in found.damaged:
+            steps.set_aside(self.folder, step)
+        self._last = found.step
+        return found.step
+
+    def look(self) -> steps.Newest:
+        """What `latest_good` finds and warns of, with nothing moved.
+
+        Raises:
+            Refused: as `latest_good`.
+        """
         found = steps.newest(self.folder)
         empty = [
             step for step, _ in found.damaged if not any(p.is_file() for p in (self.folder / str(step)).rglob("*"))
@@ -52,10 +64,7 @@ class Store:
             raise Refused("workdir", str(self.folder), f"no checkpoint verifies ({reasons}); remove it to start again")
         if warning := found.warning():
             print(f"warning: damaged checkpoint: {warning}", file=sys.stderr)
-        for step, _ in found.damaged:
-            steps.set_aside(self.folder, step)
-        self._last = found.step
-        return found.step
+        return found
 
     def save(self, step: int, state: dict, description: dict, loop: dict, assets: Path | None = None) -> None:
         """Save `state` as checkpoint `step`; returns once the arrays are copied, files are written in the background.

@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 from absl import flags as absl_flags
 
 from vitzoo.errors import Refused
+from vitzoo.hints import misspelt
 from vitzoo.schema import Limits, Text, check_limits, convert, nearest
 
 CONFIG_FLAG = re.compile(r"--(no)?config\.(.+)", re.DOTALL)
@@ -44,11 +45,33 @@ class Parser(argparse.ArgumentParser):
         """
         parsed, unknown = self.parse_known_intermixed_args(arguments)
         if unknown:
-            known = re.findall(r"--[\w-]+", self.format_help())
-            flag = unknown[0].partition("=")[0]
-            hint = nearest(flag, known) if flag.startswith("-") else f"see {self.prog} --help"
+            flag, equals, value = unknown[0].partition("=")
+            follows = unknown[1] if not equals and len(unknown) > 1 and not unknown[1].startswith("-") else ""
+            hint = self._hint(flag, value or follows) if flag.startswith("-") else f"see {self.prog} --help"
             raise Refused(flag, None, f"no such argument of {self.prog}; {hint}")
         return parsed
+
+    def _hint(self, flag: str, value: str) -> str:
+        """What may have been meant by a flag that there isn't: one of the command's own, or a setting of the config."""
+        flags = [flag for action in self._actions for flag in action.option_strings if flag.startswith("--")]
+        own = [flag for flag in flags if not flag.endswith(".KEY")]
+        settings = [flag.removesuffix("KEY") for flag in flags if flag.endswith(".KEY")]
+        if not settings:
+            return nearest(flag, own)
+        if near := misspelt(flag, own):
+            return f"did you mean {near}?"
+        from vitzoo.config.places import every_part, nearest_setting
+
+        near = nearest_setting(flag, every_part())
+        if near and f"--config.{near}".startswith(settings[0]):
+            return f"did you mean --config.{near}{'=' * bool(value)}{value}?"
+        return f"settings are written {settings[0]}KEY=VALUE, and `vitzoo configs NAME` lists them"
+
+    def as_typed(self, refusal: Refused) -> Refused:
+        """The refusal with its field named as the flag that was given: `--platform`."""
+        flag = f"--{refusal.field.replace('_', '-')}"
+        known = any(flag in action.option_strings for action in self._actions)
+        return Refused(flag, refusal.value, refusal.message) if known else refusal
 
     def error(self, message: str) -> NoReturn:
         """argparse's way to say that something is wrong."""

@@ -1,6 +1,7 @@
 """`vitzoo configs`."""
 
 import argparse
+import dataclasses
 
 from vitzoo.cli.arguments import Parser
 from vitzoo.cli.output import Result, table
@@ -25,23 +26,28 @@ def run(args: argparse.Namespace) -> Result:
 
 
 def _names() -> Result:
-    from vitzoo.config import list_configs
+    from vitzoo.config.files import argument_of, docstring, named_configs
 
-    found = list_configs()
-    print(table(found))
-    print("\n`vitzoo configs NAME` shows one with all its settings")
-    return Result({"configs": [{"name": name, "summary": summary} for name, summary in found]})
+    found = [(name, docstring(path).partition("\n")[0], argument_of(path)) for name, path in named_configs()]
+    lines = table((name, summary) for name, summary, _ in found).splitlines()
+    for line, (*_, argument) in zip(lines, found, strict=True):
+        print(line, *([f"  {argument}"] if str(argument) else []), sep="\n")
+    print("\n`vitzoo configs NAME[:ARG]` shows one with all its settings")
+    listed = [{"name": name, "summary": summary, **dataclasses.asdict(arg)} for name, summary, arg in found]
+    return Result({"configs": listed})
 
 
 def _settings(args: argparse.Namespace) -> Result:
     from vitzoo.config import resolve
     from vitzoo.config.fields import rows
-    from vitzoo.config.files import docstring, find_config
+    from vitzoo.config.files import argument_of, docstring, find_config
 
     path = find_config(args.name)[0]
     about = docstring(path) if path.suffix == ".py" else ""
+    resolved = resolve(args.name, overrides=args.overrides, complete=False)
     print(f"{about}\n" if about else "")
-    resolved = resolve(args.name, overrides=args.overrides)
+    if argument := str(argument_of(path)):
+        print(f"argument: {argument}\n")
     settings = rows(resolved.values, resolved.sources)
     print("settings, each changed by --config.KEY=VALUE:\n")
     print(table((f"  {name}", value, f"({source})", help) for name, value, source, help in settings))

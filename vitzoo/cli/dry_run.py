@@ -1,5 +1,6 @@
-"""`vitzoo train --dry-run`: what a run would be, from shapes alone."""
+"""`vitzoo train --dry-run`: what a run would be, and whether it could begin."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,39 +11,62 @@ from vitzoo.config.fields import rows
 from vitzoo.nn.paths import display, flatten
 
 
-def dry_run(resolved: Resolved) -> Result:
-    """Prints every setting with its source, the counted data, and what the rules do to each parameter; then stops."""
+def dry_run(resolved: Resolved, workdir: str | None) -> Result:
+    """Prints every setting with its source, what the run's folder holds, the counted data, what the rules do to each
+    parameter and what becomes of the weights it starts from; then stops.
+
+    Raises:
+        Refused: as `train` would, before its first step.
+    """
     from vitzoo.training import setup
+    from vitzoo.training.look import look
 
     print(f"{resolved.name}\n")
-    print(
-        table((f"  {name}", value, f"({source})") for name, value, source, _ in rows(resolved.values, resolved.sources))
-    )
+    settings = rows(resolved.values, resolved.sources)
+    print(table((f"  {name}", value, f"({source})") for name, value, source, _ in settings))
+    result = {"config": resolved.values, "sources": resolved.sources, "notes": resolved.notes}
+    there = look(Path(workdir), resolved) if workdir else None
+    if there and there.finished:
+        print(f"\n{workdir} is finished (step {there.found:,}): training would do nothing.")
+        return Result({**result, "finished": True})
     task = setup.prepare(resolved, setup.mesh_of(resolved.experiment))
     try:
-        leaves = _leaves(task)
-        print(f"\nparameters: {task.parameters:,}\n")
-        header = ["  leaf", "shape", "laid out over", "weight decay", "learning rate"]
-        print(table([header, *([f"  {leaf['path']}", *map(_shown, list(leaf.values())[1:])] for leaf in leaves)]))
-        data = {"train": {"name": task.info.name, "split": task.info.split, "n": task.info.n}}
-        data |= {name: _counted(evaluation) for name, evaluation in task.evaluations.items()}
-        print("\ndata:\n")
-        print(table([f"  {name}", f"{d['name']} {d['split']}", f"{d['n']:,} examples"] for name, d in data.items()))
-        epochs = task.progress(task.total_steps)["epoch"]
-        print(f"\n{task.total_steps:,} steps, {epochs:.4g} epochs. Nothing was trained or written (--dry-run).")
+        return Result({**result, "finished": False, **_shown_task(task, there)})
     finally:
         task.stream.close()
-    return Result(
-        {
-            "config": resolved.values,
-            "sources": resolved.sources,
-            "notes": resolved.notes,
-            "parameters": task.parameters,
-            "total_steps": task.total_steps,
-            "data": data,
-            "leaves": leaves,
-        }
-    )
+
+
+def _shown_task(task: Any, there: Any) -> dict[str, Any]:
+    from vitzoo.training import header, start
+
+    if there:
+        start.check(task, there.store, there.found)
+    leaves = _leaves(task)
+    print(f"\nparameters: {task.parameters:,}\n")
+    titles = ["  leaf", "shape", "laid out over", "weight decay", "learning rate"]
+    print(table([titles, *([f"  {leaf['path']}", *map(_shown, list(leaf.values())[1:])] for leaf in leaves)]))
+    data = {"train": {"name": task.info.name, "split": task.info.split, "n": task.info.n}}
+    data |= {name: _counted(evaluation) for name, evaluation in task.evaluations.items()}
+    print("\ndata:\n")
+    print(table([f"  {name}", f"{d['name']} {d['split']}", f"{d['n']:,} examples"] for name, d in data.items()))
+    print()
+    folder, found = (there.store.folder.parent, there.found) if there else (None, None)
+    for word, text in header.plan(task, folder, found).items():
+        print(f"{word:8}{text}")
+    new = task.pretrained is not None and found is None and not task.resolved.experiment.init_from_state
+    weights = start.pretrained_parameters(task)[1] if new else []
+    notes = [*task.info.notes, *header.warnings(task)]
+    for line in [*weights, *notes, *header.changes(there.differences if there else {})]:
+        print(line)
+    print("\nNothing was trained or written (--dry-run).")
+    return {
+        "parameters": task.parameters,
+        "total_steps": task.total_steps,
+        "data": data,
+        "leaves": leaves,
+        "weights": weights,
+        "warnings": notes,
+    }
 
 
 def _counted(evaluation: Any) -> dict[str, Any]:

@@ -88,7 +88,10 @@ def _command(name: str, arguments: list[str]) -> int:
     set_platform(overrides)
     if os.getcwd() not in sys.path:  # the user's own parts, `my_model:MyModel`, lie beside where vitzoo is run
         sys.path.append(os.getcwd())
-    result = command.run(parsed)
+    try:
+        result = command.run(parsed)
+    except Refused as refusal:
+        raise refusal if command.TAKES_CONFIG else parser.as_typed(refusal) from None
     sys.stdout.flush()
     if parsed.json:
         print(last_line(result.values), flush=True)

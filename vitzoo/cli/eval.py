@@ -9,7 +9,8 @@ from vitzoo.errors import Refused
 TAKES_CONFIG = True
 EXAMPLES = """\
 Without settings, the evaluators of the checkpoint's own run. With --config.data.split (and --config.data.name), that
-data: classes are matched by name.
+data, which goes to RUN/eval/STEP-WEIGHTS/DATASET-SPLIT: classes are matched by name, and predictions are among all of
+the model's.
 
 examples:
   vitzoo eval --workdir runs/quickstart
@@ -25,7 +26,8 @@ def arguments(parser: Parser) -> None:
     parser.add_argument(
         "--weights", choices=("auto", "ema", "raw"), default="auto", help="auto: ema where there is one"
     )
-    parser.add_argument("--predictions", metavar="FILE.csv", help="write id, label, prediction, probability")
+    parser.add_argument("--restrict-classes", action="store_true", help="predict only among the classes of the data")
+    parser.add_argument("--predictions", metavar="FILE.csv", help="write file (or id), label, prediction, probability")
     parser.add_argument("--output", metavar="DIR", help="for the tables and pictures; else a folder of the run")
 
 
@@ -42,5 +44,6 @@ def run(args: argparse.Namespace) -> Result:
             weights=args.weights,
             predictions=args.predictions,
             output=args.output,
+            restrict_classes=args.restrict_classes,
         )
     )

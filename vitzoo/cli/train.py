@@ -24,7 +24,7 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--config", metavar="FILE|NAME[:ARG]", help="the experiment; left out: the one of --workdir")
     parser.add_argument("--workdir", metavar="DIR", help="the run's folder: config, metrics, checkpoints")
     parser.add_argument("--config.KEY", metavar="VALUE", help="change one setting", dest="_")
-    parser.add_argument("--dry-run", action="store_true", help="print every setting, the data and the rules, then stop")
+    parser.add_argument("--dry-run", action="store_true", help="check all, print every setting, the data and the rules; stop")
 
 
 def run(args: argparse.Namespace) -> Result:
@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> Result:
     if args.dry_run:
         from vitzoo.cli.dry_run import dry_run
 
-        return dry_run(resolved)
+        return dry_run(resolved, args.workdir)
     from vitzoo.training.loop import train
 
     result = train(resolved, args.workdir)

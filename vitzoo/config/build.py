@@ -20,13 +20,15 @@ from vitzoo.config.experiment import (
     variant_fields,
     variant_values,
 )
+from vitzoo.config.missing import Required
+from vitzoo.config.places import KINDS, nearest_setting
+from vitzoo.data.folders import absolute_places
 from vitzoo.data.settings import Data
 from vitzoo.errors import Refused
 from vitzoo.parts import find
 from vitzoo.schema import Text, annotations, build, convert, convert_fields, literal, nearest
 
 DEFAULT_NAMES = {"objective": "classification", "optimizer": "adamw", "schedule": "cosine"}
-KINDS = {"objective": "objective", "optimizer": "optimizer", "schedule": "schedule", "evaluate": "evaluator"}
 _DURATION = re.compile(r"(.*)_(steps|epochs|examples|fraction)")
 
 
@@ -110,6 +112,7 @@ def merge(low: Mapping[str, Any], high: Mapping[str, Any]) -> dict[str, Any]:
 def build_experiment(layers: Layers) -> tuple[Experiment, dict[str, Any]]:
     """The experiment, checked, and the names of the parts that were chosen (`evaluate`: by evaluator)."""
     _refuse_unknown(layers)
+    _make_places_absolute(layers)
     layers.replace_durations("")
     hints = annotations(Experiment)
     built: dict[str, Any] = {}
@@ -137,7 +140,36 @@ def _refuse_unknown(layers: Layers) -> None:
     for layer in (layers.flags, layers.file):
         for key in layer:
             if key not in hints:
-                raise Refused(key, layer[key], f"no such setting; {nearest_setting(key, layers)}")
+                near = nearest_setting(key, _chosen(layers))
+                hint = f"did you mean {near}?" if near else f"known: {', '.join(hints)}"
+                raise Refused(key, layer[key], f"no such setting; {hint}")
+
+
+def _make_places_absolute(layers: Layers) -> None:
+    """A run is evaluated and resumed from any folder, so the paths of its data don't depend on this one."""
+    for layer in (layers.file, layers.flags):
+        evaluators, mixture = layer.get("evaluate"), layer.get("mixture")
+        sections = [layer.get("data")]
+        sections += [part.get("data") for part in _values(evaluators) if isinstance(part, dict)]
+        sections += _values(mixture.get("sources") if isinstance(mixture, dict) else None)
+        for section in sections:
+            if isinstance(section, dict) and not isinstance(section.get("name"), Required):
+                section.update(absolute_places(section))
+
+
+def _values(section: Any) -> list[Any]:
+    return list(section.values()) if isinstance(section, dict) else []
+
+
+def _chosen(layers: Layers) -> dict[str, list[type]]:
+    """The dataclass of settings of each part that the config names."""
+    parts: dict[str, list[type]] = {}
+    for section in CHOICES:
+        file, flags = layers.section(section)
+        parts[section] = [_find(section, flags.get("name", file.get("name", DEFAULT_NAMES[section])))]
+    file, flags = layers.section("model")
+    name = flags.get("name", file.get("name"))
+    return parts | ({"model": [config_class_of(name)]} if isinstance(name, str) and name else {"model": []})
 
 
 def _refuse_unused(layers: Layers, built: dict[str, Any], objective: str) -> None:
@@ -150,22 +182,6 @@ def _refuse_unused(layers: Layers, built: dict[str, Any], objective: str) -> Non
             kind = feed_kind(built["objective"])
             message = f"has no effect: the objective {objective} takes {kind}"
             raise Refused(f"{section}.{changed[0]}", getattr(part, changed[0]), message)
-
-
-def nearest_setting(key: str, layers: Layers) -> str:
-    """A hint at the setting meant, which may lie in a section: `optimizer.weight_decay`."""
-    hints = annotations(Experiment)
-    places = {name: name for name in hints}
-    for section, hint in hints.items():
-        if dataclasses.is_dataclass(hint) and section != "model":
-            places |= {field: f"{section}.{field}" for field in annotations(hint) if field not in places}  # type: ignore[arg-type]
-    for section in CHOICES:
-        file, flags = layers.section(section)
-        name = flags.get("name", file.get("name", DEFAULT_NAMES[section]))
-        places |= {field: f"{section}.{field}" for field in annotations(_find(section, name)) if field not in places}
-    hint = nearest(key, places)
-    found = hint.removeprefix("did you mean ").removesuffix("?")
-    return f"did you mean {places[found]}?" if found in places else f"known: {', '.join(hints)}"
 
 
 def _find(section: str, name: Any) -> type:
@@ -238,7 +254,7 @@ def _model(layers: Layers) -> ModelChoice:
     name = convert(str, flags.get("name", file.get("name", "")), "model.name")
     starts = merge({"init_from": layers.file.get("init_from", "")}, layers.flags).get("init_from", "")
     if not name and not starts:
-        raise Refused("model.name", None, "must be set (or init_from, a checkpoint that says which model it is)")
+        raise Refused("model.name", None, "must be set (or --config.init_from=RUN, a checkpoint that says which model)")
     if name:
         layers.drop_others("model", annotations(config_class_of(name)))
         _drop_variant(layers, name)

@@ -5,6 +5,7 @@ from typing import Any
 
 from vitzoo.config.build import leaves
 from vitzoo.config.fields import field_of
+from vitzoo.data.folders import is_moved
 from vitzoo.schema import limits_of
 
 UNSET = "unset"
@@ -27,7 +28,9 @@ def compare(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[Differences
     for path in dict.fromkeys([*before, *after]):
         pair = before.get(path, UNSET), after.get(path, UNSET)
         if pair[0] != pair[1]:
-            kind = execution if is_execution(path, new) else meaning
+            # data that have moved are the same data where the fingerprint in the checkpoint says so
+            moved = path[-1] == "name" and is_moved(*pair)
+            kind = execution if moved or is_execution(path, new) else meaning
             kind[".".join(path)] = pair
     return meaning, execution
 

@@ -7,6 +7,7 @@ from typing import Any
 from ml_collections import ConfigDict
 
 from vitzoo.config.experiment import Experiment
+from vitzoo.config.missing import Required
 from vitzoo.schema import annotations, default_of
 
 
@@ -61,6 +62,8 @@ class Config(ConfigDict):
         if key == "name" and held not in (None, "", value):
             self._inherited.update(set(self._stated) - {"name"})
         super().__setitem__(key, value)
+        if isinstance(value, Required):  # where text was held before, it is made plain text
+            self._fields[key] = value
         self._stated[key] = True
         self._inherited.discard(key)
 

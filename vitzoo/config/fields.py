@@ -4,8 +4,9 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from vitzoo.config.build import KINDS, leaves
+from vitzoo.config.build import leaves
 from vitzoo.config.experiment import Experiment, config_class_of
+from vitzoo.config.places import KINDS
 from vitzoo.errors import Refused
 from vitzoo.parts import find
 from vitzoo.schema import annotations, limits_of

@@ -1,16 +1,18 @@
 """Config files: found by path or by name, run, and every fault in one told in one line with its place."""
 
 import ast
+import dataclasses
 import difflib
 import inspect
 import json
 import traceback
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import vitzoo
+from vitzoo.config.argument import NoSuchChoice, choices_asked
 from vitzoo.errors import Refused
 
 PACKAGE = Path(vitzoo.__file__).parent
@@ -34,7 +36,8 @@ def load(config: str | Path, arg: str | None = None) -> Any:
         if arg is not None:
             raise Refused("config", f"{config}", f"{path.name} takes no argument ({arg})")
         return _read_json(path)
-    return _run(path, arg)
+    name = str(config) if given is None else str(config).removesuffix(f":{given}")
+    return _run(path, arg, f"{name}:{arg}" if arg is not None else name)
 
 
 def find_config(config: str | Path) -> tuple[Path, str | None]:
@@ -104,26 +107,71 @@ def _read_json(path: Path) -> dict[str, Any]:
     return values
 
 
-def _run(path: Path, arg: str | None) -> Any:
-    # not imported as a module: it leaves no __pycache__ beside the user's file and is read anew each time
-    module = types.ModuleType(f"vitzoo_config_{path.stem}")
-    module.__file__ = str(path)
-    shown = f"{path}:{arg}" if arg is not None else str(path)
+@dataclasses.dataclass(frozen=True)
+class Argument:
+    """What a config takes after its colon.
+
+    Attributes:
+        default: what it takes where none is given; None for a config that takes no argument, or always needs one.
+        choices: the names it knows, for each part of the argument that it looks up; empty where it takes any text.
+    """
+
+    default: str | None = None
+    choices: Sequence[Sequence[str]] = ()
+
+    def __str__(self) -> str:
+        if self.default is None:
+            return ""
+        if len(self.choices) == 1:
+            others = [f":{name}" for name in self.choices[0] if name != self.default]
+            return ", ".join([f":{self.default} (default)", *others])
+        several = "; then ".join(", ".join(names) for names in self.choices)
+        return f":{self.default} (default){f': {several}' if several else ', or another'}"
+
+
+def argument_of(path: Path) -> Argument:
+    """What a config takes after its colon; it is run with its default."""
+    if path.suffix != ".py":
+        return Argument()
     try:
-        exec(compile(path.read_bytes(), str(path), "exec"), module.__dict__)
-        get_config = module.__dict__.get("get_config")
-        if not callable(get_config):
-            raise Refused("config", shown, "defines no function get_config")
+        get_config = _get_config(path, str(path))
+        given = [one.default for one in inspect.signature(get_config).parameters.values()]
+        if not given or not isinstance(given[0], str):
+            return Argument()
+        with choices_asked() as choices:
+            get_config()
+        return Argument(given[0], choices)
+    except (Exception, SystemExit):  # told when it is used
+        return Argument()
+
+
+def _run(path: Path, arg: str | None, shown: str) -> Any:
+    try:
+        get_config = _get_config(path, shown)
         if arg is not None and not inspect.signature(get_config).parameters:
             raise Refused("config", shown, f"its get_config takes no argument, so write it without :{arg}")
         config = get_config() if arg is None else get_config(arg)
+    except NoSuchChoice as refusal:
+        raise Refused("config", shown, refusal.message) from None
     except Refused:
         raise
     except (Exception, SystemExit) as error:
-        raise Refused("config", shown, f"{_place(error, path)}: {_said(error)}") from error
+        given = f" (its argument was {arg!r})" if arg is not None else ""
+        raise Refused("config", shown, f"{_place(error, path)}: {_said(error)}{given}") from error
     if not hasattr(config, "items"):
         raise Refused("config", shown, f"its get_config returns {type(config).__name__}, no config")
     return config
+
+
+def _get_config(path: Path, shown: str) -> Callable[..., Any]:
+    # not imported as a module: it leaves no __pycache__ beside the user's file and is read anew each time
+    module = types.ModuleType(f"vitzoo_config_{path.stem}")
+    module.__file__ = str(path)
+    exec(compile(path.read_bytes(), str(path), "exec"), module.__dict__)
+    get_config = module.__dict__.get("get_config")
+    if not callable(get_config):
+        raise Refused("config", shown, "defines no function get_config")
+    return get_config
 
 
 def _place(error: BaseException, path: Path) -> str:

@@ -9,6 +9,7 @@ from vitzoo.config.build import Layers, build_experiment, leaves, plain
 from vitzoo.config.defaults import Config
 from vitzoo.config.experiment import Experiment, values_of, variant_fields
 from vitzoo.config.files import load
+from vitzoo.config.missing import refuse_missing
 from vitzoo.errors import Refused
 from vitzoo.schema import Text
 
@@ -30,13 +31,16 @@ class Resolved:
     """The config as the user wrote it."""
 
 
-def resolve(config: Any, arg: str | None = None, overrides: Overrides = ()) -> Resolved:
+def resolve(
+    config: Any, arg: str | None = None, overrides: Overrides = (), *, complete: bool = True
+) -> Resolved:
     """Runs a config and merges, converts and checks it. Starts no device backend and reads no data.
 
     Args:
         config: a file or a name (either may end in `:ARG`), a `config.json`, or what a `get_config` returns.
         arg: the argument of `get_config`, in place of `:ARG`.
         overrides: `["optimizer.learning_rate=3e-4"]`, read as flags are, or `{"optimizer.learning_rate": 3e-4}`.
+        complete: refuse a config of whose `required` values some are not given; False shows their form instead.
 
     Raises:
         Refused: the first thing that is wrong, by its dotted name.
@@ -52,6 +56,8 @@ def resolve(config: Any, arg: str | None = None, overrides: Overrides = ()) -> R
         config, label = load(config, arg), f"{config}:{arg}" if arg is not None else label
     stated, inherited = (config.stated(), config.inherited()) if isinstance(config, Config) else (config, {})
     layers = Layers(plain(stated), nested(overrides), inherited)
+    if complete:
+        refuse_missing(layers.file, layers.flags)
     experiment, names = build_experiment(layers)
     values = values_of(experiment, names)
     return Resolved(experiment, _sources(experiment, values, layers), values, layers.notes, label)

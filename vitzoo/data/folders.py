@@ -2,8 +2,40 @@
 
 import os
 import pathlib
+from collections.abc import Mapping
+from typing import Any
 
 from vitzoo.data.settings import Data
+
+PATH_KINDS = ("folder", "csv", "text", "jsonl")
+"""What `data.name` may be a path of: `folder:PATH`."""
+
+
+def path_of(name: str) -> pathlib.Path | None:
+    """The absolute path in a `data.name` of the form KIND:PATH; None for other names."""
+    kind, _, path = name.partition(":")
+    return pathlib.Path(path).expanduser().absolute() if kind in PATH_KINDS and path else None
+
+
+def absolute_places(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of a data section's fields that say where data lie, `name` and `dir`, with absolute paths: they are kept in
+    `config.json`, and mean the same from any folder.
+    """
+    places = {}
+    if path := path_of(fields.get("name") or ""):
+        places["name"] = f"{fields['name'].partition(':')[0]}:{path}"
+    if folder := fields.get("dir"):
+        places["dir"] = str(pathlib.Path(folder).expanduser().absolute())
+    return places
+
+
+def is_moved(then: Any, now: Any) -> bool:
+    """Whether two values of `data.name` are a file or folder of one name at two places."""
+    if not (isinstance(then, str) and isinstance(now, str)):
+        return False
+    paths = path_of(then), path_of(now)
+    same_kind = then.partition(":")[0] == now.partition(":")[0]
+    return same_kind and paths[0] is not None and paths[1] is not None and paths[0].name == paths[1].name
 
 
 def data_folders(data: Data) -> list[pathlib.Path]:

@@ -8,7 +8,6 @@ Workers are started by `spawn`: a script that trains with `data.workers` > 0 nee
 """
 
 import functools
-import logging
 import os
 import signal
 import threading
@@ -19,13 +18,13 @@ from collections.abc import Generator, Iterator
 import grain
 import numpy as np
 
+from vitzoo.data import left_out
 from vitzoo.data.images import BadImage
 from vitzoo.data.order import Order, example_order
 from vitzoo.data.rows import Batch, FallibleRows, HeldRows, Row, Rows, held
 from vitzoo.data.settings import Data
 from vitzoo.errors import Failed
 
-log = logging.getLogger(__name__)
 WHOLE = slice(None)
 ENDLESS = 2**62
 SHARE_LARGE_ARRAYS = grain.experimental.DatasetOptions(min_shm_size=2**20)
@@ -53,7 +52,6 @@ class TrainStream:
         self.order = example_order(rows, seed, data.balance)
         self.in_memory = held(rows) is not None
         self.steps_per_epoch = len(rows) / data.batch_size
-        self.bad_count = 0
         self._open: weakref.WeakSet[Generator] = weakref.WeakSet()
 
     def iterate(self, start_step: int = 0) -> Iterator[Batch]:
@@ -63,7 +61,7 @@ class TrainStream:
             Failed: under `bad_files=stop`, a file can no longer be read; it is named.
         """
         dataset = self._in_memory(start_step) if self.in_memory else self._streamed(start_step)
-        batches = self._counted(_named_failures(dataset, self.data.workers > 0))
+        batches = _bad_named(_named_failures(dataset, self.data.workers > 0), self.rows)
         self._open.add(batches)
         return batches
 
@@ -89,11 +87,6 @@ class TrainStream:
         read = functools.partial(_read_position, self.rows, self.order, self.seed, self.data.batch_size, self.part)
         numbers = grain.MapDataset.range(start_step * len(self.part), ENDLESS)
         return batched(numbers.map(read), len(self.part), self.data)
-
-    def _counted(self, batches: Iterator[Batch]) -> Generator[Batch, None, None]:
-        for batch in _bad_named(batches, self.rows):
-            self.bad_count += int((batch["weight"] == 0).sum())
-            yield batch
 
 
 def eval_batches(rows: Rows, data: Data, *, batch_size: int, part: slice = WHOLE) -> Iterator[Batch]:
@@ -166,17 +159,17 @@ def _named_failures(dataset: grain.IterDataset, workers: bool) -> Iterator[Batch
         iterator.close()
 
 
-def _bad_named(batches: Iterator[Batch], rows: Rows) -> Iterator[Batch]:
-    """The batches; each example that couldn't be read is logged the first time. Padding, id -1, isn't one."""
+def _bad_named(batches: Iterator[Batch], rows: Rows) -> Generator[Batch, None, None]:
+    """The batches; each example that couldn't be read is named the first time. Padding, id -1, isn't one."""
     if not isinstance(rows, FallibleRows):
         yield from batches
         return
-    named: set[int] = set()
+    lost: set[int] = set()
     for batch in batches:
-        lost = {int(id) for id in batch["id"][batch["weight"] == 0]} - named - {-1}
-        for id in sorted(lost):
-            log.warning("left out, can't be read: %s", rows.where(id))
-        named |= lost
+        new = {int(id) for id in batch["id"][batch["weight"] == 0]} - lost - {-1}
+        for id in sorted(new):
+            left_out.name(rows.where(id))
+        lost |= new
         yield batch
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from vitzoo import parts
+from vitzoo.data import left_out
 from vitzoo.data.folders import data_folders
 from vitzoo.data.images import BadImage, decode
 from vitzoo.data.open import open_dataset
@@ -88,9 +89,10 @@ def check(name: str, *, dir: str = "", **settings: Any) -> dict[str, Any]:
         image by area. `notes` names files of a folder or CSV that were left out because they can't be read.
     """
     data = Data(name=name, dir=dir, bad_files="skip", **settings)
-    dataset = open_dataset(data)
-    left_out = list(getattr(dataset, "notes", ()))
-    results: dict[str, Any] = {"dataset": name, "classes": None, "notes": left_out, "splits": {}}
+    with left_out.collected() as names:
+        dataset = open_dataset(data)
+    notes = [*getattr(dataset, "notes", ()), *names]
+    results: dict[str, Any] = {"dataset": name, "classes": None, "notes": notes, "splits": {}}
     for split in dataset.counts():
         source = dataset.open(split)
         results["classes"] = list(source.info.classes or ()) or None

@@ -4,6 +4,7 @@ import collections
 import dataclasses
 from collections.abc import Callable, Sequence
 
+import jax
 import jax.numpy as jnp
 
 from vitzoo.errors import Refused
@@ -11,30 +12,55 @@ from vitzoo.errors import Refused
 
 @dataclasses.dataclass(frozen=True)
 class Mapping:
-    """How the logits of a model become those of a dataset's classes.
+    """How a model's classes and a dataset's come together.
 
     Attributes:
         columns: for each class of the dataset its index in the model; `None` where they are the same already.
-        names: the names under which results are reported, `None` where nobody knows any.
-        count: how many classes the dataset has.
+        restricted: predictions are among the dataset's classes; else among all of the model's.
+        names: of the classes that predictions are among, `None` where nobody knows any.
+        count: how many those are.
         text: one line that says what was done.
     """
 
     columns: tuple[int, ...] | None
+    restricted: bool
     names: tuple[str, ...] | None
     count: int
     text: str
 
     def select(self, model: Callable) -> Callable:
-        """The model with only the dataset's logits, so that arg-max and softmax see no other class."""
-        if self.columns is None:
+        """The model with the logits that predictions are among, so that arg-max and softmax see no other class."""
+        if self.columns is None or not self.restricted:
             return model
         columns = jnp.asarray(self.columns)
         return lambda images, **options: model(images, **options)[:, columns]
 
+    def relabel(self, label: jax.Array) -> jax.Array:
+        """The dataset's labels, int `[batch]` or float `[batch, classes]`, numbered as those logits are."""
+        if self.columns is None or self.restricted:
+            return label
+        columns = jnp.asarray(self.columns)
+        if label.ndim == 1:
+            return columns[label]
+        return jnp.zeros((len(label), self.count), label.dtype).at[:, columns].set(label)
 
-def match(model: Sequence[str] | None, model_count: int, data: Sequence[str] | None, data_count: int) -> Mapping:
+
+def match(
+    model: Sequence[str] | None,
+    model_count: int,
+    data: Sequence[str] | None,
+    data_count: int,
+    *,
+    restrict: bool = False,
+) -> Mapping:
     """Find the dataset's classes among the model's.
+
+    Args:
+        model: the names of the model's classes, if known.
+        model_count: how many it tells apart.
+        data: the names of the dataset's classes, if known.
+        data_count: how many it has.
+        restrict: predictions are to be among the dataset's classes only.
 
     Raises:
         Refused: a name of the dataset is unknown to the model or stands for two of its classes; or one side has no
@@ -44,12 +70,16 @@ def match(model: Sequence[str] | None, model_count: int, data: Sequence[str] | N
         return by_number(model, model_count, data, data_count)
     model, data = tuple(model), tuple(data)
     if model == data:
-        return Mapping(None, data, len(data), f"the model's {len(data)}")
+        return Mapping(None, False, data, len(data), f"the model's {len(data)}")
     refuse_unknown(model, data)
     columns = tuple(model.index(name) for name in data)
-    shown = ", ".join(f"{name} → {index}" for name, index in list(zip(data, columns, strict=True))[:12])
-    more = f", … ({len(data)} in all)" if len(data) > 12 else ""
-    return Mapping(columns, data, len(data), f"{len(data)} of the model's {len(model)} by name: {shown}{more}")
+    if len(data) == len(model):
+        return Mapping(columns, False, model, len(model), f"the model's {len(model)}, matched by name")
+    occur = f"{len(data)} of the model's {len(model)} occur in this data"
+    if restrict:
+        return Mapping(columns, True, data, len(data), f"{occur}; predictions over these {len(data)} only")
+    text = f"{occur}; predictions over all {len(model)} (--restrict-classes: over these {len(data)})"
+    return Mapping(columns, False, model, len(model), text)
 
 
 def by_number(model: Sequence[str] | None, model_count: int, data: Sequence[str] | None, data_count: int) -> Mapping:
@@ -62,7 +92,7 @@ def by_number(model: Sequence[str] | None, model_count: int, data: Sequence[str]
             f"has {data_count} classes and the model {model_count}; the {side} names none, so they can't be matched",
         )
     names = tuple(data or model or ()) or None
-    return Mapping(None, names, data_count, f"{data_count}, by number (one side has no names)")
+    return Mapping(None, False, names, data_count, f"{data_count}, by number (one side has no names)")
 
 
 def refuse_unknown(model: tuple[str, ...], data: tuple[str, ...]) -> None:

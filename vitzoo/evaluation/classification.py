@@ -32,6 +32,10 @@ class ClassificationEvaluator(Evaluator):
         execution=True,
     )
 
+    restrict_classes: bool = setting(
+        False, "predictions only among the classes of these data, where the model has more", execution=True
+    )
+
     CLASSES: ClassVar[bool] = True
     """Whether the model's logits are classes, to be matched with the data's by name."""
     BETTER: ClassVar[dict[str, Callable]] = {

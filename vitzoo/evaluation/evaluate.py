@@ -9,6 +9,7 @@ from typing import Any, TextIO
 import vitzoo
 from vitzoo.config.resolution import Overrides
 from vitzoo.errors import Failed, Refused
+from vitzoo.evaluation.folders import free_folder
 from vitzoo.evaluation.progress import counting
 from vitzoo.evaluation.ready import Ready, make_ready
 from vitzoo.evaluation.report import Report, write_report, written
@@ -25,6 +26,7 @@ def evaluate(
     weights: str = "auto",
     predictions: str | Path | None = None,
     output: str | Path | None = None,
+    restrict_classes: bool = False,
     out: TextIO | None = None,
 ) -> dict[str, Any]:
     """Measure a checkpoint, every example once; prints what it does and a table per class, and writes pictures.
@@ -37,10 +39,12 @@ def evaluate(
         overrides: config settings, as `vitzoo.train` takes them. With `data.split` (and `data.name`) that data is
             evaluated in place of the run's evaluators; classes are matched by name.
         weights: `ema`, `raw`, or `auto` for the moving average where there is one.
-        predictions: a CSV file to write: id or file, label, prediction, probability. With several evaluators their
+        predictions: a CSV file to write: file (or id), label, prediction, probability. With several evaluators their
             names are added to its own.
-        output: folder for `metrics.json`, `per_class.csv`, `confusion.png` and `mistakes.png`; else `RUN/eval/...`, or
-            none for a checkpoint outside a run.
+        output: folder for `metrics.json`, `per_class.csv`, `confusion.png` and `mistakes.png`; else
+            `RUN/eval/STEP-WEIGHTS/NAME`, NAME being the evaluator's, or DATASET-SPLIT for other data; none for a
+            checkpoint outside a run.
+        restrict_classes: predictions only among the classes of the data, where the model has more.
         out: where the report is printed; standard output by default.
 
     Returns:
@@ -57,7 +61,7 @@ def evaluate(
         checked_file("--predictions", predictions, (".csv",))
     if output is not None:
         checked_folder("--output", output)
-    ready = make_ready(str(checkpoint), overrides, weights)
+    ready = make_ready(str(checkpoint), overrides, weights, restrict_classes)
     say_first(ready, out)
     results = {}
     for name in ready.evaluators:
@@ -121,7 +125,11 @@ def output_folder(ready: Ready, name: str, output: str | Path | None) -> Path | 
     if output is not None:
         return Path(output) if len(ready.evaluators) == 1 else Path(output) / name
     run, info = ready.located.run, ready.info
-    return None if run is None else run / "eval" / f"{info.step}-{info.weights}" / name
+    if run is None:
+        return None
+    parent, data = run / "eval" / f"{info.step}-{info.weights}", ready.experiment.data
+    kind = "-restricted" if getattr(ready.evaluators[name], "restrict_classes", False) else ""
+    return parent / f"{name}{kind}" if ready.own else free_folder(parent, data.name, data.split, kind)
 
 
 def predictions_file(asked: str | Path | None, name: str, evaluators: int) -> Path | None:

@@ -40,7 +40,8 @@ class Ready:
     Attributes:
         located: where it is.
         experiment: its run's config with the overrides.
-        evaluators: by name, those of the run or one for the data that were asked for.
+        evaluators: by name, those of the run, or one for the data that were asked for.
+        own: whether they are those of the run.
         info: what it knows of itself; its preprocessing has the overrides.
         notes: where an override departs from what the weights were trained with.
         feed: how examples become what the model is given.
@@ -53,6 +54,7 @@ class Ready:
     located: Located
     experiment: Experiment
     evaluators: dict[str, Any]
+    own: bool
     info: Info
     notes: list[str]
     feed: Feed
@@ -62,11 +64,13 @@ class Ready:
     mesh: Mesh
 
 
-def make_ready(checkpoint: str, overrides: Overrides, weights: str) -> Ready:
+def make_ready(checkpoint: str, overrides: Overrides, weights: str, restrict_classes: bool = False) -> Ready:
     """Find, check and read a checkpoint; see `evaluation.evaluate`."""
     located, flags = locate(checkpoint), nested(overrides)
     experiment = resolve(config_of_run(located, flags), overrides=overrides).experiment
-    evaluators = evaluators_of(located, experiment, flags)
+    evaluators = evaluators_of(experiment, flags)
+    if restrict_classes:
+        evaluators = {name: restricted(evaluator) for name, evaluator in evaluators.items()}
     config, classes = with_sizes(experiment.model.config()), located.description["classes"]
     feed = feed_of(experiment).adopt(located.description, located.folder, flags)
     mesh = make_mesh(experiment.mesh, devices(experiment.platform))
@@ -80,7 +84,8 @@ def make_ready(checkpoint: str, overrides: Overrides, weights: str) -> Ready:
         now = for_channels(feed.preprocessing, config.channels)
         notes = departures(info.preprocessing, now)
         info = dataclasses.replace(info, preprocessing=now)
-    return Ready(located, experiment, evaluators, info, notes, feed, config, graph, params, mesh)
+    own = "split" not in flags.get("data", {})
+    return Ready(located, experiment, evaluators, own, info, notes, feed, config, graph, params, mesh)
 
 
 def config_of_run(located: Located, flags: dict[str, Any]) -> dict[str, Any]:
@@ -97,7 +102,7 @@ def config_of_run(located: Located, flags: dict[str, Any]) -> dict[str, Any]:
     return {**base, **HERE, "model": description["model"], "data": data}
 
 
-def evaluators_of(located: Located, experiment: Experiment, flags: dict[str, Any]) -> dict[str, Any]:
+def evaluators_of(experiment: Experiment, flags: dict[str, Any]) -> dict[str, Any]:
     """The run's own evaluators; or, where a dataset or split is asked for, one of the objective's kind on that.
 
     Raises:
@@ -112,6 +117,17 @@ def evaluators_of(located: Located, experiment: Experiment, flags: dict[str, Any
     if not experiment.evaluate:
         raise Refused("evaluate", None, "the checkpoint's run has no evaluators; set data.split (and data.name)")
     return experiment.evaluate
+
+
+def restricted(evaluator: Any) -> Any:
+    """The evaluator with predictions only among its data's classes.
+
+    Raises:
+        Refused: it has no classes.
+    """
+    if not hasattr(evaluator, "restrict_classes"):
+        raise Refused("--restrict-classes", None, "the evaluator predicts no classes")
+    return dataclasses.replace(evaluator, restrict_classes=True)
 
 
 def departures(then: Preprocessing, now: Preprocessing) -> list[str]:

@@ -53,8 +53,15 @@ def write_report(report: Report, folder: Path | None, predictions: Path | None, 
 def written(path: Path, write: Callable[[Path], Any], out: TextIO) -> None:
     """Write a file whole or not at all, and say so; `write` returns False where there is nothing to write.
 
+    A file of an earlier evaluation is replaced, which is said; where there is nothing to write it is removed, since it
+    would belong to other numbers.
+
     Raises:
         Failed: the folder can't be written to.
     """
+    there = path.is_file()
     if write_whole(path, write):
-        print(f"wrote    {path}", file=out)
+        print(f"{'replaced' if there else 'wrote   '} {path}", file=out)
+    elif there:
+        path.unlink(missing_ok=True)
+        print(f"removed  {path}", file=out)

@@ -120,14 +120,18 @@ class Evaluation:
         self.classes: ClassMapping | None = None
         if evaluator.CLASSES:
             logits = config.num_classes
-            self.classes = match(classes, logits, info.classes, len(info.classes or ()) or logits)
+            restrict = getattr(evaluator, "restrict_classes", False)
+            count = len(info.classes or ()) or logits
+            self.classes = match(classes, logits, info.classes, count, restrict=restrict)
         self.examples = feed.rows(self.source, self.data, config, train=False)
         prepare = feed.prepare(config, info, train=False)
         # where the parameters lie is left to the parameters: one compilation serves raw and averaged ones
         self._step = compile_eval_step(make_eval_step(graph, self._outputs, prepare), mesh)
 
     def _outputs(self, model: Callable, batch: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
-        return self.evaluator.outputs(model if self.classes is None else self.classes.select(model), batch)
+        if self.classes is not None:
+            model, batch = self.classes.select(model), {**batch, "label": self.classes.relabel(batch["label"])}
+        return self.evaluator.outputs(model, batch)
 
     def rows(self, params: Any, seen: Callable | None = None) -> Rows:
         """What the evaluator keeps of each real example, in the dataset's order."""

@@ -58,11 +58,14 @@ def by_row(columns: Mapping[str, Any]) -> list[dict]:
 
 
 def print_per_class(table: list[dict], console: Console) -> None:
-    """Print the per-class table; with many classes the worst ones, and say so."""
-    score = "average_precision" if "average_precision" in table[0] else "recall"
-    worst = sorted(table, key=lambda row: math.inf if math.isnan(row[score]) else row[score])
-    shown = table if len(table) <= SHOWN else worst[:SHOWN]
-    title = None if len(table) <= SHOWN else f"the {SHOWN} worst of {len(table)} classes"
+    """Print the per-class table; of many classes the worst that have examples, and say so."""
+    shown, title = table, None
+    if len(table) > SHOWN:
+        score = "average_precision" if "average_precision" in table[0] else "recall"
+        present = sorted((row for row in table if row["n"]), key=lambda row: row[score])
+        shown = present[:SHOWN]
+        worst = f"the {SHOWN} worst of " if len(present) > SHOWN else "the "
+        title = f"{worst}{len(present)} classes" + (" with examples" if len(present) < len(table) else "")
     view = Table(title=title)
     for key in table[0]:
         view.add_column(key.replace("_", " "), justify="left" if key == "class" else "right")
@@ -81,7 +84,7 @@ def cell(value: object) -> str:
 def write_csv(path: Path, table: list[dict]) -> None:
     """Write rows of one shape as CSV; NaN is an empty cell."""
     with open(path, "w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, fieldnames=list(table[0]))
+        writer = csv.DictWriter(file, fieldnames=list(table[0]), lineterminator="\n")
         writer.writeheader()
         for row in table:
             writer.writerow({k: "" if isinstance(v, float) and math.isnan(v) else v for k, v in row.items()})

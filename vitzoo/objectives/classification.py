@@ -134,7 +134,8 @@ class BoundClassification:
         weight = batch.get("weight", jnp.ones(label.shape[:1])).astype(jnp.float32)
         if self.multi_label:
             right = ((logits > 0) == (label > 0.5)).mean(-1)
-            return {"accuracy": ((weight * right).sum(), weight.sum())}
+            # of yes and no, not of images: mostly right even where nothing is found
+            return {"label_accuracy": ((weight * right).sum(), weight.sum())}
         target = label.argmax(-1) if label.ndim == 2 else label
         place = _rank(logits, target)
         metrics = {"accuracy": place < 1} | ({"top5_accuracy": place < 5} if self.num_classes > 5 else {})

@@ -52,10 +52,7 @@ class Schedule:
             examples_per_epoch: size of the training split.
             peak: the optimizer's `learning_rate`.
         """
-        steps_per = {"steps": 1.0, "epochs": examples_per_epoch / batch_size, "examples": 1 / batch_size}
-        steps_per["fraction"] = float(total_steps)
-        warmup = self._steps("warmup", steps_per)
-        cooldown = self._steps("cooldown", steps_per)
+        warmup, cooldown = self.spans(total_steps, batch_size, examples_per_epoch)
 
         def rate(step: jax.Array | int) -> jax.Array:
             now = jnp.asarray(step, jnp.float32)
@@ -67,6 +64,12 @@ class Schedule:
             return peak * factor
 
         return rate
+
+    def spans(self, total_steps: int, batch_size: int, examples_per_epoch: int) -> tuple[int, int]:
+        """Steps of the warm-up and of the cooldown; arguments as of `make`."""
+        steps_per = {"steps": 1.0, "epochs": examples_per_epoch / batch_size, "examples": 1 / batch_size}
+        steps_per["fraction"] = float(total_steps)
+        return self._steps("warmup", steps_per), self._steps("cooldown", steps_per)
 
     def _steps(self, what: str, steps_per: dict[str, float]) -> int:
         exact = max(getattr(self, f"{what}_{unit}") * steps_per[unit] for unit in _UNITS)

@@ -28,8 +28,12 @@ def devices(platform: str = "") -> list[jax.Device]:
         found = jax.devices(platform or None)
     except (RuntimeError, AssertionError) as error:  # JAX asserts where JAX_PLATFORMS names a backend it doesn't have
         limit = os.environ.get("JAX_PLATFORMS", "")
-        limited = f" (JAX_PLATFORMS = {limit})" if limit else ""
-        raise Refused("platform", platform or limit, f"no such device here; found {_present()}{limited}") from error
+        message = f"no such device here; found {_present()}"
+        if not platform:
+            raise Refused("JAX_PLATFORMS", limit, message) from error
+        # a command sets it to the platform it was given, which is then no news to the user
+        limited = f" (JAX_PLATFORMS = {limit})" if limit not in ("", platform) else ""
+        raise Refused("platform", platform, f"{message}{limited}") from error
     if found[0].platform != jax.devices()[0].platform:
         jax.config.update("jax_default_device", jax.local_devices(backend=platform)[0])
     return found

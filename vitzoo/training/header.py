@@ -6,12 +6,15 @@ from typing import Any, TextIO
 from jax.sharding import Mesh
 
 import vitzoo
+from vitzoo.checkpoints import steps
 from vitzoo.checkpoints.store import Store
 from vitzoo.config.comparison import Differences
+from vitzoo.data import left_out
 from vitzoo.parallel.mesh import show_mesh
 from vitzoo.parts import find
 from vitzoo.schema import to_json
 from vitzoo.training import metrics
+from vitzoo.training.saving import Saving
 from vitzoo.training.setup import Task
 
 
@@ -28,30 +31,77 @@ def say_devices(mesh: Mesh, out: TextIO) -> None:
 
 
 def say_task(task: Task, workdir: Path, found: int | None, out: TextIO) -> None:
-    """What is trained on what, what is loaded, what is written."""
-    experiment, info, config = task.resolved.experiment, task.info, task.model_config
-    classes = f", {len(info.classes)} classes ({_names(info.classes)})" if info.classes else ""
-    loads = f"{workdir}, step {found}" if found is not None else experiment.init_from or "nothing: random parameters"
-    length = f"{task.total_steps:,} steps of {experiment.data.batch_size} examples"
-    frozen = f" ({'all' if task.frozen == task.parameters else f'{task.frozen:,}'} frozen)" if task.frozen else ""
-    lines = {
-        "data": f"{info.name} {info.split}: {info.n:,} examples{classes}",
-        "model": f"{_model_name(task)}: {task.parameters:,} parameters{frozen}, {task.feed.shown(config)}",
-        "loads": loads,
-        "writes": str(workdir),
-        "trains": f"{length}, {task.progress(task.total_steps)['epoch']:.4g} epochs",
-    }
+    """What is trained on what, what is loaded, what is written, and what may surprise."""
+    lines = {**_subject(task), **plan(task, workdir, found)}
     for name, text in lines.items():
         print(f"{name:8}{text}", file=out)
-    for note in info.notes:
+    for note in [*task.info.notes, *warnings(task)]:
         print(f"        {note}", file=out)
     out.flush()
 
 
+def _subject(task: Task) -> dict[str, str]:
+    info, config = task.info, task.model_config
+    classes = f", {len(info.classes)} classes ({_names(info.classes)})" if info.classes else ""
+    frozen = f" ({'all' if task.frozen == task.parameters else f'{task.frozen:,}'} frozen)" if task.frozen else ""
+    return {
+        "data": f"{info.name} {info.split}: {info.n:,} examples{classes}",
+        "model": f"{_model_name(task)}: {task.parameters:,} parameters{frozen}, {task.feed.shown(config)}",
+    }
+
+
+def plan(task: Task, workdir: Path | None, found: int | None) -> dict[str, str]:
+    """What a run starts from, where it writes, how long it trains and how often it saves, each a line by its word.
+
+    Args:
+        task: the training.
+        workdir: the run's folder; None where none is named yet.
+        found: the step it resumes from.
+    """
+    experiment = task.resolved.experiment
+    loads = f"{workdir}, step {found}" if found is not None else experiment.init_from or "nothing: random parameters"
+    length = f"{task.total_steps:,} steps of {experiment.data.batch_size} examples"
+    return {
+        "loads": loads,
+        "writes": "no --workdir is given" if workdir is None else str(workdir),
+        "trains": f"{length}, {task.progress(task.total_steps)['epoch']:.4g} epochs",
+        "saves": str(Saving(task)),
+    }
+
+
+def warnings(task: Task) -> list[str]:
+    """What is allowed and rarely meant."""
+    experiment = task.resolved.experiment
+    if not hasattr(experiment.schedule, "spans"):
+        return []
+    total, peak = task.total_steps, f"optimizer.learning_rate = {experiment.optimizer.learning_rate:g}"
+    warmup, cooldown = experiment.schedule.spans(total, experiment.data.batch_size, task.info.n)
+    if warmup and warmup >= total:
+        return [f"warning: the warm-up of {warmup:,} steps is not over at the end, step {total:,}: {peak} is never reached"]
+    if warmup + cooldown > total:
+        both = f"the warm-up of {warmup:,} steps and the cooldown of {cooldown:,} overlap in {total:,}"
+        return [f"warning: {both}: {peak} is never reached"]
+    return []
+
+
+def unsaved(workdir: Path, step: int) -> str:
+    """What is lost by leaving at this step without saving."""
+    newest = max(steps.listed(workdir / "checkpoints"), default=None)
+    if newest is None:
+        return "nothing is saved yet, and the same command starts again"
+    lost = f"{step - newest:,} step{'s' * (step - newest != 1)}"
+    return f"the same command resumes at step {newest:,}, and {lost} of {step:,} are lost"
+
+
 def say_notes(notes: list[str], differences: Differences, out: TextIO) -> None:
     """What happened to the weights, and which execution settings differ from those before."""
-    for note in [*notes, *(f"changed {name}: {then} → {now}" for name, (then, now) in differences.items())]:
+    for note in [*notes, *changes(differences)]:
         print(note, file=out)
+
+
+def changes(differences: Differences) -> list[str]:
+    """A line for each execution setting that differs from those before."""
+    return [f"changed {name}: {then} → {now}" for name, (then, now) in differences.items()]
 
 
 def say_finished(store: Store, workdir: Path, step: int, out: TextIO) -> dict[str, Any]:
@@ -73,6 +123,8 @@ def say_end(
     if best:
         keep_best = task.resolved.experiment.checkpoint.keep_best
         print(f"best    {keep_best} {best['value']:.4f} at step {best['step']}", file=out)
+    if lost := len(left_out.named()):
+        print(f"unread  {lost:,} left out, each named above (data.bad_files = skip)", file=out)
     print(f"done    {step:,} steps; curves in {workdir / 'curves.png'}", file=out)
     _say_next(workdir, best, task.choice.name, out)
     return summary(workdir, step, step, best, 0)

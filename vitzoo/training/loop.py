@@ -7,14 +7,17 @@ from typing import Any, TextIO
 
 from vitzoo.checkpoints.store import Store
 from vitzoo.config import resolve
+from vitzoo.data import left_out
 from vitzoo.parallel.sharding import put
 from vitzoo.training import curves, header, run_folder, setup, start
 from vitzoo.training.compilation_cache import use_compilation_cache
 from vitzoo.training.heap import keep_heap
 from vitzoo.training.intervals import due
+from vitzoo.training.lock import locked
 from vitzoo.training.metrics import Metrics
 from vitzoo.training.profiler import Profiler
 from vitzoo.training.records import Records
+from vitzoo.training.saving import Saving
 from vitzoo.training.signals import Signals
 from vitzoo.training.speed import progress_of
 from vitzoo.training.window import Window
@@ -39,8 +42,9 @@ def train(config: Any, workdir: str | Path, out: TextIO | None = None) -> dict[s
     resolved, workdir, out = resolve(config), Path(workdir), out or sys.stdout
     experiment = resolved.experiment
     use_compilation_cache()
+    left_out.begin()
     mesh = setup.mesh_of(experiment)
-    with run_folder.locked(workdir), Signals() as signals, contextlib.ExitStack() as opened:
+    with locked(workdir), Signals() as signals, contextlib.ExitStack() as opened:
         # ------------------------------------------------------------------ the same run as before?
         differences = run_folder.check_config(workdir, resolved.values)
         store = opened.enter_context(contextlib.closing(Store(workdir / "checkpoints", experiment.checkpoint.keep)))
@@ -56,6 +60,7 @@ def train(config: Any, workdir: str | Path, out: TextIO | None = None) -> dict[s
         keep_heap(task)
         state, loop, notes = start.state_of(task, store, found)
         step: int = loop["step"]
+        signals.unsaved = lambda: header.unsaved(workdir, step)
         run_folder.begin(workdir, resolved.values, step, differences, header.device(mesh))
         header.say_notes(notes, differences, out)
 
@@ -64,7 +69,7 @@ def train(config: Any, workdir: str | Path, out: TextIO | None = None) -> dict[s
         progress = opened.enter_context(contextlib.closing(progress_of(task, step, out)))
         profiler = opened.enter_context(contextlib.closing(Profiler(experiment.profile, workdir)))
         window = Window(experiment.non_finite == "stop", loop.get("window"))
-        records = Records(task, loop)
+        records, saving = Records(task, loop), Saving(task)
         assets = task.feed.assets(workdir / "assets")
         records.evaluate(step, state, metrics, progress, signals)  # one that a signal had cut off
         batches = task.stream.iterate(step)
@@ -79,10 +84,11 @@ def train(config: Any, workdir: str | Path, out: TextIO | None = None) -> dict[s
                 metrics.train(task.progress(step), line)
                 progress.train_line(step, line)
             records.evaluate(step, state, metrics, progress, signals)
-            if due(step, records.save_period) or step in (task.total_steps, records.best_step) or signals.exit_code:
+            if saving.due(step) or step in (task.total_steps, records.best_step) or signals.exit_code:
                 with progress.paused():
                     kept = {**records.saved(), "window": window.saved()}
                     store.save(step, state, task.describe(step), kept, assets)
+                    saving.done()
 
         # ------------------------------------------------------------------ the end
         progress.close()

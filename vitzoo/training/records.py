@@ -1,6 +1,5 @@
-"""What a run remembers besides its state: what was evaluated, what was best, when the next thing is due."""
+"""What a run remembers besides its state: what was evaluated, what was best, when the next line is due."""
 
-from fractions import Fraction
 from typing import Any
 
 from vitzoo.errors import Failed
@@ -9,8 +8,6 @@ from vitzoo.training.metrics import Metrics
 from vitzoo.training.progress import Progress
 from vitzoo.training.setup import Task
 from vitzoo.training.signals import Signals
-
-_SAVES_UNLESS_SET = 10  # checkpoints of a run whose config sets no interval
 
 
 class _CutOff(Exception):
@@ -34,8 +31,6 @@ class Records:
         self._evaluated: int = loop.get("evaluated", loop["step"])
         self.best: dict | None = loop.get("best")
         self.log_period = period(experiment.log, size, examples)
-        often_enough = Fraction(-(-task.total_steps // _SAVES_UNLESS_SET))
-        self.save_period = period(experiment.checkpoint, size, examples) or often_enough
 
     @property
     def best_step(self) -> int | None:

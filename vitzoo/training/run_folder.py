@@ -1,97 +1,30 @@
-"""The folder of one run (`--workdir`): who may use it, what it was configured with, where it came from."""
+"""The folder of one run (`--workdir`): what it was configured with, where it came from."""
 
-import contextlib
 import datetime
-import errno
-import fcntl
 import importlib.metadata
 import json
 import os
 import platform
+import shlex
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from vitzoo.config.comparison import Differences, compare
-from vitzoo.errors import Failed, Refused
+from vitzoo.config import resolve
+from vitzoo.config.comparison import UNSET, Differences, compare
+from vitzoo.config.experiment import DURATIONS
+from vitzoo.errors import Refused
 
 CONFIG = "config.json"
 PROVENANCE = "provenance.json"
-LOCK = ".lock"
-_LOGS = {".log", ".out", ".err"}  # where a shell or a scheduler may already be writing what this run prints
 _PACKAGES = ("vitzoo", "jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "grain", "tensorflow-datasets", "numpy")
-_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EFBIG}
-_held: set[Path] = set()
 
 
-@contextlib.contextmanager
-def locked(workdir: Path) -> Iterator[None]:
-    """Make the folder, and hold it for this process until the block ends or the process dies.
-
-    The kernel drops the lock of a process that dies, so a killed run never blocks its successor.
-
-    Raises:
-        Refused: the folder is in use, can't be written, or holds something that is no run of vitzoo.
-    """
-    _check(workdir)
-    key, file, new = workdir.resolve(), workdir / LOCK, not workdir.exists()
-    if key in _held:
-        raise Refused("workdir", str(workdir), "is in use by this very process")
-    descriptor = _open_lock(workdir, file)
-    try:
-        _take(descriptor, workdir, file)
-        _held.add(key)
-        yield
-    except OSError as error:
-        if error.errno not in _DISK:
-            raise
-        raise Failed(f"{workdir}: {error.strerror}; what was saved before is intact") from error
-    except Refused:
-        if key in _held and [path.name for path in workdir.iterdir()] == [LOCK]:  # nothing was begun
-            file.unlink()
-            if new:
-                workdir.rmdir()
-        raise
-    finally:
-        os.close(descriptor)
-        _held.discard(key)
-
-
-def _check(workdir: Path) -> None:
-    if workdir.exists() and not workdir.is_dir():
-        raise Refused("workdir", str(workdir), "is a file; name a folder")
-    if not workdir.is_dir() or (workdir / CONFIG).is_file():
-        return
-    foreign = sorted(p.name for p in workdir.iterdir() if not p.name.startswith(".") and p.suffix not in _LOGS)
-    if foreign:
-        shown = ", ".join(foreign[:3]) + ("" if len(foreign) <= 3 else f" and {len(foreign) - 3} more")
-        raise Refused("workdir", str(workdir), f"holds {shown} and no {CONFIG}, so it is no run; name a new folder")
-
-
-def _open_lock(workdir: Path, file: Path) -> int:
-    try:
-        workdir.mkdir(parents=True, exist_ok=True)
-        return os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    except OSError as error:
-        raise Refused("workdir", str(workdir), f"can't be written: {error.strerror}") from None
-
-
-def _take(descriptor: int, workdir: Path, file: Path) -> None:
-    try:
-        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        if error.errno in (errno.EACCES, errno.EAGAIN):
-            holder = file.read_text().strip() or "another process"
-            raise Refused("workdir", str(workdir), f"is in use by {holder}") from None
-        print(f"warning: {workdir} can't be locked ({error.strerror}): start no second run in it", file=sys.stderr)
-    if not file.exists() or os.fstat(descriptor).st_ino != file.stat().st_ino:  # its holder left it just now
-        raise Refused("workdir", str(workdir), "was in use a moment ago; try again")
-    now = datetime.datetime.now().astimezone().isoformat(timespec="seconds")
-    os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, f"process {os.getpid()} on {socket.gethostname()} since {now}\n".encode(), 0)
+def existing(folder: Path) -> Path:
+    """The folder itself, or the nearest one above it that there is."""
+    return next((one for one in (folder, *folder.absolute().parents) if one.exists()), Path("/"))
 
 
 def write_json(file: Path, content: Any) -> None:
@@ -113,12 +46,28 @@ def check_config(workdir: Path, values: dict[str, Any]) -> Differences:
     before = read_config(workdir)
     if before is None:
         return {}
-    meaning, execution = compare(before, values)
+    meaning, execution = compare(_with_defaults(before), values)
     if meaning:
-        field, (then, now) = next(iter(meaning.items()))
-        more = f" (and {', '.join(list(meaning)[1:4])})" if len(meaning) > 1 else ""
-        raise Refused(field, now, f"this run was started with {then}{more}; start a new workdir for another training")
+        field, (then, now) = next((item for item in meaning.items() if item[1][1] is not None), next(iter(meaning.items())))
+        several = [f"{name} = {old}" for name, (old, _) in meaning.items() if old not in (None, UNSET)][:4]
+        was = then if len(meaning) == 1 else ", ".join(several)
+        raise Refused(field, now, f"this run was started with {was}; {_remedy(workdir, meaning)}")
     return execution
+
+
+def _with_defaults(values: dict[str, Any]) -> dict[str, Any]:
+    """The values, and the defaults of settings that the version which wrote them didn't have."""
+    try:
+        return resolve(values).values
+    except Refused:  # they hold what this version doesn't know, and differ by that
+        return values
+
+
+def _remedy(workdir: Path, meaning: Differences) -> str:
+    if set(meaning) <= {*DURATIONS, "min_steps"}:
+        flags = f"--config.init_from={shlex.quote(str(workdir))} --config.init_from_state=true"
+        return f"a new workdir with {flags} goes on from it"
+    return "start a new workdir for another training"
 
 
 def begin(workdir: Path, values: dict[str, Any], step: int, differences: Differences, device: str) -> None:

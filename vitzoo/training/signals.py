@@ -4,17 +4,21 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from types import FrameType, TracebackType
 
 
 class Signals:
     """While the block runs, `exit_code` is None until a signal asks the run to end: 75 by SIGTERM, 130 by Ctrl-C.
 
+    `unsaved` says what is lost by leaving at once; whoever trains sets it.
+
     Outside the main thread (a notebook's worker) Python delivers no signals and nothing is installed.
     """
 
     def __init__(self) -> None:
         self.exit_code: int | None = None
+        self.unsaved: Callable[[], str] = lambda: "nothing was begun"
         self._before: dict[int, object] = {}
 
     def __enter__(self) -> "Signals":
@@ -29,9 +33,10 @@ class Signals:
 
     def _asked(self, number: int, frame: FrameType | None) -> None:
         if number == signal.SIGINT and self.exit_code == 130:
+            print(f"SIGINT: ends at once, without saving: {self.unsaved()}", file=sys.stderr, flush=True)
             _leave()
         self.exit_code = 75 if number == signal.SIGTERM else 130
-        again = " (Ctrl-C again leaves at once)" if number == signal.SIGINT else ""
+        again = " (Ctrl-C again ends at once, without saving)" if number == signal.SIGINT else ""
         print(f"{signal.Signals(number).name}: saving a checkpoint{again}", file=sys.stderr, flush=True)
 
 

@@ -1,5 +1,7 @@
 """The state a run starts with: its own checkpoint, another run's weights, or random numbers."""
 
+import shutil
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -9,6 +11,7 @@ from vitzoo.checkpoints.store import Store, restore
 from vitzoo.errors import Refused
 from vitzoo.nn.state import initialise
 from vitzoo.steps.state import create
+from vitzoo.training.run_folder import existing
 from vitzoo.training.setup import Task
 
 
@@ -28,8 +31,8 @@ def state_of(task: Task, store: Store, found: int | None) -> tuple[dict, dict[st
     Raises:
         Refused: the data are not those the checkpoint was trained on, or its leaves do not fit the model.
     """
+    check(task, store, found)
     if found is not None:
-        _check_data(task, store.description(found))
         state, loop = store.restore(found, task.state)
         return state, loop, [f"resumed at step {found}"]
     if task.pretrained is None:
@@ -37,9 +40,35 @@ def state_of(task: Task, store: Store, found: int | None) -> tuple[dict, dict[st
         return _fresh(task, params), {"step": 0}, []
     if task.resolved.experiment.init_from_state:
         return _continued(task)
-    seed = task.resolved.experiment.seed
-    params, report = task.pretrained.parameters(task.model_config, task.class_names, task.build, seed)
+    params, report = pretrained_parameters(task)
     return _fresh(task, jax.device_put(params, task.shardings["params"])), {"step": 0}, report
+
+
+def check(task: Task, store: Store, found: int | None) -> None:
+    """What can be known to stand in the way before anything is made or read.
+
+    Raises:
+        Refused: the data are not those the checkpoint was trained on, the disk has no room for a checkpoint, or the
+            run to be continued is already past this one's end.
+    """
+    workdir = store.folder.parent
+    if found is not None:
+        _check_data(task, workdir, store.description(found))
+    elif task.resolved.experiment.init_from_state:
+        assert task.pretrained is not None
+        step, name = task.pretrained.located.step, task.pretrained.name
+        if step >= task.total_steps:
+            message = f"{name} is at step {step:,} of this run's {task.total_steps:,}; set a larger total"
+            raise Refused("init_from_state", True, message)
+    _check_room(task, workdir)
+
+
+def pretrained_parameters(task: Task) -> tuple[dict[str, Any], list[str]]:
+    """The weights of `init_from` made to fit the model, and a line for each leaf that is not simply used."""
+    assert task.pretrained is not None
+    return task.pretrained.parameters(
+        task.model_config, task.class_names, task.build, task.resolved.experiment.seed
+    )
 
 
 def _fresh(task: Task, params: dict) -> dict:
@@ -53,17 +82,23 @@ def _continued(task: Task) -> tuple[dict, dict[str, Any], list[str]]:
     assert task.pretrained is not None
     folder, name = task.pretrained.located.folder, task.pretrained.name
     state, loop = restore(folder, task.state, "init_from")
-    if loop["step"] >= task.total_steps:
-        raise Refused("init_from_state", True, f"{name} is at step {loop['step']} of this run's {task.total_steps}")
     return state, {"step": loop["step"]}, [f"continues {name} at step {loop['step']}, with its optimizer state"]
 
 
-def _check_data(task: Task, saved: dict) -> None:
+def _check_data(task: Task, workdir: Path, saved: dict) -> None:
     then, now = saved["data"]["fingerprint"], task.info.fingerprint
     if then != now:
         raise Refused(
             "data.name",
             task.resolved.experiment.data.name,
             f"the data have changed since this run began (fingerprint {then}, now {now}): examples, labels, class "
-            "names or split; start a new workdir, with init_from this one to keep what it learned",
+            f"names or split; a new workdir with --config.init_from={workdir} keeps what it learned",
         )
+
+
+def _check_room(task: Task, workdir: Path) -> None:
+    needed = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(task.state))
+    free = shutil.disk_usage(existing(workdir)).free
+    if free < needed:
+        message = f"a checkpoint takes {needed / 1e6:,.1f} MB, and {free / 1e6:,.1f} MB are free there"
+        raise Refused("workdir", str(workdir), message)

@@ -85,7 +85,7 @@ def test_files_that_are_not_utf8_stop_or_are_named_and_left_out(tmp_path):
         read(f"text:{tmp_path}")
     source = read(f"text:{tmp_path}", bad_files="skip", validation_fraction=0.0)
     assert contents(source) == ["good"]
-    assert source.info.notes == ("1 files are not UTF-8 text and left out: bad.txt",)
+    assert source.info.notes == ("1 files left out, not UTF-8 text",)
 
 
 def test_a_fingerprint_follows_the_text_not_its_place(tmp_path):

@@ -2,18 +2,17 @@
 
 import dataclasses
 import hashlib
-import logging
 import pathlib
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
+from vitzoo.data import left_out
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.base import Labels, Table
 from vitzoo.data.sources.index import FileFacts, index_files
 from vitzoo.errors import Refused
 
-log = logging.getLogger(__name__)
 NAMED = 5  # bad files that a message lists
 SPLIT_NAMES = {
     "train": ("train", "training", "train_set", "trainset"),
@@ -92,9 +91,9 @@ def _without_bad(
             f"{len(bad):,} of {len(files):,} files can't be read: {listed}. "
             "Repair or remove them, or leave them out and go on: data.bad_files=skip",
         )
-    for message in bad:
-        log.warning("left out, can't be read: %s", message)
-    notes = [f"{len(bad):,} of {len(files):,} files left out, can't be read: {listed}"] if bad else []
+    for file_and_reason in bad:
+        left_out.name(file_and_reason)
+    notes = [f"{len(bad):,} of {len(files):,} files left out, can't be read"] if bad else []
     return [file for file, _ in kept], [fact for _, fact in kept], notes
 
 

@@ -3,9 +3,9 @@
 import dataclasses
 import hashlib
 import io
-import logging
 import os
 import pathlib
+import sys
 import tempfile
 import zlib
 from collections.abc import Iterable, Sequence
@@ -18,7 +18,6 @@ from vitzoo.data.folders import cache_folder
 from vitzoo.data.images import BadImage, decode, stored_channels
 from vitzoo.data.progress import progress
 
-log = logging.getLogger(__name__)
 FORMAT = 1  # raised when the meaning of what is kept changes, or what counts as readable
 
 
@@ -106,5 +105,5 @@ def _write_cache(path: pathlib.Path, known: dict[Key, FileFacts]) -> None:
             np.savez_compressed(file, paths=arrays[0], errors=arrays[1], numbers=np.array(numbers, np.int64))
         os.replace(file.name, path)
     except OSError as error:
-        log.warning("the index of images isn't kept: %s", error)
+        print(f"warning: the index of images isn't kept: {error}", file=sys.stderr)
     return None

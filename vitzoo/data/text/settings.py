@@ -100,7 +100,9 @@ class Mixture:
         help="with data.name=mixture, by name: what differs from config.data and config.text, "
         "dict(spanish=dict(name='verses', prefix='translate English to Spanish: '))",
     )
-    rates: tuple[float, ...] | None = setting(None, "relative rate of each source, in their order; none: by size", above=0.0)
+    rates: tuple[float, ...] | None = setting(
+        None, "relative rate of each source, in their order; none: by size", above=0.0
+    )
     cap: int = setting(0, "sizes count up to this many rows (T5's K, artificial limit); 0: no cap", minimum=0)
     temperature: float = setting(1.0, "sizes are raised to 1/temperature: 1 in proportion, large equal", minimum=1.0)
 

@@ -13,6 +13,7 @@ from vitzoo.data.text.sources.base import TextTable
 from vitzoo.errors import Refused
 
 MODULES = {"source": "engWEB2015eb", "target": "spaRV1909eb"}
+SYSTEM = "/usr/share/sword/modules/texts/ztext"
 REMEDY = "Debian and Ubuntu: apt install sword-text-web sword-text-sparv"
 CHAPTER = re.compile(r'<chapter [^>]*osisID="([^"]+)"[^>]*sID=')
 ASIDE = re.compile(r"<(?:note|title)\b[^>]*/>|<(note|title)\b.*?</\1>", re.DOTALL)
@@ -32,7 +33,7 @@ def open_verses(data: Data) -> TextTable:
     found = {}
     for side, module in MODULES.items():
         places = (f"modules/texts/ztext/{module}", f"sword/modules/texts/ztext/{module}", module)
-        folder = find_folder(data, places, "nt.bzz", REMEDY, [f"/usr/share/sword/modules/texts/ztext/{module}"])
+        folder = find_folder(data, places, "nt.bzz", REMEDY, [f"{SYSTEM}/{module}"])
         found[side] = read_module(folder)
     both = [place for place in found["source"] if place in found["target"]]
     columns = {side: [verses[place] for place in both] for side, verses in found.items()}

@@ -1,6 +1,5 @@
 """`text:FILE|FOLDER` and `stdlib`: plain text files, UTF-8."""
 
-import logging
 import os
 import pathlib
 import re
@@ -10,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from vitzoo.data import left_out
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.files import standard_split
 from vitzoo.data.text.settings import Text
@@ -17,7 +17,6 @@ from vitzoo.data.text.sources.base import TextTable, carved, checksum
 from vitzoo.data.text.sources.mapped import MappedFiles
 from vitzoo.errors import Refused
 
-log = logging.getLogger(__name__)
 NAMED = 5  # bad files that a message lists
 MARK = b"\xef\xbb\xbf"  # that some editors put in front
 SPLITS: tuple[str, ...] = ("train", "validation", "test")
@@ -168,5 +167,6 @@ def _bad_note(data: Data, bad: list[str], skip: bool) -> tuple[str, ...]:
     shown = ", ".join(bad[:NAMED]) + (f" and {len(bad) - NAMED:,} more" if len(bad) > NAMED else "")
     if not skip and data.bad_files == "stop":
         raise Refused("data.name", data.name, f"not UTF-8 text: {shown} (data.bad_files=skip leaves them out)")
-    log.warning("left out, not UTF-8 text: %s", shown)
-    return (f"{len(bad):,} files are not UTF-8 text and left out: {shown}",)
+    for file in bad:
+        left_out.name(f"{file}: not UTF-8 text")
+    return (f"{len(bad):,} files left out, not UTF-8 text",)

@@ -1,0 +1,58 @@
+"""The mean of a run's last checkpoints."""
+
+import json
+
+import jax
+import numpy as np
+import pytest
+from made_states import describe, make_state
+
+from vitzoo.checkpoints import read
+from vitzoo.checkpoints.average import average
+from vitzoo.checkpoints.locate import locate
+from vitzoo.checkpoints.store import Store
+from vitzoo.errors import Refused
+
+STEPS = (2, 4, 6)
+
+
+@pytest.fixture
+def run(tmp_path):
+    folder = tmp_path / "run"
+    store = Store(folder / "checkpoints", keep=3)
+    for step in STEPS:
+        store.save(step, make_state(step), describe(step), {"best": None})
+    store.close()
+    (folder / "config.json").write_text(json.dumps({"total_steps": 6}))
+    return folder
+
+
+def params(folder, step):
+    return read.arrays(folder / "checkpoints" / str(step) / "params")
+
+
+def test_the_mean_is_of_the_last_checkpoints_and_can_be_located(run, tmp_path):
+    output = tmp_path / "mean"
+    assert average(run, 2, output) == [4, 6]
+    found = locate(output)
+    assert (found.step, found.description["step"]) == (6, 6)
+    assert (output / "config.json").read_text() == (run / "config.json").read_text()
+    parts = [params(run, step) for step in (4, 6)]
+    wanted = jax.tree.map(lambda a, b: ((a.astype(np.float64) + b) / 2).astype(a.dtype), *parts)
+    jax.tree.map(np.testing.assert_array_equal, read.arrays(found.folder / "params"), wanted)
+    assert not (found.folder / "optimizer").exists()
+
+
+def test_what_cannot_be_averaged_is_refused_and_nothing_is_written(run, tmp_path):
+    output = tmp_path / "mean"
+    with pytest.raises(Refused, match=r"--last = 4:.*keeps 3 \(2, 4, 6\).*keep=4"):
+        average(run, 4, output)
+    with pytest.raises(Refused, match="--last = 1"):
+        average(run, 1, output)
+    assert not output.exists()
+    with pytest.raises(Refused, match="there already"):
+        average(run, 2, run)
+    (run / "checkpoints" / "4" / "model.json").write_text("{}")
+    with pytest.raises(Refused, match=r"model\.json"):
+        average(run, 2, output)
+    assert not output.exists()

@@ -1,0 +1,108 @@
+"""Who may use a run folder: one process at a time, and only where a run is or may be."""
+
+import contextlib
+import datetime
+import errno
+import fcntl
+import os
+import socket
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from vitzoo.errors import Failed, Refused
+from vitzoo.training.run_folder import CONFIG, existing
+
+LOCK = ".lock"
+_LOGS = {".log", ".out", ".err"}  # where a shell or a scheduler may already be writing what this run prints
+_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EFBIG}
+_held: set[Path] = set()
+
+
+@contextlib.contextmanager
+def locked(workdir: Path) -> Iterator[None]:
+    """Make the folder, and hold it for this process until the block ends or the process dies.
+
+    The kernel drops the lock of a process that dies, so a killed run never blocks its successor.
+
+    Raises:
+        Refused: the folder is in use, can't be written, or holds something that is no run of vitzoo.
+    """
+    _check(workdir)
+    key, file, new = workdir.resolve(), workdir / LOCK, not workdir.exists()
+    descriptor = _open(workdir, file)
+    try:
+        _take(descriptor, workdir, file)
+        _held.add(key)
+        yield
+    except OSError as error:
+        if error.errno not in _DISK:
+            raise
+        raise Failed(f"{workdir}: {error.strerror}; what was saved before is intact") from error
+    except Refused:
+        if key in _held and [path.name for path in workdir.iterdir()] == [LOCK]:  # nothing was begun
+            file.unlink()
+            if new:
+                workdir.rmdir()
+        raise
+    finally:
+        os.close(descriptor)
+        _held.discard(key)
+
+
+def check_usable(workdir: Path) -> None:
+    """Raise what `locked` would raise now, and leave no trace."""
+    _check(workdir)
+    file, parent = workdir / LOCK, existing(workdir)
+    try:
+        with tempfile.TemporaryFile(dir=parent) as trial:  # has no name, or loses it at once
+            trial.write(b" " * 4096)
+        if file.exists():
+            descriptor = os.open(file, os.O_RDWR | os.O_CLOEXEC)
+            try:
+                _try(descriptor, fcntl.LOCK_SH, workdir, file)
+            finally:
+                os.close(descriptor)
+    except OSError as error:
+        raise Refused("workdir", str(workdir), f"can't be written: {error.strerror}") from None
+
+
+def _check(workdir: Path) -> None:
+    if workdir.exists() and not workdir.is_dir():
+        raise Refused("workdir", str(workdir), "is a file; name a folder")
+    if workdir.resolve() in _held:
+        raise Refused("workdir", str(workdir), "is in use by this very process")
+    if not workdir.is_dir() or (workdir / CONFIG).is_file():
+        return
+    foreign = sorted(p.name for p in workdir.iterdir() if not p.name.startswith(".") and p.suffix not in _LOGS)
+    if foreign:
+        shown = ", ".join(foreign[:3]) + ("" if len(foreign) <= 3 else f" and {len(foreign) - 3} more")
+        raise Refused("workdir", str(workdir), f"holds {shown} and no {CONFIG}, so it is no run; name a new folder")
+
+
+def _open(workdir: Path, file: Path) -> int:
+    try:
+        workdir.mkdir(parents=True, exist_ok=True)
+        return os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise Refused("workdir", str(workdir), f"can't be written: {error.strerror}") from None
+
+
+def _take(descriptor: int, workdir: Path, file: Path) -> None:
+    _try(descriptor, fcntl.LOCK_EX, workdir, file)
+    if not file.exists() or os.fstat(descriptor).st_ino != file.stat().st_ino:  # its holder left it just now
+        raise Refused("workdir", str(workdir), "was in use a moment ago; try again")
+    now = datetime.datetime.now().astimezone().isoformat(timespec="seconds")
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, f"process {os.getpid()} on {socket.gethostname()} since {now}\n".encode(), 0)
+
+
+def _try(descriptor: int, kind: int, workdir: Path, file: Path) -> None:
+    try:
+        fcntl.lockf(descriptor, kind | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in (errno.EACCES, errno.EAGAIN):
+            holder = file.read_text().strip() or "another process"
+            raise Refused("workdir", str(workdir), f"is in use by {holder}") from None
+        print(f"warning: {workdir} can't be locked ({error.strerror}): start no second run in it", file=sys.stderr)
