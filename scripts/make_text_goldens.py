@@ -15,7 +15,9 @@ under a length penalty `beams/PENALTY_I` [3, ids], best first, and `scores/PENAL
 prompt, a T5's start id) is part of it; at most 12 ids are new; `end` ends it, and what follows means nothing. In
 transformers a hypothesis scores the sum of its log-probabilities / (number of its new ids, the end included) ^ PENALTY;
 of a step's continuations those among the best three may end, and a search is over when the best running beam, were it
-to end now, would not beat the worst of three that have ended.
+to end now, would not beat the worst of three that have ended. `beams/1.0/true_I` are of early_stopping=True, by which a search
+is over once three have ended; `beams/1.0/never_I` of "never", where the best running one is taken to score as if it
+went on to the longest length without losing.
 """
 
 import sys
@@ -30,7 +32,9 @@ from torch import nn
 VOCABULARY, WIDTH, HEADS, DEPTH, HIDDEN = 60, 16, 2, 2, 24
 LENGTHS = (9, 6, 4)
 PROMPTS = (5, 2, 3)
-NEW, BEAMS, PENALTIES = 12, 3, (0.6, 1.0)
+NEW, BEAMS = 12, 3
+SEARCHES: tuple[tuple[float, bool | str], ...] = ((0.6, False), (1.0, False), (1.0, True), (1.0, "never"))
+"""Length penalty and early stopping."""
 T5_SIZES: dict[str, Any] = {
     "d_model": WIDTH,
     "d_ff": HIDDEN,
@@ -116,19 +120,20 @@ def generations(model: Any, prompts: list[torch.Tensor], **ids: int) -> dict[str
         seen = torch.ones_like(prompt)[None]
         found[f"prompt_{index}"] = prompt
         found[f"greedy_{index}"] = model.generate(prompt[None], attention_mask=seen, **common).sequences[0]
-        for penalty in PENALTIES:
+        for penalty, stopping in SEARCHES:
             beams = model.generate(
                 prompt[None],
                 attention_mask=seen,
                 num_beams=BEAMS,
                 num_return_sequences=BEAMS,
                 length_penalty=penalty,
-                early_stopping=False,
+                early_stopping=stopping,
                 output_scores=True,
                 **common,
             )
-            found[f"beams/{penalty}_{index}"] = beams.sequences
-            found[f"scores/{penalty}_{index}"] = beams.sequences_scores
+            named = f"{penalty}{f'/{stopping}'.lower() if stopping else ''}_{index}"
+            found[f"beams/{named}"] = beams.sequences
+            found[f"scores/{named}"] = beams.sequences_scores
     longest, decoder = max(map(len, prompts)), not model.config.is_encoder_decoder
     pads = [(longest - len(prompt), 0) if decoder else (0, longest - len(prompt)) for prompt in prompts]
     batch = torch.stack([nn.functional.pad(p, pad, value=ids["pad"]) for p, pad in zip(prompts, pads, strict=True)])

@@ -25,12 +25,13 @@ FLOORS = [
     {"steps"},
     {"objectives", "optim", "data", "parallel"},
     {"models"},
+    {"decoding"},
     {"nn"},
     {"parts", "schema", "outputs"},
     {"errors", "hints"},
 ]
 HEIGHT = {name: -depth for depth, names in enumerate(FLOORS) for name in names}
-BARE = {"nn", "models", "objectives", "optim", "steps", "parts", "schema", "errors", "hints"}
+BARE = {"nn", "decoding", "models", "objectives", "optim", "steps", "parts", "schema", "errors", "hints"}
 BARE_MAY_IMPORT = {"jax", "flax", "optax", "numpy", "vitzoo", *sys.stdlib_module_names}
 
 

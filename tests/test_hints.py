@@ -4,11 +4,22 @@ import pytest
 
 from vitzoo.hints import closest
 
-KNOWN = (
-    "seed total_steps total_epochs min_steps data model data.name data.batch_size data.dir data.workers model.num_heads "
-    "objective.label_smoothing optimizer.learning_rate optimizer.weight_decay schedule.warmup_steps preprocessing.resize "
-    "init_from checkpoint.keep checkpoint.every_steps log.every_steps accumulate evaluate.EVALUATOR.every_steps"
-).split()
+KNOWN = [
+    *(
+        "seed",
+        "total_steps",
+        "total_epochs",
+        "min_steps",
+        "init_from",
+        "accumulate",
+        "data",
+        "model",
+        "model.num_heads",
+    ),
+    *("data.name", "data.batch_size", "data.dir", "data.workers", "preprocessing.resize", "objective.label_smoothing"),
+    *("optimizer.learning_rate", "optimizer.weight_decay", "schedule.warmup_steps", "checkpoint.keep"),
+    *("checkpoint.every_steps", "log.every_steps", "evaluate.EVALUATOR.every_steps"),
+]
 
 
 @pytest.mark.parametrize(

@@ -24,14 +24,9 @@ def create_model(name: str, variant: str = "", *, seed: int = 0, **changes: Any)
         Refused: an unknown name, variant or field, or fields that don't fit each other.
     """
     from vitzoo.nn import state
-    from vitzoo.parts import find
+    from vitzoo.weights.load import builder, with_sizes
 
-    model = find("model", name)
-    config = ModelChoice(name, variant, changes).config()
-
-    def make(rngs: Any) -> Any:
-        return model(config, rngs=rngs)  # type: ignore[call-arg]
-
+    make = builder(name, with_sizes(ModelChoice(name, variant, changes).config()))
     graph, _ = state.abstract(make)
     return state.merge(graph, state.initialise(make, seed))
 

@@ -1,11 +1,15 @@
 """Which of the known words was meant: names of settings, flags, choices."""
 
 import difflib
-import os.path
 import re
 from collections.abc import Iterable, Sequence
 
 MISSPELT = 0.79  # difflib's likeness (0..1) from which a word is taken for a slip of another
+
+
+def install_extra(name: str) -> str:
+    """How to get what one of vitzoo's optional dependencies brings."""
+    return f"install the extra `{name}`: pip install -e '.[{name}]'"
 
 
 def closest(word: str, known: Iterable[str]) -> str | None:
@@ -57,7 +61,7 @@ def _in_common(word: str, names: Sequence[str]) -> str | None:
 
 def _alike(one: str, other: str) -> bool:
     """The same word, or of the same stem: accumulate and accumulation, eval and evaluate."""
-    return one == other or len(os.path.commonprefix([one, other])) >= 4
+    return one == other or (len(one) >= 4 and one[:4] == other[:4])
 
 
 def _forms(name: str) -> tuple[str, ...]:

@@ -68,7 +68,7 @@ def find(kind: str, name: str) -> type:
     module, _, attribute = known.get(name, name).partition(":")
     try:
         return getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
+    except Exception as error:  # whatever the user's own module raises
         if name in known:
             raise
-        raise Refused(f"{kind}.name", name, f"can't be imported: {error}") from error
+        raise Refused(f"{kind}.name", name, f"can't be imported: {type(error).__name__}: {error}") from error

@@ -18,7 +18,6 @@ def get_config():
     config.init_from = vitzoo.config.required("RUN")
     config.total_epochs = 5
     config.min_steps = 500
-    config.model = dict(name="vit")
     config.objective = dict(name="classification", label_smoothing=0.1)
     config.data = dict(name=vitzoo.config.required("folder:PHOTOS"), split="train", batch_size=64)
     config.augment = dict(crop="inception", crop_area=(0.35, 1.0), flip=True)

@@ -6,6 +6,8 @@ import pytest
 from PIL import Image
 
 from vitzoo.cli import main
+from vitzoo.cli.data import ACTIONS
+from vitzoo.cli.data_check import say_check
 from vitzoo.evaluation import evaluate as evaluation
 from vitzoo.inference import predict as inference
 
@@ -64,7 +66,8 @@ def test_eval_passes_on_what_was_asked_and_prints_the_results(capsys, monkeypatc
     result = {"checkpoint": "runs/a", "step": 3, "weights": "ema", "results": {}}
     monkeypatch.setattr(evaluation, "evaluate", lambda *args, **more: asked.append((args, more)) or result)
     said = printed(capsys, "eval", "--workdir", "runs/a", "--weights=ema", "--config.data.split=test", "--json")
-    assert asked == [(("runs/a", ["data.split=test"]), {"weights": "ema", "predictions": None, "output": None})]
+    options = {"weights": "ema", "predictions": None, "output": None, "restrict_classes": False}
+    assert asked == [(("runs/a", ["data.split=test"]), options)]
     assert json.loads(said) == result
 
 
@@ -73,7 +76,7 @@ def test_eval_wants_one_checkpoint(capsys):
     assert capsys.readouterr().err.count("give either --checkpoint or --workdir\n") == 2
 
 
-def test_predict_names_each_image_and_fails_only_when_none_could_be_read(capsys, monkeypatch):
+def test_predict_names_each_image_and_what_it_wrote_and_fails_when_one_could_not_be_read(capsys, monkeypatch):
     good = {"file": "a.png", "top": [{"label": "cat", "index": 1, "probability": 0.75}], "error": None}
     bad = {"file": "b.png", "top": [], "error": "truncated"}
     rows = [good, bad]
@@ -81,8 +84,10 @@ def test_predict_names_each_image_and_fails_only_when_none_could_be_read(capsys,
         inference, "predict", lambda checkpoint, inputs, **more: [r for r in rows if r["file"] in inputs]
     )
     # flags may stand between the files
-    said = printed(capsys, "predict", "a.png", "--checkpoint", "runs/a", "b.png")
-    assert said.splitlines() == ["a.png  cat 75.0%", "b.png  error: truncated"]
+    assert main(["predict", "a.png", "--checkpoint", "runs/a", "b.png", "--output", "o.csv"]) == 1
+    said = capsys.readouterr().out.splitlines()
+    assert said == ["a.png  cat 75.0%", "b.png  error: truncated", "wrote    o.csv: 2 rows"]
+    assert printed(capsys, "predict", "a.png", "--checkpoint", "runs/a") == "a.png  cat 75.0%\n"
     assert main(["predict", "--checkpoint", "runs/a", "b.png", "--json"]) == 1
     assert json.loads(capsys.readouterr().out) == {"checkpoint": "runs/a", "predictions": [bad]}
 
@@ -98,20 +103,50 @@ def photos(tmp_path):
     return f"folder:{tmp_path / 'photos'}"
 
 
-def test_data_check_counts_a_folder_and_names_what_cannot_be_read(capsys, photos):
-    said = printed(capsys, "data", "check", photos, "--config.data.validation_fraction=0", "--json")
-    assert "2.png" in said
+def test_data_check_counts_a_folder_names_what_cannot_be_read_and_ends_as_training_would(capsys, photos):
+    arguments = ["data", "check", photos, "--config.data.validation_fraction=0"]
+    assert main(arguments) == 1
+    out, err = capsys.readouterr()
+    lines = [line.split() for line in out.splitlines()]
+    assert [["class", "train"], ["cat", "2"], ["dog", "3"]] == lines[4:7]
+    assert (out + err).count("2.png") == 1
+    assert "training will stop" in out
+    said = printed(capsys, *arguments, "--config.data.bad_files=skip", "--json")
+    assert "training will stop" not in said
     splits = json.loads(said.splitlines()[-1])["splits"]
     assert splits["train"]["class_counts"] == {"cat": 2, "dog": 3}
+
+
+def test_of_many_classes_a_check_shows_the_smallest_and_the_largest(capsys):
+    counts = {f"class {number}": 7 * number % 101 for number in range(101)}
+    split = {"n": 5050, "class_counts": counts, "channels": 1, "smallest": [8, 8], "largest": [9, 8]}
+    say_check({"classes": list(counts), "splits": {"train": split}, "notes": [], "unreadable": []}, True)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[3] == "examples of the 5 smallest and the 5 largest of 101 classes:"
+    assert [int(line.split()[-1]) for line in lines[5:15]] == [0, 1, 2, 3, 4, 96, 97, 98, 99, 100]
+    assert lines[-1] == "every image can be read"
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+def test_the_help_of_an_action_lists_the_flags_that_it_takes(capsys, action):
+    said = printed(capsys, "data", action, "--help")
+    assert said.startswith(f"usage: vitzoo data {action} ")
+    known = {name for names in ACTIONS.values() for name in names}
+    listed = {name for name in known if f"--{name.replace('_', '-')} " in said.partition("prepare  write")[0]}
+    assert listed == set(ACTIONS[action])
 
 
 def test_data_show_and_prepare_write_a_picture_and_a_dataset(capsys, photos, tmp_path):
     extra = ["--config.data.bad_files=skip", "--config.data.validation_fraction=0"]
     picture = tmp_path / "examples.png"
-    assert f"wrote {picture}" in printed(capsys, "data", "show", photos, "--output", str(picture), *extra)
+    assert f"wrote    {picture}" in printed(capsys, "data", "show", photos, "--output", str(picture), *extra)
     assert Image.open(picture).width > 0
     said = printed(capsys, "data", "prepare", photos, "--dir", str(tmp_path / "tfds"), "--shards", "1", *extra)
-    assert said.startswith(f"prepared {tmp_path / 'tfds' / 'photos'}")
+    *_, prepared, command = said.splitlines()
+    assert prepared == f"prepared {tmp_path / 'tfds' / 'photos' / '1.0.0'}"
+    assert command.startswith(
+        "next     vitzoo train --config vit/finetune --config.init_from=RUN --config.data.name=photos"
+    )
     assert list((tmp_path / "tfds").rglob("*.array_record*"))
 
 
@@ -124,6 +159,13 @@ def test_data_show_and_prepare_write_a_picture_and_a_dataset(capsys, photos, tmp
         (["check", "digits", "--config.seed=1"], "vitzoo: --config.seed: `vitzoo data` takes settings of the data"),
         (["check", "digits", "--config.data.spilt=x"], "vitzoo: data.spilt = x: no such field; did you mean split?"),
         (["check"], "vitzoo: NAME: must be given"),
+        (["check", "digits", "--config.data.name=x"], "vitzoo: --config.data.name = x: the dataset is named without"),
+        (["check", "digits", "--config.data.workers=2"], "vitzoo: --config.data.workers = 2: has no effect in `vitzoo"),
+        (
+            ["show", "digits", "--split=test", "--config.data.split=x"],
+            "vitzoo: --config.data.split = x: is given besid",
+        ),
+        (["check", "digits", "--bad-files=x"], "vitzoo: data.bad_files = x: known: stop, skip"),
     ],
 )
 def test_data_refuses_in_one_line(capsys, arguments, line):

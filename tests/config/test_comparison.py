@@ -72,3 +72,10 @@ def test_an_evaluator_may_be_added_or_left_out(values):
 
 def test_the_same_config_does_not_differ(values):
     assert compare(values(), values()) == ({}, {})
+
+
+def test_data_that_have_moved_may_be_named_at_their_new_place(values):
+    then = values("data.name=folder:/a/photos")
+    for name, moved in (("folder:/b/photos", True), ("folder:/a/other", False), ("text:/b/photos", False)):
+        meaning, execution = compare(then, values(f"data.name={name}"))
+        assert (set(meaning), set(execution)) == ((set(), {"data.name"}) if moved else ({"data.name"}, set()))

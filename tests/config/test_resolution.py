@@ -60,6 +60,10 @@ def test_what_a_file_states_is_from_the_file_even_where_it_is_the_default(change
         ("accumulate=3", "data.batch_size = 1024: does not divide by accumulate = 3 (nearest: 1023, 1026)"),
         ("mesh=rows:2", "mesh = rows:2: no axis 'rows'"),
         ("platform=gpux", "platform = gpux: did you mean gpu?"),
+        (
+            "data.balance=classes objective.class_weights=balanced",
+            "objective.class_weights = balanced: corrects for the classes' sizes a second time, after data.balance",
+        ),
         ("profile=10", "profile = 10: must be START:STOP"),
         ("init_from_state=true", "init_from_state = True: needs init_from"),
         ("seed", "seed: an override is written KEY=VALUE"),
@@ -67,7 +71,7 @@ def test_what_a_file_states_is_from_the_file_even_where_it_is_the_default(change
     ],
 )
 def test_a_bad_flag_is_one_line_with_field_value_and_remedy(write, override, message):
-    said = refusal(write(), override)
+    said = refusal(write(), *override.split())
     assert said.startswith(message)
     assert "\n" not in said
 
@@ -200,17 +204,24 @@ def test_parts_may_be_the_users_own(write, tmp_path, monkeypatch):
 def test_another_model_by_flag_keeps_what_it_knows_and_drops_the_rest(changed, tmp_path, monkeypatch):
     (tmp_path / "my_model.py").write_text(
         "import dataclasses\n"
-        "class MyModel:\n"
+        "from flax import nnx\n"
+        "class MyModel(nnx.Module):\n"
         "    @dataclasses.dataclass(frozen=True)\n"
         "    class Config:\n"
         "        width: int = 8\n"
         "        sides: int = 3\n"
+        "        image_size: int | tuple[int, int] | None = None\n"
+        "        channels: int | None = None\n"
+        "        num_classes: int | None = None\n"
         "    VARIANTS = {'wide': {'width': 99}}\n"
+        "    def __init__(self, config, *, rngs, execution): ...\n"
+        "    def __call__(self, images, train=False, key=None): ...\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
     file = changed("config.model.width = 48", "config.model.depth = 3")
     resolved = resolve(file, overrides=["model.name=my_model:MyModel", "model.sides=5"])
-    assert resolved.values["model"] == {"name": "my_model:MyModel", "variant": "", "width": 48, "sides": 5}
+    stated = {key: value for key, value in resolved.values["model"].items() if value is not None}
+    assert stated == {"name": "my_model:MyModel", "variant": "", "width": 48, "sides": 5}
     assert resolved.notes == [
         "model.name = my_model:MyModel has no use for model.depth = 3: left out",
         "model.name = my_model:MyModel has no variant S/16: left out",
@@ -248,3 +259,17 @@ def test_every_config_of_the_package_resolves_with_its_defaults():
         needs = ["init_from=runs/a", "data.name=folder:/photos"] if name == "vit/finetune" else []
         assert resolve(name, overrides=needs).experiment.data.name
         assert summary
+
+
+def test_places_of_data_are_absolute_wherever_they_are_stated(write, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", "/home/me")
+    other = {"name": "classification", "split": "all", "data": {"name": "folder:./others/", "dir": "prepared"}}
+    given = {"data.name": "csv:~/labels.csv", "data.dir": "prepared", "evaluate.other": other}
+    values = resolve(write(), overrides=given).values
+    assert (values["data"]["name"], values["data"]["dir"]) == ("csv:/home/me/labels.csv", f"{tmp_path}/prepared")
+    assert values["evaluate"]["other"]["data"] == {"name": f"folder:{tmp_path}/others", "dir": f"{tmp_path}/prepared"}
+    monkeypatch.chdir("/")
+    assert resolve(values).values == values
+    named = resolve(write(), overrides={"data.name": "digits/file_order", "data.dir": ""}).values["data"]
+    assert (named["name"], named["dir"]) == ("digits/file_order", "")

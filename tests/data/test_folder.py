@@ -95,21 +95,24 @@ def test_odd_files_are_read_right_or_left_out_by_name(tmp_path, capsys):
     noise.save(odd / "whole.jpg")
     (odd / "half.jpg").write_bytes((odd / "whole.jpg").read_bytes()[:3000])
     (odd / "empty.png").touch()
+    (odd / "phone.heic").write_bytes(b"not of a kind that is known")
     (odd / "notes.txt").write_text("no image")
     (odd / ".DS_Store").write_bytes(b"\0\1")
 
     with pytest.raises(
-        Refused, match=r"3 of 13 files can't be read: .*empty.png \(empty: 0 bytes\).*half.jpg.*notes.txt"
+        Refused, match=r"3 of 13 files can't be read: .*empty.png \(empty: 0 bytes\).*half.jpg.*phone.heic"
     ):
         open_source(folder(root))
 
     source = open_source(folder(root, bad_files="skip", validation_fraction=0.0))
     assert source.info.n == 10
     assert source.info.channels == 3
-    assert source.info.notes == ("3 of 13 files left out, can't be read",)
+    left_out, ignored = source.info.notes
+    assert left_out == "3 of 13 files left out, can't be read"
+    assert ignored == "ignored 1 file that is no image: a/notes.txt"
     open_source(folder(root, bad_files="skip", validation_fraction=0.0))  # a second reader, and no second warning
     said = capsys.readouterr().err
-    assert [said.count(path) for path in ("half.jpg", "empty.png", "notes.txt", ".DS_Store")] == [1, 1, 1, 0]
+    assert [said.count(path) for path in ("half.jpg", "empty.png", "phone.heic", ".DS_Store")] == [1, 1, 1, 0]
 
 
 def test_grey_photos_have_one_channel_and_one_size_is_known(tmp_path):
@@ -143,9 +146,10 @@ def test_photos_in_no_class_folder_are_refused_with_the_layout(tmp_path):
         open_source(folder(tmp_path / "set"))
 
 
-def test_an_empty_class_folder_is_named(photos):
+def test_a_class_folder_without_an_image_is_named(photos):
     (photos / "bird").mkdir()
-    with pytest.raises(Refused, match=r"empty class folders: .*bird; remove"):
+    (photos / "bird" / "notes.txt").touch()
+    with pytest.raises(Refused, match=r"class folders without an image: .*bird \(only bird/notes.txt\); remove"):
         open_source(folder(photos))
     assert open_source(folder(photos, bad_files="skip")).info.classes == ("cat", "dog")
 

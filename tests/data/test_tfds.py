@@ -72,7 +72,7 @@ def test_of_two_processes_that_prepare_at_once_the_later_uses_what_the_first_wro
     def overtaken(self, *arguments):
         if not first:
             first.append(True)
-            first.append(prepare("digits"))
+            first.append(prepare("digits").folder)
         return generate(self, *arguments)
 
     monkeypatch.setattr(Digits, "_generate_examples", overtaken)
@@ -103,7 +103,7 @@ def test_data_that_is_not_there_is_refused_at_once_naming_folders_and_remedy(tmp
     assert message.startswith(
         f"data.name = imagenet2012: not prepared; looked in {tmp_path}/mine, {nothing_prepared}, "
     )
-    assert message.endswith("or run: vitzoo data prepare imagenet2012")
+    assert message.endswith(f"or run: vitzoo data prepare imagenet2012 --dir {tmp_path}/mine")
 
 
 @pytest.mark.parametrize("name", ["imagenat2012", "no such thing", "digits/other"])
@@ -141,7 +141,7 @@ def test_a_catalogue_dataset_is_read_from_mock_data(no_network):
 
 def test_a_folder_written_as_array_record_reads_as_the_folder_did(photos, tmp_path, no_network):
     data = Data(name=f"folder:{photos}", validation_fraction=0.2)
-    written = prepare(data.name, dir=str(tmp_path / "prepared"), shards=3, validation_fraction=0.2)
+    written = prepare(data.name, dir=str(tmp_path / "prepared"), shards=3, validation_fraction=0.2).folder
     assert written == tmp_path / "prepared" / "photos" / "1.0.0"
     assert len(list(written.glob("photos-train.array_record-*"))) == 3
     for split in ("train", "validation"):
@@ -164,23 +164,27 @@ def test_several_labels_survive_preparation(tmp_path):
 
 
 def test_the_data_folder_may_be_the_prepared_folder_itself(photos, tmp_path):
-    written = prepare(f"folder:{photos}", dir=str(tmp_path / "prepared"))
+    written = prepare(f"folder:{photos}", dir=str(tmp_path / "prepared")).folder
     assert open_source(Data(name="photos", dir=str(written))).info.n == 27
 
 
 def test_preparing_from_the_catalogue_asks_for_tensorflow(no_network):
-    with pytest.raises(Refused, match=r"needs TensorFlow, once: pip install 'vitzoo\[prepare\]'"):
+    with pytest.raises(Refused, match=r"the extra `prepare`: pip install -e '.\[prepare\]'"):
         prepare("cifar10")
+    with pytest.raises(Refused, match="the extra `prepare`"):
+        prepare("glue/sst2")  # of a part of the catalogue that TFDS imports when asked
+    with pytest.raises(Refused, match="no dataset of this name"):
+        prepare("cifar11")
 
 
 def test_preparing_digits_gives_their_folder():
-    folder = prepare("digits")
-    assert (folder / "dataset_info.json").exists()
-    assert folder == prepare("digits")
+    prepared = prepare("digits")
+    assert (prepared.folder / "dataset_info.json").exists()
+    assert prepared == prepare("digits")
 
 
 def test_records_that_cannot_be_read_by_position_are_refused(tmp_path, photos):
-    written = prepare(f"folder:{photos}", dir=str(tmp_path / "prepared"))
+    written = prepare(f"folder:{photos}", dir=str(tmp_path / "prepared")).folder
     info = written / "dataset_info.json"
     info.write_text(info.read_text().replace("array_record", "tfrecord"))
     with pytest.raises(Refused, match="holds tfrecord files, which can't be read by position; prepare it"):

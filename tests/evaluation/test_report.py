@@ -1,6 +1,7 @@
 """Tables, pictures and files of a pass."""
 
 import csv
+import io
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ from rich.console import Console
 from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
 
 from vitzoo.evaluation import pictures, tables
+from vitzoo.evaluation.report import written
 
 
 def one_label(n=400, classes=10, seed=0):
@@ -67,8 +69,24 @@ def test_a_thousand_classes_print_as_the_twenty_worst():
     console = Console(width=100, record=True)
     tables.print_per_class(tables.per_class(one_label(5000, 1000), tables.names_of(None, 1000)), console)
     text = console.export_text()
-    assert "the 20 worst of 1000 classes" in text
+    assert "the 20 worst of 994 classes with examples" in text
     assert len(text.splitlines()) < 30
+
+
+def test_of_many_classes_those_without_examples_are_left_out_of_the_print():
+    console = Console(width=100, record=True)
+    tables.print_per_class(tables.per_class(one_label(classes=3), tables.names_of(None, 1000)), console)
+    text = console.export_text()
+    assert "the 3 classes with examples" in " ".join(text.split())
+    assert len(text.splitlines()) < 10
+
+
+def test_what_is_written_is_named_and_what_an_earlier_pass_left_is_replaced_or_removed(tmp_path):
+    out, file = io.StringIO(), tmp_path / "new" / "x.csv"
+    for write in (lambda path: path.touch(), lambda path: path.touch(), lambda path: False, lambda path: False):
+        written(file, write, out)
+    assert out.getvalue() == f"wrote    {file}\nreplaced {file}\nremoved  {file}\n"
+    assert not file.exists()
 
 
 def test_predictions_name_file_label_prediction_and_probability_in_the_datasets_order(tmp_path):

@@ -21,9 +21,11 @@ GRAPH, _ = state.abstract(lambda rngs: ViT(TINY, rngs=rngs))
 PARAMS = random_params(TINY)
 
 
-def evaluation(split="test", devices=1, name="made_data:Many", batch_size=64, classes=DIGITS, **data):
+def evaluation(
+    split="test", devices=1, name="made_data:Many", batch_size=64, classes=DIGITS, restrict_classes=False, **data
+):
     return Evaluation(
-        ClassificationEvaluator(split=split),
+        ClassificationEvaluator(split=split, restrict_classes=restrict_classes),
         GRAPH,
         feed=ImageFeed(Preprocessing()),
         config=TINY,
@@ -98,11 +100,16 @@ def test_one_compilation_serves_every_pass_and_other_weights(caplog):
     assert len([text for text in compiled if "uint8[64,8,8,1]" in text]) == 1
 
 
-def test_four_of_ten_classes_by_name_are_scored_among_themselves():
-    bound = evaluation(name="made_data:Four")
-    rows = bound.rows(PARAMS)
-    assert set(rows["prediction"]) <= {0, 1, 2, 3}
-    assert "4 of the model's 10 by name: 7 → 7, 2 → 2, 9 → 9, 4 → 4" in bound.classes.text
+def test_four_of_ten_classes_are_scored_among_all_and_only_where_asked_among_themselves():
+    every, four = (evaluation(name="made_data:Four", restrict_classes=asked).rows(PARAMS) for asked in (False, True))
+    own = np.array([7, 2, 9, 4])
+    np.testing.assert_array_equal(every["label"], own[four["label"]])
+    assert not set(every["prediction"]) <= set(own)
+    assert set(four["prediction"]) <= {0, 1, 2, 3}
+    # where the best of all is one of the four, it is the best of the four
+    among = np.isin(every["prediction"], own)
+    np.testing.assert_array_equal(every["prediction"][among], own[four["prediction"][among]])
+    assert (every["rank"] >= four["rank"]).all()
 
 
 def test_classes_that_the_model_does_not_have_are_refused():

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 
 import jax
 import numpy as np
@@ -11,9 +12,10 @@ import pytest
 from made_checkpoint import TINY, make_run
 
 import vitzoo
+from vitzoo.data.images import BadImage
 from vitzoo.errors import Failed, Refused
 from vitzoo.inference.inputs import gather
-from vitzoo.inference.predict import exit_code, say_rows
+from vitzoo.inference.predict import exit_code, say_rows, say_written
 from vitzoo.inference.predictor import Predictor
 from vitzoo.models.vit import ViT
 from vitzoo.nn import state
@@ -103,7 +105,7 @@ def test_images_in_memory_of_every_kind_are_taken(predictor, photos):
     ]
     assert not any(row["error"] for row in rows)
     assert rows[2]["top"] == rows[3]["top"]
-    assert "float64" in predictor(np.zeros((4, 4)))[0]["error"]
+    assert predictor(jax.numpy.zeros((2, 6, 6, 3), np.uint8))[1]["error"] is None
 
 
 def test_one_call_compiles_once_and_a_second_not_at_all(run, caplog):
@@ -123,6 +125,38 @@ def test_an_image_may_have_several_labels_and_then_all_are_listed(tmp_path):
     assert len(probabilities) == 10
     assert probabilities == sorted(probabilities, reverse=True)
     assert sum(probabilities) != pytest.approx(1)
+    vitzoo.predict(tmp_path, [np.full((8, 8), 99, np.uint8), b""], output=tmp_path / "rows.csv")
+    first, second = csv.DictReader((tmp_path / "rows.csv").read_text().splitlines())
+    assert list(first) == ["file", "prediction", *(f"probability:{digit}" for digit in range(10)), "error"]
+    assert first["prediction"] == "|".join(sorted(one["label"] for one in row["top"] if one["probability"] > 0.5))
+    assert float(first["probability:3"]) == next(one["probability"] for one in row["top"] if one["label"] == "3")
+    assert (second["probability:3"], second["error"]) == ("", "empty: 0 bytes")
+
+
+@pytest.mark.parametrize(
+    ("image", "remedy"),
+    [
+        (np.full((4, 4), 0.5), "for values 0 to 1 give (image * 255).round().astype(np.uint8)"),
+        (np.full((1, 4, 4, 3), 254.5, np.float32), "for values 0 to 255 give image.round().astype(np.uint8)"),
+        (np.array([[-1.0, 1.0]]), "give uint8, 0 to 255 (these are -1 to 1)"),
+        (np.full((4, 4), 1j), "give uint8, 0 to 255"),
+    ],
+)
+def test_pixels_that_are_no_whole_numbers_are_told_how_to_become_such(predictor, image, remedy):
+    error = predictor(image)[0]["error"]
+    assert error.startswith(f"pixels of type {image.dtype}, ")
+    assert error.endswith(remedy)
+    with pytest.raises(BadImage, match=re.escape(remedy)):
+        predictor.info.preprocess(image)
+
+
+def test_a_path_that_is_not_there_is_named_and_the_others_go_on(predictor, photos, tmp_path):
+    rows = predictor([tmp_path / "no.jpg", photos / "cmyk.jpg", tmp_path])
+    assert [row["file"] for row in rows] == [str(tmp_path / "no.jpg"), str(photos / "cmyk.jpg"), str(tmp_path)]
+    errors = ["no such file or folder", None, "no images in this folder (.jpg, .png, .webp ...)"]
+    assert [row["error"] for row in rows] == errors
+    with pytest.raises(Refused, match="no.jpg: no such file"):
+        predictor([tmp_path / "no.jpg", tmp_path])
 
 
 def test_rows_and_features_are_written_as_files(run, photos, tmp_path):
@@ -130,9 +164,9 @@ def test_rows_and_features_are_written_as_files(run, photos, tmp_path):
     files = {"output": tmp_path / "rows.csv", "features": tmp_path / "f.npz"}
     rows = vitzoo.predict(run[0], photos, top=2, out=out, **files)
     back = list(csv.DictReader(files["output"].read_text().splitlines()))
-    assert list(back[0]) == ["file", "label", "probability", "label_2", "probability_2", "error"]
+    assert list(back[0]) == ["file", "prediction", "probability", "prediction_2", "probability_2", "error"]
     assert [row["file"] for row in back] == [row["file"] for row in rows]
-    assert [row["label"] for row in back] == [row["top"][0]["label"] if row["top"] else "" for row in rows]
+    assert [row["prediction"] for row in back] == [row["top"][0]["label"] if row["top"] else "" for row in rows]
     assert "0 bytes" in back[3]["error"]
     with np.load(files["features"]) as saved:
         assert saved["features"].shape == (6, 16)
@@ -145,11 +179,14 @@ def test_rows_and_features_are_written_as_files(run, photos, tmp_path):
 def test_json_lines_hold_the_same_rows(run, photos, tmp_path):
     rows = vitzoo.predict(run[0], [photos / "cmyk.jpg", photos / "half.jpg"], output=tmp_path / "rows.jsonl")
     assert [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()] == rows
-    assert exit_code(rows) == 0
-    assert exit_code([row for row in rows if row["error"]]) == 1
+    assert exit_code(rows) == 1
+    assert exit_code([row for row in rows if not row["error"]]) == 0
     out = io.StringIO()
     say_rows(rows, out)
-    assert "half.jpg  error: can't be read" in out.getvalue()
+    say_written(rows, "rows.jsonl", "f.npz", out)
+    said = out.getvalue()
+    assert "half.jpg  error: can't be read" in said
+    assert said.endswith("wrote    rows.jsonl: 2 rows\nwrote    f.npz: features of 1 images\n")
 
 
 def test_features_are_what_the_head_sees(predictor, run):

@@ -37,6 +37,27 @@ def test_the_first_rule_that_matches_the_whole_path_wins():
     assert paths.match_rules(rules, TREE, "rules") == {"encoder/blocks/mlp/up/kernel": 1, "head/kernel": 2}
 
 
+def test_blocks_in_a_plain_list_are_no_stack():
+    assert not paths.is_stacked("encoder/blocks/0/mlp/up/kernel")
+    assert paths.display("blocks/10/kernel") == "blocks/10/kernel"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "layers"),
+    [
+        (r".*blocks/[01]/.*", [0, 1]),
+        (r"encoder/blocks/2/mlp/up/kernel", [2]),
+        (r"encoder/blocks/\*/.*", [0, 1, 2]),
+        (r".*/kernel", [0, 1, 2]),
+        (r"(?!encoder/blocks/1/).*", [0, 2]),
+        (r"(?!encoder/blocks/[*]/).*", []),
+    ],
+)
+def test_layers_are_matched_by_number_unless_the_rule_names_the_star(pattern, layers):
+    found = paths.match_layers([(pattern, 1), (".*", 0)], TREE, "rules")["encoder/blocks/mlp/up/kernel"]
+    assert [layer for layer, value in enumerate(found) if value] == layers
+
+
 @pytest.mark.parametrize(
     ("rules", "message"),
     [

@@ -2,11 +2,14 @@
 
 import jax
 import numpy as np
+import pytest
 from flax import nnx
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
+from vitzoo.errors import Refused
 from vitzoo.nn import state
 from vitzoo.nn.dense import Dense
+from vitzoo.nn.paths import flatten, unflatten
 
 
 class Pair(nnx.Module):
@@ -57,3 +60,20 @@ def test_merge_undoes_split():
     graph, params = state.split(module)
     merged = state.merge(graph, params)
     np.testing.assert_array_equal(merged.kernel[...], module.kernel[...])
+
+
+class Listed(nnx.Module):
+    def __init__(self, depth):
+        self.layers = nnx.List([nnx.Param(np.float32(layer)) for layer in range(depth)])
+
+
+def test_a_list_of_layers_keeps_its_order_through_a_dict_whose_names_are_text():
+    graph, params = state.split(Listed(12))
+    assert list(params["layers"])[:2] == ["0", "1"]
+    merged = state.merge(graph, unflatten(flatten(params)))  # sorted as text: 0, 1, 10, 11, 2
+    assert [float(layer[...]) for layer in merged.layers] == list(range(12))
+
+
+def test_state_that_is_no_parameter_is_refused_by_name():
+    with pytest.raises(Refused, match=r"model = BatchNorm: holds mean, a BatchStat, .* take LayerNorm or GroupNorm"):
+        state.abstract(lambda rngs: nnx.BatchNorm(4, rngs=rngs))

@@ -7,7 +7,7 @@ import pytest
 from vitzoo.nn.paths import flatten, is_stacked, unflatten
 from vitzoo.optim.adafactor import Adafactor
 from vitzoo.optim.adamw import AdamW
-from vitzoo.optim.build import build, clip, join
+from vitzoo.optim.build import build, clip
 from vitzoo.optim.schedules import Cosine
 from vitzoo.optim.sgd import SGD
 from vitzoo.schema import build as settings_of
@@ -228,16 +228,46 @@ def test_frozen_parameters_have_no_moments_and_do_not_count_in_the_norm():
     trained, frozen = tx.partition(params)
     assert list(flatten(trained)) == ["head/kernel"]
     assert list(flatten(tx.init(trained)["method"]["mu"])) == ["head/kernel"]
-    assert jax.tree.structure(join(trained, frozen)) == jax.tree.structure(params)
+    assert jax.tree.structure(tx.join(trained, frozen)) == jax.tree.structure(params)
     ours, state = run(SGD(freeze=("encoder/.*",), momentum=0.0, grad_clip=1.0), params, [gradients], constant(1.0))
     np.testing.assert_allclose(ours["head"]["kernel"], 0.5)  # its norm is 1: not clipped
     assert int(state["updates"]) == 1
 
 
-def test_everything_frozen_is_no_update_and_no_nan():
-    ours, state = run(AdamW(freeze=(".*",), grad_clip=1.0), {"w": jnp.ones(2)}, [{"w": np.ones(2)}], constant(0.1))
-    assert ours == {}
-    assert int(state["updates"]) == 1
+def test_layers_frozen_by_number_stay_bitwise_and_the_others_train_as_if_they_were_alone():
+    params, gradient = parameters(depth=4), random_like(parameters(depth=4), 1)
+    usual = {"weight_decay": 0.1, "grad_clip": 0.5}
+    optimizer = AdamW(freeze=(r".*/blocks/[02]/.*",), **usual)
+    ours, state = run(optimizer, params, [gradient], constant(0.1))
+    alone, _ = run(AdamW(**usual), layers_of(params, [1, 3]), [layers_of(gradient, [1, 3])], constant(0.1))
+    jax.tree.map(np.testing.assert_array_equal, ours, alone)
+    assert {len(leaf) for path, leaf in flatten(state).items() if is_stacked(path)} == {2}
+    tx = build(optimizer, constant(0.1), params)
+    trained, frozen = tx.partition(params)
+    jax.tree.map(np.testing.assert_array_equal, frozen, {"encoder": layers_of(params, [0, 2])["encoder"]})
+    jax.tree.map(np.testing.assert_array_equal, tx.join(trained, frozen), params)
+
+
+def layers_of(tree, layers):
+    return unflatten({p: leaf[np.array(layers)] if is_stacked(p) else leaf for p, leaf in flatten(tree).items()})
+
+
+def test_factors_by_number_act_on_their_layers():
+    params, depth = parameters(depth=3), 3
+    zeros = jax.tree.map(np.zeros_like, params)
+    decayed = AdamW(
+        weight_decay=0.1,
+        weight_decay_rules=((r".*/blocks/2/.*", 2.0), (r".*/blocks/\*/mlp/.*kernel", 1.0)),
+        learning_rate_rules=((r".*/blocks/1/.*", 0.5),),
+    )
+    ours, _ = run(decayed, params, [zeros], constant(0.1))
+    path = "encoder/blocks/mlp/up/kernel"
+    for layer, factor in zip(range(depth), (0.99, 0.995, 0.98), strict=True):  # 1 - 0.1 · 0.1 · what the rules say
+        np.testing.assert_allclose(flatten(ours)[path][layer], factor * flatten(params)[path][layer], rtol=1e-6)
+    bias = flatten(ours)["encoder/blocks/mlp/up/bias"]
+    before = flatten(params)["encoder/blocks/mlp/up/bias"]
+    assert (bias[:2] == before[:2]).all()
+    np.testing.assert_allclose(bias[2], 0.98 * before[2], rtol=1e-6)
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=lambda o: type(o).__name__)

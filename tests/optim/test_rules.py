@@ -90,20 +90,68 @@ def test_a_pattern_or_factor_that_cannot_work_is_refused_before_any_model_is_bui
 
 
 def test_layer_decay_without_blocks_is_refused():
-    with pytest.raises(Refused, match="no stack of blocks"):
+    with pytest.raises(Refused, match="no blocks to count .* 1 is off"):
         leaf_rules(SGD(layer_decay=0.9), {"head": vit_shapes()["head"]})
 
 
-def test_describe_shows_one_row_for_each_leaf_with_the_shape_of_one_layer():
-    optimizer = AdamW(weight_decay=0.1, layer_decay=0.5, freeze=("patch_embedding/.*",))
-    rows = {row["parameter"]: row for row in describe(optimizer, vit_shapes(depth=2))}
+def test_layer_decay_counts_the_blocks_of_a_plain_list_too():
+    leaf = jax.ShapeDtypeStruct((4, 4), np.float32)
+    rules = leaf_rules(SGD(layer_decay=0.5), {"blocks": {str(i): {"kernel": leaf} for i in range(12)}, "out": leaf})
+    assert rules["blocks/11/kernel"].multiplier == 0.5
+    assert rules["blocks/0/kernel"].multiplier == 0.5**12
+    assert rules["out"].multiplier == 1
+
+
+def test_rules_take_blocks_by_number_and_the_first_that_matches_a_layer_wins():
+    optimizer = AdamW(
+        weight_decay=0.1,
+        layer_decay=0.5,
+        weight_decay_rules=((r".*/blocks/[12]/.*", 0.0), (".*kernel", 1.0)),
+        learning_rate_rules=((r"encoder/blocks/0/mlp/.*", 3.0),),
+        freeze=(r".*/blocks/1/.*", r"encoder/blocks/\*/norm1/.*"),
+    )
+    rules = leaf_rules(optimizer, vit_shapes(depth=3))
+    up = rules["encoder/blocks/mlp/up/kernel"]
+    assert up.decay.ravel().tolist() == [0.1, 0.0, 0.0]
+    assert up.multiplier.ravel().tolist() == [3 * 0.5**3, 0.5**2, 0.5]
+    assert up.frozen.tolist() == [False, True, False]
+    assert up.trained.multiplier.shape == (2, 1, 1)
+    assert rules["encoder/blocks/norm1/scale"].frozen
+    assert not rules["head/kernel"].frozen
+
+
+def test_all_but_the_last_block_can_be_frozen():
+    rules = leaf_rules(SGD(freeze=(r"(?!encoder/blocks/11/|head/).*",)), vit_shapes(depth=12))
+    assert rules["encoder/blocks/scale1"].frozen.tolist() == [True] * 11 + [False]
+    assert rules["class_token"].frozen
+    assert not rules["head/kernel"].frozen
+
+
+def test_a_rule_for_a_block_that_there_is_not_is_refused():
+    with pytest.raises(Refused, match="blocks/12/.*matches no parameter; .* such as class_token, encoder/blocks/0/att"):
+        leaf_rules(SGD(freeze=(r"encoder/blocks/12/.*",)), vit_shapes(depth=12))
+
+
+def test_a_training_of_nothing_is_refused():
+    with pytest.raises(Refused, match=r"optimizer.freeze = \.\*: freezes every parameter, so nothing would be trained"):
+        leaf_rules(SGD(freeze=(".*",)), vit_shapes())
+    with pytest.raises(Refused, match="freezes every parameter"):
+        leaf_rules(SGD(freeze=(".*/blocks/0/.*", r"(?!.*/blocks/0/).*")), vit_shapes())
+
+
+def test_describe_has_a_row_for_each_leaf():
+    optimizer = AdamW(weight_decay=0.1, layer_decay=0.5, freeze=("patch_embedding/.*", ".*/blocks/0/attention/.*"))
+    shapes = vit_shapes(depth=2)
+    rows = {row["path"]: row for row in describe(leaf_rules(optimizer, shapes), shapes)}
     assert rows["encoder/blocks/*/mlp/up/kernel"] == {
-        "parameter": "encoder/blocks/*/mlp/up/kernel",
-        "shape": (8, 16),
+        "path": "encoder/blocks/*/mlp/up/kernel",
+        "shape": [2, 8, 16],
         "weight_decay": 0.1,
-        "learning_rate": (0.25, 0.5),
-        "trains": True,
+        "learning_rate": [0.25, 0.5],
+        "frozen": False,
     }
-    assert not rows["patch_embedding/kernel"]["trains"]
-    assert rows["patch_embedding/kernel"]["weight_decay"] == 0.0
+    query = rows["encoder/blocks/*/attention/query/kernel"]
+    assert (query["weight_decay"], query["learning_rate"], query["frozen"]) == ([0.0, 0.1], [0.0, 0.5], [0])
+    patches = rows["patch_embedding/kernel"]
+    assert (patches["weight_decay"], patches["learning_rate"], patches["frozen"]) == (0.0, 0.0, True)
     assert rows["head/bias"]["learning_rate"] == 1.0

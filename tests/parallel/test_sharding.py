@@ -21,6 +21,7 @@ from vitzoo.parallel.sharding import (
     param_shardings,
     put,
     rows_of_this_process,
+    rules_of,
 )
 
 RULES = (
@@ -86,6 +87,19 @@ def test_a_row_that_does_not_fit_its_leaf_is_refused(axes):
         param_shardings(shapes(head__kernel=(4, 4)), [("head/kernel", axes)], mesh())
 
 
+@pytest.mark.parametrize("rules", [[("head/.*", "embed")], [("head/.*",)], ["head/.*"], {"head/.*": None}, [(1, None)]])
+def test_rules_of_another_form_are_refused(rules):
+    with pytest.raises(Refused, match=r'rows are \(path, axes\).* \("head/kernel", \("embed", "classes"\)\)'):
+        rules_of(type("MyModel", (), {"SHARDING_RULES": rules}))
+
+
+def test_a_model_without_rules_is_whole_everywhere_and_none_says_so_for_a_leaf():
+    tree = shapes(head__kernel=(8, 8), out__kernel=(8, 8))
+    assert set(specs(param_shardings(tree, rules_of(object), mesh())).values()) == {P(None, None)}
+    found = specs(param_shardings(tree, [("head/.*", None), (".*", ("embed", "classes"))], mesh()))
+    assert found == {"head/kernel": P(None, None), "out/kernel": P("fsdp", "tensor")}
+
+
 def test_every_parameter_of_every_kind_of_vit_matches_exactly_one_row():
     from vitzoo.models.vit import Config, ViT
     from vitzoo.nn.paths import display
@@ -109,13 +123,16 @@ def test_optimizer_leaves_lie_as_their_parameters_do():
     places = param_shardings(params, RULES, mesh())
 
     def found(optimizer):
-        state = jax.eval_shape(build(optimizer, lambda step: 0.1, params).init, params)
+        tx = build(optimizer, lambda step: 0.1, params)
+        state = jax.eval_shape(lambda params: tx.init(tx.partition(params)[0]), params)
         return specs(optimizer_shardings(state, params, places))
 
     adam = found(AdamW())
     assert adam["method/mu/encoder/blocks/mlp/up/kernel"] == P(None, "fsdp", "tensor")
     assert adam["method/nu/head/kernel"] == P("fsdp", "tensor")
     assert adam["method/count"] == adam["updates"] == P()
+    parted = found(AdamW(freeze=(".*/blocks/0/.*",)))  # of three layers
+    assert parted["method/mu/encoder/blocks/mlp/up/kernel"] == P(None, "fsdp", "tensor")
     assert found(SGD())["method/trace/head/kernel"] == P("fsdp", "tensor")
     factored = found(Adafactor(min_factored_size=32))
     # rows keep the axis that is left when the larger is averaged away, columns the other one
@@ -124,7 +141,7 @@ def test_optimizer_leaves_lie_as_their_parameters_do():
     assert factored["method/single/0/v_row/head/kernel"] == P("fsdp")
     assert factored["method/single/0/v_col/head/kernel"] == P("tensor")
     assert factored["method/single/0/v/head/kernel"] == P()
-    assert factored["method/single/2/ema/head/kernel"] == P("fsdp", "tensor")
+    assert factored["method/single/3/ema/head/kernel"] == P("fsdp", "tensor")
 
 
 def test_fsdp_divides_the_bytes_of_a_kernel():

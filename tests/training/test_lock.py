@@ -10,7 +10,6 @@ import pytest
 from vitzoo.errors import Failed, Refused
 from vitzoo.training import lock
 
-
 HOLD = """
 import sys, time
 from pathlib import Path

@@ -162,7 +162,7 @@ def dry(workdir, **changes):
 def test_a_dry_run_says_what_training_in_that_folder_would(straight, tmp_path, monkeypatch):
     assert f"{straight[0]} is finished (step 20): training would do nothing." in dry(straight[0])
     for changes, message in (
-        ({"total_steps": 30}, r"total_steps = 30: this run was started with 20; a new workdir with --config\.init_from="),
+        ({"total_steps": 30}, r"total_steps = 30: this run was started with 20; a new workdir with --config\.init_"),
         ({"seed": 1}, "seed = 1: this run was started with 0; start a new workdir"),
     ):
         with pytest.raises(Refused, match=message):
@@ -192,11 +192,12 @@ def test_a_disk_without_room_for_a_checkpoint_is_refused_before_the_first_step(t
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_warm_up_that_is_not_over_at_the_end_is_remarked(tmp_path):
-    said = dry(tmp_path / "run", schedule={"name": "cosine", "warmup_epochs": 5})
+def test_a_warm_up_or_a_trace_that_the_training_is_too_short_for_is_remarked(tmp_path):
+    said = dry(tmp_path / "run", schedule={"name": "cosine", "warmup_epochs": 5}, profile="20:22")
+    assert "warning: profile = 20:22 begins after the end, step 20" in said
     assert "warning: the warm-up of 20 steps is not over at the end, step 20: optimizer.learning_rate = 0.01 is" in said
     said = dry(tmp_path / "run", schedule={"name": "cosine", "warmup_steps": 15, "cooldown_steps": 6})
-    assert "warning: the warm-up of 15 steps and the cooldown of 6 overlap in 20: optimizer.learning_rate = 0.01" in said
+    assert "warning: the warm-up of 15 steps and the cooldown of 6 overlap in 20: optimizer.learning_rate =" in said
 
 
 def test_sigterm_saves_at_once_and_a_run_resumed_twice_ends_as_if_undisturbed(straight, tmp_path, monkeypatch):
@@ -352,6 +353,10 @@ def test_a_folder_of_another_program_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
+        (
+            {"evaluate": {"test": {"split": "validation"}}},
+            r"evaluate\.test\.split = validation: no split .*; add --config\.evaluate\.test\.split=test$",
+        ),
         ({"checkpoint": {"keep_best": "test/f1_macro"}}, r"these data give no f1_macro; take one of test/accuracy, "),
         ({"model": {"num_classes": 1}}, r"model\.num_classes = 1: the data have \d+ classes; leave it out"),
     ],

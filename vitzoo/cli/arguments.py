@@ -4,7 +4,7 @@ import argparse
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from absl import flags as absl_flags
@@ -33,6 +33,8 @@ class Parser(argparse.ArgumentParser):
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
+        self.by_action: Mapping[str, Sequence[str]] = {}
+        """Of a command with several actions, the flags that each takes: its help shows no others."""
         self.add_argument("--json", action="store_true", help="print one JSON object as the last line")
         self.add_argument("--debug", action="store_true", help="on an unforeseen fault, print the whole trace")
         self.add_argument("--flagfile", metavar="FILE", help="read more flags from a file, one a line")
@@ -43,6 +45,8 @@ class Parser(argparse.ArgumentParser):
         Raises:
             Refused: what is unknown, missing or of the wrong kind.
         """
+        for action in [argument for argument in arguments if argument in self.by_action][:1]:
+            self._help_with(action)
         parsed, unknown = self.parse_known_intermixed_args(arguments)
         if unknown:
             flag, equals, value = unknown[0].partition("=")
@@ -50,6 +54,13 @@ class Parser(argparse.ArgumentParser):
             hint = self._hint(flag, value or follows) if flag.startswith("-") else f"see {self.prog} --help"
             raise Refused(flag, None, f"no such argument of {self.prog}; {hint}")
         return parsed
+
+    def _help_with(self, chosen: str) -> None:
+        self.prog = f"{self.prog} {chosen}"
+        others = {"action", *(flag for flags in self.by_action.values() for flag in flags)} - {*self.by_action[chosen]}
+        for argument in self._actions:
+            if argument.dest in others:
+                argument.help = argparse.SUPPRESS
 
     def _hint(self, flag: str, value: str) -> str:
         """What may have been meant by a flag that there isn't: one of the command's own, or a setting of the config."""

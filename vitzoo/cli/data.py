@@ -4,15 +4,22 @@ import argparse
 from typing import Any
 
 from vitzoo.cli.arguments import Parser, typed
-from vitzoo.cli.output import Result, table
+from vitzoo.cli.output import Result
 from vitzoo.errors import Refused
 from vitzoo.schema import nearest
 
 TAKES_CONFIG = True
-ACTIONS = {"prepare": ("shards", "dir", "bad_files"), "check": ("dir",), "show": ("dir", "split", "count", "output")}
+ACTIONS = {
+    "prepare": ("dir", "bad_files", "shards"),
+    "check": ("dir", "bad_files", "split"),
+    "show": ("dir", "bad_files", "split", "count", "output"),
+}
+"""The flags of each action."""
+OF_DATA = ("validation_fraction", "image_key", "label_key", "image_column", "label_column")
+"""Fields of the data section that say what is read, besides those that are flags here."""
 EXAMPLES = """\
 prepare  write the dataset once as ArrayRecord, which reads fast: TFDS's, or folder:PATH and csv:FILE of any size
-check    decode every image; count classes and sizes; name what can't be read
+check    decode every image; count classes and sizes; name what can't be read, and end with 1 if training would stop
 show     a picture of some examples with their labels
 
 examples:
@@ -27,12 +34,18 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("action", metavar="prepare|check|show")
     parser.add_argument("name", metavar="NAME", help="as data.name: a TFDS name, folder:PATH, csv:FILE, digits ...")
     parser.add_argument("--dir", metavar="DIR", help="of prepared data; else $TFDS_DATA_DIR or ~/tensorflow_datasets")
-    parser.add_argument("--shards", metavar="N", type=typed("--shards", int, minimum=1), help="files for each split")
     parser.add_argument("--bad-files", metavar="stop|skip", help="an unreadable image stops, or is left out (stop)")
-    parser.add_argument("--split", metavar="SPLIT", help="which examples to show (train)")
+    parser.add_argument("--shards", metavar="N", type=typed("--shards", int, minimum=1), help="files for each split")
+    parser.add_argument("--split", metavar="SPLIT", help="which examples (check: all; show: train)")
     parser.add_argument("--count", metavar="N", type=typed("--count", int, minimum=1), help="how many to show (64)")
     parser.add_argument("--output", metavar="FILE.png", help="the picture's file (examples.png)")
-    parser.add_argument("--config.data.KEY", metavar="VALUE", help="another setting of the data section", dest="_")
+    parser.add_argument(
+        "--config.data.KEY",
+        metavar="VALUE",
+        help=f"another setting of the data section: {', '.join(OF_DATA)}",
+        dest="_",
+    )
+    parser.by_action = ACTIONS
 
 
 def run(args: argparse.Namespace) -> Result:
@@ -41,54 +54,60 @@ def run(args: argparse.Namespace) -> Result:
         raise Refused("action", args.action, nearest(args.action, ACTIONS))
     given = {name for names in ACTIONS.values() for name in names if getattr(args, name) is not None}
     for name in sorted(given - set(ACTIONS[args.action])):
-        raise Refused(f"--{name.replace('_', '-')}", getattr(args, name), f"is no flag of `vitzoo data {args.action}`")
-    flags = {name: getattr(args, name) for name in given}
+        raise Refused(_flag(name), getattr(args, name), f"is no flag of `vitzoo data {args.action}`")
+    settings = _settings(args)
+    for name in sorted(given & set(settings)):
+        raise Refused(f"--config.data.{name}", settings[name], f"is given besides {_flag(name)}; keep one of them")
     action = {"prepare": _prepare, "check": _check, "show": _show}[args.action]
-    return action(args, {**_settings(args), **flags})
+    return action(args, {**settings, **{name: getattr(args, name) for name in given}})
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def _settings(args: argparse.Namespace) -> dict[str, Any]:
     """Fields of the data section given as `--config.data.KEY=VALUE`."""
     from vitzoo.config.resolution import nested
     from vitzoo.data.settings import Data
-    from vitzoo.schema import convert_fields
+    from vitzoo.schema import annotations, convert_fields
 
-    overrides = nested(args.overrides)
+    overrides, command = nested(args.overrides), f"vitzoo data {args.action}"
     for key in set(overrides) - {"data"}:
         raise Refused(f"--config.{key}", None, "`vitzoo data` takes settings of the data section only")
-    return convert_fields(Data, overrides.get("data", {}), "data")
+    settings = convert_fields(Data, overrides.get("data", {}), "data")
+    if "name" in settings:
+        raise Refused("--config.data.name", settings["name"], f"the dataset is named without a flag: {command} NAME")
+    known = {*OF_DATA, *(set(ACTIONS[args.action]) & set(annotations(Data)))}
+    for key in sorted(set(settings) - known):
+        raise Refused(f"--config.data.{key}", settings[key], f"has no effect in `{command}`")
+    return settings
 
 
 def _prepare(args: argparse.Namespace, settings: dict[str, Any]) -> Result:
-    from vitzoo.data.prepare import prepare
+    from vitzoo.data.prepare import prepare, training_command
 
-    folder = prepare(args.name, **settings)
-    print(f"prepared {folder}")
-    return Result({"dataset": args.name, "folder": str(folder)})
+    prepared = prepare(args.name, **settings)
+    for note in prepared.notes:
+        print(note)
+    print(f"prepared {prepared.folder}")
+    if command := training_command(prepared, settings.get("dir", "")):
+        print(f"next     {command}")
+    return Result({"dataset": args.name, "name": prepared.name, "folder": str(prepared.folder)})
 
 
 def _check(args: argparse.Namespace, settings: dict[str, Any]) -> Result:
-    from vitzoo.data.prepare import check
+    from vitzoo.cli.data_check import say_check
+    from vitzoo.data.check import check
 
-    found = check(args.name, **settings)
-    rows = [["split", "examples", "classes", "channels", "smallest", "largest", "unreadable"]]
-    for split, counted in found["splits"].items():
-        sizes = ["×".join(map(str, counted[size] or ())) or "-" for size in ("smallest", "largest")]
-        classes = str(len(counted["class_counts"])) if counted["class_counts"] else "-"
-        channels = str(counted["channels"])
-        rows.append([split, f"{counted['n']:,}", classes, channels, *sizes, str(len(counted["bad"]))])
-    print(table(rows, right=(1, 2, 3, 6)))
-    for note in found["notes"]:
-        print(note)
-    for split, counted in found["splits"].items():
-        for file, reason in counted["bad"]:
-            print(f"{split}: {file}: {reason}")
-    return Result(found)
+    found, stops = check(args.name, **settings), settings.get("bad_files", "stop") == "stop"
+    say_check(found, stops)
+    return Result(found, 1 if found["unreadable"] and stops else 0)
 
 
 def _show(args: argparse.Namespace, settings: dict[str, Any]) -> Result:
-    from vitzoo.data.prepare import show
+    from vitzoo.data.show import show
 
     file = show(args.name, settings.pop("output", "examples.png"), **settings)
-    print(f"wrote {file}")
+    print(f"wrote    {file}")
     return Result({"dataset": args.name, "file": str(file)})

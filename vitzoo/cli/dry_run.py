@@ -3,12 +3,11 @@
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from vitzoo.cli.output import Result, table
 from vitzoo.config import Resolved
 from vitzoo.config.fields import rows
 from vitzoo.nn.paths import display, flatten
+from vitzoo.optim.rules import describe
 
 
 def dry_run(resolved: Resolved, workdir: str | None) -> Result:
@@ -44,7 +43,7 @@ def _shown_task(task: Any, there: Any) -> dict[str, Any]:
     leaves = _leaves(task)
     print(f"\nparameters: {task.parameters:,}\n")
     titles = ["  leaf", "shape", "laid out over", "weight decay", "learning rate"]
-    print(table([titles, *([f"  {leaf['path']}", *map(_shown, list(leaf.values())[1:])] for leaf in leaves)]))
+    print(table([titles, *map(_shown_leaf, leaves)]))
     data = {"train": {"name": task.info.name, "split": task.info.split, "n": task.info.n}}
     data |= {name: _counted(evaluation) for name, evaluation in task.evaluations.items()}
     print("\ndata:\n")
@@ -75,27 +74,28 @@ def _counted(evaluation: Any) -> dict[str, Any]:
 
 
 def _leaves(task: Any) -> list[dict[str, Any]]:
-    shapes, places = flatten(task.state["params"]), flatten(task.shardings["params"])
+    places = {display(path): place.spec for path, place in flatten(task.shardings["params"]).items()}
     found = []
-    for path, leaf in shapes.items():
-        rule = task.chain.rules[path]
-        axes = [",".join(axis) if isinstance(axis, tuple) else axis for axis in places[path].spec]
-        found.append(
-            {
-                "path": display(path),
-                "shape": list(leaf.shape),
-                "axes": axes,
-                "weight_decay": float(rule.decay),
-                "learning_rate": 0.0 if rule.frozen else np.ravel(np.asarray(rule.multiplier, np.float64)).tolist(),
-            }
-        )
+    for row in describe(task.chain.rules, task.state["params"]):
+        axes = [",".join(axis) if isinstance(axis, tuple) else axis for axis in places[row["path"]]]
+        found.append({"path": row.pop("path"), "shape": row.pop("shape"), "axes": axes, **row})
     return found
 
 
-def _shown(value: Any) -> str:
-    if not isinstance(value, list):
-        return f"{value:g}" if value else "-"
-    if value and all(isinstance(item, float) for item in value):
-        low, high = min(value), max(value)
-        return f"x {low:.4g}" if low == high else f"x {low:.4g} to {high:.4g}"
-    return ",".join(str(item or "-") for item in value) if any(value) else "all"
+def _shown_leaf(leaf: dict[str, Any]) -> list[str]:
+    shape, axes = ",".join(map(str, leaf["shape"])) or "one", ",".join(axis or "-" for axis in leaf["axes"])
+    placed = [f"  {leaf['path']}", shape, axes if any(leaf["axes"]) else "all"]
+    if leaf["frozen"] is True:
+        return [*placed, "frozen", "frozen"]
+    still = set(leaf["frozen"] or ())
+    decay, rate = (
+        [value for layer, value in enumerate(values) if layer not in still] if isinstance(values, list) else [values]
+        for values in (leaf["weight_decay"], leaf["learning_rate"])
+    )
+    which = f", layers {','.join(map(str, sorted(still)))} frozen" if still else ""
+    return [*placed, _range(decay) if any(decay) else "-", f"x {_range(rate)}{which}"]
+
+
+def _range(values: list[float]) -> str:
+    low, high = min(values), max(values)
+    return f"{low:.4g}" if low == high else f"{low:.4g} to {high:.4g}"

@@ -8,7 +8,7 @@ from vitzoo.cli.output import Result
 
 TAKES_CONFIG = False
 EXAMPLES = """\
-An image that can't be read is named with the reason, and the others go on.
+An image that can't be read is named with the reason, the others go on, and the exit code is 1.
 
 examples:
   vitzoo predict --checkpoint runs/quickstart photo.png
@@ -41,7 +41,7 @@ def arguments(parser: Parser) -> None:
 def run(args: argparse.Namespace) -> Result:
     """Classifies images."""
     set_platform([f"platform={args.platform}"])
-    from vitzoo.inference.predict import exit_code, predict, say_rows
+    from vitzoo.inference.predict import exit_code, predict, say_rows, say_written
 
     rows = predict(
         args.checkpoint,
@@ -56,4 +56,5 @@ def run(args: argparse.Namespace) -> Result:
     )
     if not args.json:
         say_rows(rows)
+    say_written(rows, args.output, args.features)
     return Result({"checkpoint": args.checkpoint, "predictions": rows}, exit_code(rows))

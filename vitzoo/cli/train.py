@@ -24,7 +24,7 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--config", metavar="FILE|NAME[:ARG]", help="the experiment; left out: the one of --workdir")
     parser.add_argument("--workdir", metavar="DIR", help="the run's folder: config, metrics, checkpoints")
     parser.add_argument("--config.KEY", metavar="VALUE", help="change one setting", dest="_")
-    parser.add_argument("--dry-run", action="store_true", help="check all, print every setting, the data and the rules; stop")
+    parser.add_argument("--dry-run", action="store_true", help="check all, print settings, data and rules, stop")
 
 
 def run(args: argparse.Namespace) -> Result:

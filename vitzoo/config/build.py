@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from vitzoo.config.contracts import check_part
 from vitzoo.config.experiment import (
     CHOICES,
     Experiment,
@@ -25,7 +26,7 @@ from vitzoo.config.places import KINDS, nearest_setting
 from vitzoo.data.folders import absolute_places
 from vitzoo.data.settings import Data
 from vitzoo.errors import Refused
-from vitzoo.parts import find
+from vitzoo.parts import PARTS, find
 from vitzoo.schema import Text, annotations, build, convert, convert_fields, literal, nearest
 
 DEFAULT_NAMES = {"objective": "classification", "optimizer": "adamw", "schedule": "cosine"}
@@ -122,6 +123,7 @@ def build_experiment(layers: Layers) -> tuple[Experiment, dict[str, Any]]:
             built[section] = _model(layers)
         else:
             names[section], built[section] = _choice(layers, section, section)
+    built["model"].check_takes(feed_kind(built["objective"]))
     for name, hint in hints.items():
         if dataclasses.is_dataclass(hint) and name not in built:
             layers.replace_durations(name)
@@ -187,16 +189,13 @@ def _refuse_unused(layers: Layers, built: dict[str, Any], objective: str) -> Non
 def _find(section: str, name: Any) -> type:
     """The part that a section names; faults are the section's."""
     name = convert(str, name, f"{section}.name")
+    kind = KINDS[section.partition(".")[0]]
     try:
-        part = find(KINDS[section.partition(".")[0]], name)
+        part = find(kind, name)
     except Refused as refusal:
         raise Refused(f"{section}.name", name, refusal.message) from None
-    except Exception as error:
-        if ":" not in name:
-            raise
-        raise Refused(f"{section}.name", name, f"can't be imported: {type(error).__name__}: {error}") from error
-    if not dataclasses.is_dataclass(part):
-        raise Refused(f"{section}.name", name, "is no dataclass of settings")
+    if name not in PARTS[kind]:
+        check_part(kind, name, part, f"{section}.name")
     return part
 
 

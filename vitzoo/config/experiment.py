@@ -4,11 +4,12 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from vitzoo.config.contracts import check_filled, check_model
 from vitzoo.data.settings import Augment, Data, Preprocessing
 from vitzoo.data.text.settings import Mixture, Text, Tokenizer
 from vitzoo.errors import Refused
 from vitzoo.parallel.mesh import parse_mesh
-from vitzoo.parts import find
+from vitzoo.parts import PARTS, find
 from vitzoo.schema import build, convert_fields, default_of, nearest, patch, setting, to_json
 
 CHOICES = ("objective", "optimizer", "schedule")
@@ -40,7 +41,7 @@ class Log:
 
     every_steps: int = setting(50, "steps between two lines of training metrics", minimum=1, execution=True)
     tensorboard: bool = setting(True, "write TensorBoard events to the run's folder", execution=True)
-    wandb: bool = setting(False, "send the metrics to Weights & Biases (extra: vitzoo[wandb])", execution=True)
+    wandb: bool = setting(False, "send the metrics to Weights & Biases (the extra `wandb`)", execution=True)
     wandb_project: str = setting("vitzoo", "its project", execution=True)
     wandb_name: str = setting("", "the run's name there; else the run folder's", execution=True)
 
@@ -80,6 +81,11 @@ class ModelChoice:
         base = {key: value for key, value in pretrained.items() if key not in ("name", "variant")}
         return dataclasses.replace(self, name=pretrained["name"], variant=pretrained.get("variant", ""), base=base)
 
+    def check_takes(self, kind: str) -> None:
+        """Refuses a model that doesn't take `images`, or `text`."""
+        if self.name:
+            check_filled(self.name, self.config_class, kind)
+
     def config(self, **from_data: Any) -> Any:
         """The model's settings; later wins: the variant's or checkpoint's, what the data says, the config's changes.
 
@@ -95,10 +101,14 @@ class ModelChoice:
 
 
 def config_class_of(name: str) -> type:
-    """The settings of the model called `name`."""
+    """The settings of the model called `name`.
+
+    Raises:
+        Refused: there is no such model, or it can't be used.
+    """
     model = find("model", name)
-    if not dataclasses.is_dataclass(getattr(model, "Config", None)):
-        raise Refused("model.name", name, "has no dataclass `Config` of its settings")
+    if name not in PARTS["model"]:
+        check_model(name, model)
     return model.Config  # type: ignore[attr-defined]
 
 
@@ -187,6 +197,7 @@ class Experiment:
         if self.mixture.sources and self.data.name != "mixture":
             raise Refused("data.name", self.data.name, "must be `mixture`, since mixture.sources are stated")
         self._check_best()
+        self._check_balance()
         self._check_profile()
         parse_mesh(self.mesh)
         size, parts = self.data.batch_size, self.accumulate
@@ -216,6 +227,11 @@ class Experiment:
         metrics = getattr(self.evaluate[name], "BETTER", {metric: max})
         if metric not in metrics:
             raise Refused("checkpoint.keep_best", best, f"{name} has no metric {metric!r}; {nearest(metric, metrics)}")
+
+    def _check_balance(self) -> None:
+        if self.data.balance == "classes" and getattr(self.objective, "class_weights", "") == "balanced":
+            message = "corrects for the classes' sizes a second time, after data.balance = classes; keep one of them"
+            raise Refused("objective.class_weights", "balanced", message)
 
     def _check_profile(self) -> None:
         start, colon, stop = self.profile.partition(":")

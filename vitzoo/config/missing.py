@@ -31,7 +31,8 @@ def refuse_missing(file: Mapping[str, Any], flags: Mapping[str, Any]) -> None:
     missing = _missing(file, flags, "")
     if missing:
         named = sorted(missing.items(), key=lambda item: "." in item[0])
-        raise Refused(named[0][0], None, "must be given: " + " ".join(f"--config.{name}={form}" for name, form in named))
+        to_give = " ".join(f"--config.{name}={form}" for name, form in named)
+        raise Refused(named[0][0], None, f"must be given: {to_give}")
 
 
 def _missing(file: Mapping[str, Any], flags: Any, prefix: str) -> dict[str, str]:

@@ -24,11 +24,10 @@ def nearest_setting(name: str, parts: Parts) -> str | None:
 
 
 def settings(parts: Parts) -> Iterator[str]:
-    """The dotted name of every setting; those outside sections come first, an evaluator's (`evaluate.EVALUATOR`) last.
-    """
+    """The dotted name of every setting: first those outside of sections, last an evaluator's, `evaluate.EVALUATOR.`"""
     hints = annotations(Experiment)
-    plain: Parts = {name: [hint] for name, hint in hints.items() if isinstance(hint, type) and dataclasses.is_dataclass(hint)}
-    sections = {**plain, **parts}
+    plain = {name: [hint] for name, hint in hints.items() if isinstance(hint, type)}
+    sections = {**{name: part for name, part in plain.items() if dataclasses.is_dataclass(part[0])}, **parts}
     yield from (name for name in hints if name not in sections)
     for section in sorted(sections, key=lambda name: name == "evaluate"):
         place = "evaluate.EVALUATOR" if section == "evaluate" else section
@@ -40,5 +39,3 @@ def every_part() -> dict[str, list[type]]:
     """All that vitzoo has for each section."""
     found = {section: [find(kind, name) for name in PARTS[kind]] for section, kind in KINDS.items()}
     return {"model": [config_class_of(name) for name in PARTS["model"]], **found}
-
-

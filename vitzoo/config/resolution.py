@@ -31,9 +31,7 @@ class Resolved:
     """The config as the user wrote it."""
 
 
-def resolve(
-    config: Any, arg: str | None = None, overrides: Overrides = (), *, complete: bool = True
-) -> Resolved:
+def resolve(config: Any, arg: str | None = None, overrides: Overrides = (), *, complete: bool = True) -> Resolved:
     """Runs a config and merges, converts and checks it. Starts no device backend and reads no data.
 
     Args:

@@ -40,11 +40,13 @@ def decode(image: Any, channels: int = 3) -> np.ndarray:
     the first frame is taken.
 
     Args:
-        image: bytes of a file, a path, a PIL image, or an array [H, W] or [H, W, 1, 3 or 4] of uint8 or uint16.
+        image: bytes of a file, a path, a PIL image, or an array (NumPy's, JAX's or alike) [H, W] or [H, W, 1, 3 or 4]
+            of uint8 or uint16.
     Raises:
         BadImage: no image, truncated, empty, missing, or larger than PIL's bound on decompression (179 megapixels).
     """
-    if isinstance(image, np.ndarray):
+    if hasattr(image, "__array__") and not isinstance(image, Image.Image):
+        image = np.asarray(image)
         return _array_channels(_eight_bits(image), channels)
     try:
         opened = image if isinstance(image, Image.Image) else _open(image)
@@ -96,10 +98,22 @@ def _eight_bits(values: np.ndarray) -> np.ndarray:
     if values.dtype == bool:
         return values.astype(np.uint8) * 255
     if not np.issubdtype(values.dtype, np.integer):
-        raise BadImage(f"pixels of type {values.dtype}; 8 or 16 bits are read")
+        raise BadImage(f"pixels of type {values.dtype}, which doesn't say what white is; {_as_bytes(values)}")
     if values.min(initial=0) < 0 or values.max(initial=0) > 65535:
         raise BadImage("pixels of more than 16 bits")
     return ((values.astype(np.uint32) + 128) // 257).astype(np.uint8)  # 65535 = 255 * 257
+
+
+def _as_bytes(values: np.ndarray) -> str:
+    """What makes pixels of such numbers, if their range says that."""
+    if not np.issubdtype(values.dtype, np.floating):
+        return "give uint8, 0 to 255"
+    low, high = (float(bound) for bound in (values.min(initial=0), values.max(initial=0)))
+    if low >= 0 and high <= 1:
+        return "for values 0 to 1 give (image * 255).round().astype(np.uint8)"
+    if low >= 0 and high <= 255:
+        return "for values 0 to 255 give image.round().astype(np.uint8)"
+    return f"give uint8, 0 to 255 (these are {low:g} to {high:g})"
 
 
 def _array_channels(values: np.ndarray, channels: int) -> np.ndarray:

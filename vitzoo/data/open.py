@@ -1,11 +1,17 @@
 """From `data.name` to examples."""
 
+import inspect
 import re
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from vitzoo import parts
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.base import Dataset, Source
 from vitzoo.errors import Refused
+
+SOURCE = ("info", "ids", "where", "__len__", "__getitem__")
+"""What is read of the examples of a split; see `data.sources.base.Source`."""
 
 _TFDS_VERSION = re.compile(r"[\w/.\-]+:[\d.*]+")
 
@@ -17,7 +23,9 @@ def open_source(data: Data, split: str | None = None) -> Source:
         Refused: the data isn't there (what was looked for, where, how to prepare it), the split doesn't exist or is
             empty, or files, labels or columns can't be read.
     """
-    return open_dataset(data).open(split or data.split)
+    source = open_dataset(data).open(split or data.split)
+    _refuse_lacking(data, source, SOURCE)
+    return source
 
 
 def open_dataset(data: Data) -> Dataset:
@@ -34,7 +42,7 @@ def open_dataset(data: Data) -> Dataset:
     if kind.split("/")[0] in parts.PARTS["dataset"]:
         return _from_class(parts.find("dataset", kind.split("/")[0]), data)
     if kind in ("text", "jsonl") or kind.split("/")[0] in parts.PARTS["text_dataset"]:
-        raise Refused("data.name", data.name, "holds text, and the objective takes images")
+        raise Refused("data.name", data.name, "holds text, where images are needed")
     if rest and not _TFDS_VERSION.fullmatch(data.name):
         return _from_class(parts.find("dataset", data.name), data)
     from vitzoo.data.sources.tfds import TfdsDataset
@@ -42,9 +50,24 @@ def open_dataset(data: Data) -> Dataset:
     return TfdsDataset(data)
 
 
-def _from_class(found: type, data: Data) -> Dataset:
+def _from_class(found: Callable[[Data], Any], data: Data) -> Dataset:
+    """A dataset of ours or the user's, from a builder class of TFDS or what makes one from the data section."""
     if not hasattr(found, "download_and_prepare"):
-        return found(data)
+        try:
+            inspect.signature(found).bind(data)
+        except (TypeError, ValueError) as error:
+            raise Refused("data.name", data.name, f"must take one argument, the data section ({error})") from error
+        made = found(data)
+        _refuse_lacking(data, made, ("open",))
+        return made
     from vitzoo.data.sources.tfds import TfdsDataset
 
     return TfdsDataset(data, found)
+
+
+def _refuse_lacking(data: Data, made: Any, names: Sequence[str]) -> None:
+    lacking = [name for name in names if not hasattr(made, name)]
+    if lacking:
+        listed = ", ".join(f"`{name}`" for name in lacking)
+        what = f"gives a {type(made).__name__}, which lacks {listed}"
+        raise Refused("data.name", data.name, f"{what}: return vitzoo.data.arrays.from_arrays(...), or a Table")

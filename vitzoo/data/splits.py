@@ -12,6 +12,13 @@ _BOUND = re.compile(r"(?P<value>-?[\d_]+(?:\.\d+)?)?(?P<unit>%)?")
 _SYNTAX = "is not a split; write train, train[:99%], train[100:200], train+test or all"
 
 
+class NoSuchSplit(Refused):
+    """A split that the data don't have."""
+
+    there: tuple[str, ...] = ()
+    """The names of those they have."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Piece:
     """The examples `start` to `stop` (exclusive) of a named split."""
@@ -50,7 +57,9 @@ def _pieces(part: str, expression: str, counts: Mapping[str, int]) -> Sequence[P
     if name not in counts:
         near = difflib.get_close_matches(name, counts, 1)
         hint = f"did you mean {near[0]}? " if near else ""
-        raise Refused("data.split", expression, f"no split {name!r}; {hint}there are: {', '.join(counts)}")
+        refusal = NoSuchSplit("data.split", expression, f"no split {name!r}; {hint}there are: {', '.join(counts)}")
+        refusal.there = tuple(counts)
+        raise refusal
     start, stop = (0, counts[name]) if bounds is None else _bounds(bounds, expression, counts[name])
     return [Piece(name, start, stop)]
 

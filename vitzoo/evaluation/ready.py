@@ -19,7 +19,7 @@ from vitzoo.errors import Refused
 from vitzoo.nn import state
 from vitzoo.nn.execution import Execution
 from vitzoo.parallel.mesh import devices, make_mesh
-from vitzoo.parallel.sharding import param_shardings
+from vitzoo.parallel.sharding import param_shardings, rules_of
 from vitzoo.parts import find
 from vitzoo.weights.load import ImageInfo, Info, builder, fitted, information, with_sizes
 
@@ -77,7 +77,7 @@ def make_ready(checkpoint: str, overrides: Overrides, weights: str, restrict_cla
     make = builder(experiment.model.name, config, execution_of(experiment, mesh))
     params, report, which = fitted(located, config, classes, make, weights)
     graph, shapes = state.abstract(make)
-    rules = find("model", experiment.model.name).SHARDING_RULES  # type: ignore[attr-defined]
+    rules = rules_of(find("model", experiment.model.name))
     params = jax.device_put(params, param_shardings(shapes, rules, mesh))
     info, notes = information(checkpoint, located, config, classes, which, report), []
     if isinstance(feed, ImageFeed) and isinstance(info, ImageInfo):

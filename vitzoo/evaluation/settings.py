@@ -1,7 +1,8 @@
 """What all evaluators share: which examples, and when."""
 
 import dataclasses
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 from vitzoo.errors import Refused
 from vitzoo.schema import setting
@@ -17,6 +18,12 @@ class Evaluator:
     every_epochs: float | None = setting(None, "evaluate after this many epochs", above=0, execution=True)
     every_examples: int | None = setting(None, "evaluate after this many examples", minimum=1, execution=True)
     batch_size: int | None = setting(None, "global; as in training unless set", minimum=1, execution=True)
+
+    CLASSES: ClassVar[bool] = False
+    """Whether it measures logits of classes, which are matched with the data's by name, and gives for each example all
+    that `ClassificationEvaluator` does."""
+    BETTER: ClassVar[dict[str, Callable]] = {}
+    """Whether `max` or `min` is the better, for each metric by which a best checkpoint may be chosen."""
 
     def check(self) -> None:
         """Raises:

@@ -9,16 +9,17 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from vitzoo.data.sources.folder import IGNORED, IMAGE_ENDINGS
+from vitzoo.data.sources.folder import IGNORED, is_image
 from vitzoo.errors import Refused
 
 
 @dataclasses.dataclass(frozen=True)
 class Input:
-    """One image: the name its row gets, and a path, bytes, a PIL image or an array."""
+    """One image: the name its row gets, and a path, bytes, a PIL image or an array; or why there is none."""
 
     name: str
-    image: Any
+    image: Any = None
+    error: str | None = None
 
 
 def gather(inputs: Any) -> list[Input]:
@@ -27,39 +28,48 @@ def gather(inputs: Any) -> list[Input]:
     Args:
         inputs: a path, bytes, a PIL image or an array `[height, width]` or `[height, width, channels]`; a folder, for
             the images in it at any depth, by sorted relative path; an array `[n, height, width, channels]`; or several
-            of these. Images in memory are named `image 0`, `image 1` ... by their place in the result.
+            of these. Images in memory are named `image 0`, `image 1` ... by their place in the result. A path that
+            doesn't exist, or a folder without images, is named with its `error`.
 
     Raises:
-        Refused: a path that doesn't exist, a folder without images, or nothing at all.
+        Refused: no path is of any use, or there is nothing at all.
     """
     found: list[Input] = []
+    refusals: list[Refused] = []
     for one in listed(inputs):
-        if isinstance(one, str | os.PathLike):
-            found += [Input(str(path), path) for path in files_at(Path(one).expanduser())]
-        else:
+        if not isinstance(one, str | os.PathLike):
             found += [Input(f"image {len(found) + index}", image) for index, image in enumerate(stacked(one))]
+            continue
+        try:
+            found += [Input(str(path), path) for path in files_at(Path(one).expanduser())]
+        except Refused as refusal:
+            refusals.append(refusal)
+            found.append(Input(str(one), error=refusal.message))
     if not found:
         raise Refused("inputs", None, "name an image file or a folder")
+    if len(refusals) == len(found):
+        raise refusals[0]
     return found
 
 
 def listed(inputs: Any) -> Iterable[Any]:
     """The inputs as several."""
-    single = isinstance(inputs, str | bytes | os.PathLike | Image.Image | np.ndarray)
+    single = isinstance(inputs, str | bytes | os.PathLike | Image.Image) or hasattr(inputs, "__array__")
     return [inputs] if single else list(inputs)
 
 
 def stacked(image: Any) -> Iterable[Any]:
     """The images of an array `[n, height, width, channels]`; anything else is one image."""
+    image = np.asarray(image) if hasattr(image, "__array__") else image
     return image if isinstance(image, np.ndarray) and image.ndim == 4 else [image]
 
 
 def files_at(path: Path) -> list[Path]:
     """The file itself, or a folder's images by sorted relative path. Hidden files and other kinds are left out."""
     if path.is_dir():
-        images = [file for file in below(path) if file.suffix.lower() in IMAGE_ENDINGS]
+        images = [file for file in below(path) if is_image(file)]
         if not images:
-            raise Refused("inputs", path, f"no images in this folder ({', '.join(sorted(IMAGE_ENDINGS))})")
+            raise Refused("inputs", path, "no images in this folder (.jpg, .png, .webp ...)")
         return sorted(images, key=lambda file: file.relative_to(path).parts)
     if not path.exists():
         raise Refused("inputs", path, "no such file or folder")

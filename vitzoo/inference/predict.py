@@ -46,10 +46,10 @@ def predict(
 
     Returns:
         A row for each image, in order: `{"file", "top": [{"label", "index", "probability"}], "error"}`. An image that
-        can't be read has an empty `top` and says why in `error`; the others go on.
+        can't be read or isn't there has an empty `top` and says why in `error`; the others go on.
 
     Raises:
-        Refused: no such checkpoint, no such file or folder, or a file that can't be written to.
+        Refused: no such checkpoint, none of the files and folders is there, or a file that can't be written to.
         Failed: a file couldn't be written.
     """
     found = gather(inputs)
@@ -57,6 +57,8 @@ def predict(
     features_file = None if features is None else checked_file("--features", features, (".npz",))
     predictor = Predictor(checkpoint, weights=weights, batch_size=batch_size, platform=platform)
     most = predictor.most(top)
+    if features_file is not None:
+        predictor.check_features()
     if out is not None:
         say_first(predictor, len(found), out)
     rows, names, vectors = [], [], []
@@ -67,15 +69,15 @@ def predict(
                 names.append(seen.name)
                 vectors.append(seen.features)
     if output_file is not None:
-        write_predictions(output_file, rows)
+        write_predictions(output_file, rows, predictor.labels if predictor.info.multi_label else None)
     if features_file is not None:
         write_features(features_file, names, np.array(vectors, np.float32))
     return rows
 
 
 def exit_code(rows: list[dict[str, Any]]) -> int:
-    """How the command ends: 0 if at least one image could be read (each other's row says why not), else 1."""
-    return 0 if any(row["error"] is None for row in rows) else 1
+    """How the command ends: 0 if every image could be read, else 1; the rows say which couldn't, and why."""
+    return 0 if all(row["error"] is None for row in rows) else 1
 
 
 def say_first(predictor: Predictor, images: int, out: TextIO) -> None:
@@ -91,3 +93,14 @@ def say_rows(rows: list[dict[str, Any]], out: TextIO | None = None) -> None:
     for one in rows:
         said = "  ".join(f"{c['label']} {c['probability']:.1%}" for c in one["top"])
         print(f"{one['file']}  {said or 'error: ' + str(one['error'])}", file=out or sys.stdout)
+
+
+def say_written(
+    rows: list[dict[str, Any]], output: str | Path | None, features: str | Path | None, out: TextIO | None = None
+) -> None:
+    """Name the files that were written, with how much each holds."""
+    read = sum(row["error"] is None for row in rows)
+    if output is not None:
+        print(f"wrote    {output}: {len(rows):,} rows", file=out or sys.stdout)
+    if features is not None:
+        print(f"wrote    {features}: features of {read:,} images", file=out or sys.stdout)

@@ -29,7 +29,7 @@ class Seen:
     Attributes:
         name: the input's.
         probabilities: float32 `[classes]`; with several labels each is a probability of its own.
-        features: float32 `[width]`, what the head sees.
+        features: float32 `[width]`, what the head sees; None where the model doesn't say.
         error: why there is neither.
     """
 
@@ -64,7 +64,7 @@ class Predictor:
             model, info = load(str(checkpoint), weights)
         if not isinstance(info, ImageInfo):
             raise Refused("checkpoint", checkpoint, "holds a model of text, and what it would predict isn't built yet")
-        self.info = info
+        self.info, self.has_features = info, hasattr(model, "features")
         if not self.info.num_classes:
             raise Refused("checkpoint", checkpoint, "holds a model without a head, so there are no classes to predict")
         self._graph, params = state.split(model)
@@ -79,14 +79,22 @@ class Predictor:
         """What the head sees of each image, float32 `[n, width]`.
 
         Raises:
+            Refused: the model doesn't say.
             Failed: an image can't be read.
         """
+        self.check_features()
         found = []
         for seen in self.seen(gather(inputs)):
             if seen.features is None:
                 raise Failed(f"{seen.name}: {seen.error}")
             found.append(seen.features)
         return np.stack(found)
+
+    def check_features(self) -> None:
+        """Refuses a model that doesn't say what its head sees."""
+        if not self.has_features:
+            message = "its model has no method `features`, so what its head sees isn't known"
+            raise Refused("checkpoint", self.info.checkpoint, message)
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -111,6 +119,8 @@ class Predictor:
                     done(start + len(batch))
 
     def _pixels(self, one: Input) -> np.ndarray | str:
+        if one.error is not None:
+            return one.error
         try:
             return self.info.pixels(one.image)
         except BadImage as error:
@@ -121,18 +131,20 @@ class Predictor:
         for index, image in enumerate(pixels):
             if not isinstance(image, str):
                 images[index] = image
-        probabilities, features = (np.asarray(x) for x in self._step(self._params, jax.device_put(images, self.device)))
+        outputs = self._step(self._params, jax.device_put(images, self.device))
+        probabilities, features = np.asarray(outputs[0]), [None] * size if outputs[1] is None else np.asarray(outputs[1])
         for index, (one, image) in enumerate(zip(inputs, pixels, strict=True)):
             if isinstance(image, str):
                 yield Seen(one.name, error=image)
             else:
                 yield Seen(one.name, probabilities[index], features[index])
 
-    def _compute(self, params: Any, images: jax.Array) -> tuple[jax.Array, jax.Array]:
-        seen = state.merge(self._graph, params).features(normalise(images, self.info.preprocessing))
+    def _compute(self, params: Any, images: jax.Array) -> tuple[jax.Array, jax.Array | None]:
+        model, pixels = state.merge(self._graph, params), normalise(images, self.info.preprocessing)
+        seen = model.features(pixels) if self.has_features else {"logits": model(pixels, train=False)}
         logits = seen["logits"].astype(jnp.float32)
         probabilities = jax.nn.sigmoid(logits) if self.info.multi_label else jax.nn.softmax(logits)
-        return probabilities, seen["pooled"].astype(jnp.float32)
+        return probabilities, seen["pooled"].astype(jnp.float32) if self.has_features else None
 
 
 def row(seen: Seen, labels: tuple[str, ...], most: int) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import jax
 from flax import nnx
 
+from vitzoo.decoding.generate import Written, generate
 from vitzoo.models import text
 from vitzoo.nn import masks
 from vitzoo.nn.stack import Cache, Run, Stack
@@ -142,6 +143,16 @@ class EncoderDecoder(nnx.Module):
         )
         assert run.cache is not None
         return self.logits(self.finish(run.tokens, None)), run.cache
+
+    def generate(self, source_tokens: jax.Array, lengths: jax.Array | None = None, **how: Any) -> Written:
+        """Answers sources, from ids to ids: see `decoding.generate`.
+
+        Args:
+            source_tokens: int [batch, source tokens], each with its end token, filled up at the end.
+            lengths: int [batch], tokens of each; all by default.
+            how: `max_new_tokens=20`, `end_id=1`, `temperature=0.8` ..., or `num_beams=4`.
+        """
+        return generate(self, source_tokens, lengths, **how)
 
     def _encode(self, ids, segments, positions, key, **asked: Any) -> tuple[Context, Run]:
         text.check_ids("source_tokens", ids)

@@ -19,6 +19,13 @@ def pair(size: Size) -> tuple[int, int]:
     return (size, size) if isinstance(size, int) else (size[0], size[1])
 
 
+def image_shape(config: Any) -> tuple[int, int, int]:
+    """Height, width and channels of an image, from a Config's `image_size` and `channels`; 224, 224 and 3 where it
+    leaves them open.
+    """
+    return (*pair(224 if config.image_size is None else config.image_size), config.channels or 3)
+
+
 def patch_variant(variant: str, sizes: Mapping[str, Mapping[str, Any]], published: Sequence[str]) -> dict[str, Any]:
     """The config fields that a variant such as `S/16` fixes: those of its size, and `patch_size`.
 
@@ -50,7 +57,7 @@ class ImageGeometry:
     @property
     def image_shape(self) -> tuple[int, int, int]:
         """Height, width and channels of an image; 224, 224 and 3 where nothing is set."""
-        return (*pair(224 if self.image_size is None else self.image_size), self.channels or 3)
+        return image_shape(self)
 
     @property
     def grid(self) -> tuple[int, int]:

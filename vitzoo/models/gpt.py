@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jax.nn.initializers import normal
 
+from vitzoo.decoding.generate import Written, generate
 from vitzoo.errors import Refused
 from vitzoo.models import text
 from vitzoo.nn import attention, embeddings, masks, mlp, norms, stack
@@ -221,6 +222,16 @@ class GPT(nnx.Module):
         assert run.cache is not None
         wanted = run.tokens if keep is None else jnp.take_along_axis(run.tokens, keep[:, None, None], 1)
         return self._logits(wanted), run.cache
+
+    def generate(self, tokens: jax.Array, lengths: jax.Array | None = None, **how: Any) -> Written:
+        """Continues prompts, from ids to ids: see `decoding.generate`.
+
+        Args:
+            tokens: int [batch, tokens], filled up at the end.
+            lengths: int [batch], tokens of each; all by default.
+            how: `max_new_tokens=20`, `end_id=1`, `temperature=0.8` ..., or `num_beams=4`.
+        """
+        return generate(self, tokens, lengths, **how)
 
     def _run(self, tokens, segments, positions, prefix, key, features=False, weights=False) -> dict[str, jax.Array]:
         text.check_ids("tokens", tokens, self.config.context_length)

@@ -1,11 +1,12 @@
 """Names of parameters, `encoder/blocks/attention/query/kernel`, and rules that decide by name.
 
 Blocks are stacked over depth: leaves below `blocks` have a leading axis of that size. A rule never sees it: paths
-are shown as `encoder/blocks/*/...` and shapes are those of one layer.
+are shown as `encoder/blocks/*/...` and shapes are those of one layer. A rule that may tell layers apart sees each by
+its number, `encoder/blocks/0/...`.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from vitzoo.errors import Refused
@@ -35,13 +36,21 @@ def unflatten(flat: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_stacked(path: str) -> bool:
-    """Whether the leaf's leading axis counts layers."""
-    return STACK in path.split("/")
+    """Whether the leaf's leading axis counts layers; not so in a plain list of blocks, `blocks/0/kernel`."""
+    _, below, after = f"/{path}/".partition(f"/{STACK}/")
+    return bool(below) and not after.partition("/")[0].isdecimal()
 
 
 def display(path: str) -> str:
     """The path as rules and users see it, `encoder/blocks/*/attention/query/kernel`."""
-    return "/".join(f"{part}/*" if part == STACK else part for part in path.split("/"))
+    return numbered(path, "*")
+
+
+def numbered(path: str, layer: int | str) -> str:
+    """The path of one layer's part, `encoder/blocks/0/attention/query/kernel`; others as they are."""
+    if not is_stacked(path):
+        return path
+    return "/".join(f"{part}/{layer}" if part == STACK else part for part in path.split("/"))
 
 
 def layer_shape(path: str, leaf: Any) -> tuple[int, ...]:
@@ -69,15 +78,44 @@ def match_rules(
     Returns:
         Path to value, flat.
     """
-    patterns = [(_compiled(pattern, what), value) for pattern, value in rules]
-    chosen = {path: _first(patterns, display(path)) for path in flatten(tree)}
+    patterns = [_compiled(pattern, what) for pattern, _ in rules]
+    chosen = {path: _first(patterns, [display(path)] * len(patterns)) for path in flatten(tree)}
     if every_leaf and None in chosen.values():
         path = next(path for path, index in chosen.items() if index is None)
         raise Refused(what, None, f"no rule matches {display(path)}")
-    for index in range(len(rules) if every_rule else 0):
-        if index not in chosen.values():
-            raise Refused(what, rules[index][0], _why_idle(patterns[index][0], chosen))
+    if every_rule:
+        _refuse_idle(patterns, chosen.values(), {path: [display(path)] for path in chosen}, what)
     return {path: rules[index][1] for path, index in chosen.items() if index is not None}
+
+
+def match_layers(rules: Sequence[tuple[str, Any]], tree: Mapping[str, Any], what: str) -> dict[str, tuple[Any, ...]]:
+    """The value each layer of each leaf gets from the first rule that matches its whole path.
+
+    A layer of a stack is matched by its number, `encoder/blocks/0/...`; a rule that names the star,
+    `encoder/blocks/\\*/...`, takes all of them.
+
+    Args:
+        rules: (regular expression, value), first match wins. One that decides nothing is refused.
+        tree: nested parameters.
+        what: the setting that holds the rules, for messages.
+
+    Returns:
+        Path to a value for each layer (one where there is no stack), None where no rule matches.
+    """
+    patterns = [_compiled(pattern, what) for pattern, _ in rules]
+    names = {path: _layer_names(path, leaf) for path, leaf in flatten(tree).items()}
+    chosen = {path: [_first(patterns, _seen(patterns, path, name)) for name in names[path]] for path in names}
+    _refuse_idle(patterns, {index for layers in chosen.values() for index in layers}, names, what)
+    return {path: tuple(None if i is None else rules[i][1] for i in layers) for path, layers in chosen.items()}
+
+
+def _layer_names(path: str, leaf: Any) -> list[str]:
+    return [numbered(path, layer) for layer in range(leaf.shape[0])] if is_stacked(path) else [path]
+
+
+def _seen(patterns: Sequence[re.Pattern], path: str, name: str) -> list[str]:
+    """What each pattern is matched with: the path with a star if it names that, else with the layer's number."""
+    return [display(path) if re.search(r"\\\*|\[\*\]", pattern.pattern) else name for pattern in patterns]
 
 
 def _compiled(pattern: str, what: str) -> re.Pattern:
@@ -87,12 +125,25 @@ def _compiled(pattern: str, what: str) -> re.Pattern:
         raise Refused(what, pattern, f"not a regular expression: {error}") from error
 
 
-def _first(patterns: Sequence[tuple[re.Pattern, Any]], name: str) -> int | None:
-    return next((index for index, (pattern, _) in enumerate(patterns) if pattern.fullmatch(name)), None)
+def _first(patterns: Sequence[re.Pattern], names: Sequence[str]) -> int | None:
+    """The first pattern that matches its name."""
+    pairs = enumerate(zip(patterns, names, strict=True))
+    return next((index for index, (pattern, name) in pairs if pattern.fullmatch(name)), None)
 
 
-def _why_idle(pattern: re.Pattern, chosen: Mapping[str, Any]) -> str:
-    if any(pattern.fullmatch(display(path)) for path in chosen):
-        return "decides nothing: the rules before it match all its parameters"
-    shown = [display(path) for path in chosen]
-    return f"matches no parameter; the whole path must match, such as {', '.join(shown[:3])}"
+def _refuse_idle(
+    patterns: Sequence[re.Pattern], chosen: Iterable[int | None], names: Mapping[str, Sequence[str]], what: str
+) -> None:
+    """Refuses a rule that decides nothing.
+
+    Args:
+        chosen: the indices of the rules that decide something.
+        names: of each leaf, the names of its layers.
+    """
+    used = set(chosen)
+    for pattern in (pattern for index, pattern in enumerate(patterns) if index not in used):
+        seen = [name for path, layers in names.items() for layer in layers for name in _seen([pattern], path, layer)]
+        if any(pattern.fullmatch(name) for name in seen):
+            raise Refused(what, pattern.pattern, "decides nothing: the rules before it match all its parameters")
+        shown = ", ".join(layers[0] for layers in list(names.values())[:3])
+        raise Refused(what, pattern.pattern, f"matches no parameter; the whole path must match, such as {shown}")

@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 import jax
 from flax import nnx
 
+from vitzoo.errors import Refused
+
 Params = dict[str, Any]
 """A nested dict of arrays (or `jax.ShapeDtypeStruct`s), as its module's attributes are nested."""
 
@@ -17,14 +19,32 @@ Module = TypeVar("Module", bound=nnx.Module)
 
 
 def split(module: nnx.Module) -> tuple[nnx.GraphDef, Params]:
-    """A module's static structure and its parameters."""
-    graph, state = nnx.split(module, nnx.Param)
-    return graph, nnx.to_pure_dict(state)
+    """A module's static structure and its parameters.
+
+    Raises:
+        Refused: it holds other state, such as running averages or random keys.
+    """
+    graph, state, others = nnx.split(module, nnx.Param, ...)
+    for path, variable in nnx.to_flat_state(others):
+        raise Refused(
+            "model",
+            type(module).__name__,
+            f"holds {'/'.join(map(str, path))}, a {type(variable).__name__}, and only nnx.Param is kept: take LayerNorm "
+            "or GroupNorm for BatchNorm, and give Dropout its rngs at the call, rngs=nnx.Rngs(key)",
+        )
+    return graph, _with_text(nnx.to_pure_dict(state))
 
 
 def merge(graph: nnx.GraphDef, params: Params) -> Any:
     """The module of this structure with these parameters; cheap, and made inside a step."""
-    return nnx.merge(graph, params)
+    return nnx.merge(graph, nnx.restore_int_paths(params))
+
+
+def _with_text(params: Any) -> Any:
+    """The places in a list, `blocks/0`, as text: what they are on disk, and sorted as there. Flax goes by the order."""
+    if not isinstance(params, dict):
+        return params
+    return {str(name): _with_text(value) for name, value in params.items()}
 
 
 def abstract(build: Callable[[nnx.Rngs], nnx.Module]) -> tuple[nnx.GraphDef, Params]:

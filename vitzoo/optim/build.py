@@ -1,11 +1,13 @@
 """The whole update, spelled out: clip, scale by method, decoupled decay, multipliers, schedule."""
 
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 
 from vitzoo.nn.paths import flatten, unflatten
@@ -30,13 +32,15 @@ class Chain:
         update: gradients, state, parameters and `step=` (batches consumed before this one: the schedule's argument)
             to what is added to the parameters, and the new state. Trees hold the trained parameters only.
         partition: a tree over all parameters to those that train and those that are frozen. `init` and `update`
-            take the first part.
+            take the first part. A stack of which some layers are frozen is in both, with its layers parted.
+        join: the inverse of `partition`.
         rules: what each leaf gets.
     """
 
     init: Callable[[Tree], Tree]
     update: Update
     partition: Callable[[Mapping[str, Any]], tuple[Tree, Tree]]
+    join: Callable[[Tree, Tree], Tree]
     rules: dict[str, LeafRule]
 
 
@@ -64,24 +68,37 @@ def build(optimizer: Optimizer, schedule: Rate, shapes: Mapping[str, Any]) -> Ch
         rate, weights = schedule(step), flatten(params)
 
         def change(path: str, value: jax.Array) -> jax.Array:
-            rule = rules[path]
-            value = value + rule.decay * weights[path] if rule.decay else value
+            rule = rules[path].trained
+            value = value + rule.decay.astype("float32") * weights[path] if rule.decay.any() else value
             return -rate * rule.multiplier.astype("float32") * value
 
         changes = unflatten({path: change(path, value) for path, value in flatten(scaled).items()})
         return changes, {"updates": state["updates"] + 1} | ({"method": kept} if kept else {})
 
-    def partition(tree: Mapping[str, Any]) -> tuple[Tree, Tree]:
-        leaves = flatten(tree)
-        trained, frozen = ({p: v for p, v in leaves.items() if rules[p].frozen is kind} for kind in (False, True))
-        return unflatten(trained), unflatten(frozen)
-
-    return Chain(init, update, partition, rules)
+    return Chain(init, update, functools.partial(_partition, rules), functools.partial(_join, rules), rules)
 
 
-def join(trained: Tree, frozen: Tree) -> Tree:
-    """The inverse of `Chain.partition`."""
-    return unflatten(flatten(trained) | flatten(frozen))
+def _partition(rules: Mapping[str, LeafRule], tree: Mapping[str, Any]) -> tuple[Tree, Tree]:
+    trained, frozen = {}, {}
+    for path, leaf in flatten(tree).items():
+        layers = rules[path].trained_layers
+        if layers is not None:
+            trained[path], frozen[path] = leaf[layers], leaf[~np.isin(np.arange(len(leaf)), layers)]
+        elif rules[path].frozen:
+            frozen[path] = leaf
+        else:
+            trained[path] = leaf
+    return unflatten(trained), unflatten(frozen)
+
+
+def _join(rules: Mapping[str, LeafRule], trained: Tree, frozen: Tree) -> Tree:
+    leaves, still = flatten(trained), flatten(frozen)
+    for path, leaf in still.items():
+        if path in leaves:  # the trained layers stand first; where each layer is by then, in the layers' order
+            order = np.argsort(np.argsort(rules[path].frozen, kind="stable"))
+            leaf = jnp.concatenate([leaves[path], leaf])[order]
+        leaves[path] = leaf
+    return unflatten(leaves)
 
 
 def clip(gradients: Tree, largest: float) -> Tree:

@@ -2,13 +2,13 @@
 
 import dataclasses
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from vitzoo.errors import Refused
-from vitzoo.nn.paths import display, flatten, is_stacked, layer_shape, match_rules
+from vitzoo.nn.paths import STACK, display, flatten, match_layers
 from vitzoo.optim.base import Optimizer
 
 EMBEDDINGS = re.compile(r"(\w*embedding|\w*token|registers|positions)(/.*)?")
@@ -17,17 +17,31 @@ EMBEDDINGS = re.compile(r"(\w*embedding|\w*token|registers|positions)(/.*)?")
 
 @dataclasses.dataclass(frozen=True)
 class LeafRule:
-    """Of one leaf, which may hold a stack of layers.
+    """Of one leaf. A part that differs among the layers of a stack has a value for each.
 
     Args:
-        decay: its weight decay.
-        multiplier: factors of the learning rate, of shape `[depth, 1, ...]` for a stack with layer-wise decay.
-        frozen: it doesn't train.
+        decay: weight decay, of shape `[]`, or `[depth, 1, ...]` to be multiplied with the leaf.
+        multiplier: factor of the learning rate, of shape `[]` or `[depth, 1, ...]`.
+        frozen: doesn't train, bool `[]` or `[depth]`.
     """
 
-    decay: float
+    decay: np.ndarray
     multiplier: np.ndarray
-    frozen: bool
+    frozen: np.ndarray
+
+    @property
+    def trained_layers(self) -> np.ndarray | None:
+        """The numbers of the layers that train, where some do and some don't."""
+        return np.flatnonzero(~self.frozen) if self.frozen.ndim else None
+
+    @property
+    def trained(self) -> "LeafRule":
+        """The rule of the layers that train."""
+        layers = self.trained_layers
+        if layers is None:
+            return self
+        decay, multiplier = (part[layers] if part.ndim else part for part in (self.decay, self.multiplier))
+        return LeafRule(decay, multiplier, np.zeros((), bool))
 
 
 def leaf_rules(optimizer: Optimizer, shapes: Mapping[str, Any]) -> dict[str, LeafRule]:
@@ -38,59 +52,103 @@ def leaf_rules(optimizer: Optimizer, shapes: Mapping[str, Any]) -> dict[str, Lea
         shapes: nested dict of arrays or `ShapeDtypeStruct`s.
 
     Raises:
-        Refused: a rule that matches nothing, or layer-wise decay without stacked blocks.
+        Refused: a rule that matches nothing, everything frozen, or layer-wise decay without blocks.
     """
     leaves = flatten(shapes)
     decay = {}
     if optimizer.weight_decay:
-        decay = match_rules(optimizer.weight_decay_rules, shapes, "optimizer.weight_decay_rules")
-    rates = match_rules(optimizer.learning_rate_rules, shapes, "optimizer.learning_rate_rules")
+        decay = match_layers(optimizer.weight_decay_rules, shapes, "optimizer.weight_decay_rules")
+    rates = match_layers(optimizer.learning_rate_rules, shapes, "optimizer.learning_rate_rules")
     layers = _layer_multipliers(optimizer.layer_decay, leaves)
     frozen = _frozen(optimizer.freeze, shapes)
     return {
         path: LeafRule(
-            optimizer.weight_decay * decay.get(path, 0.0), layers[path] * rates.get(path, 1.0), path in frozen
+            optimizer.weight_decay * _factors(decay.get(path, (None,)), 0.0, leaf),
+            layers[path] * _factors(rates[path], 1.0, leaf),
+            frozen[path],
         )
-        for path in leaves
+        for path, leaf in leaves.items()
     }
 
 
-def _frozen(patterns: tuple[str, ...], shapes: Mapping[str, Any]) -> set[str]:
-    return {path for pattern in patterns for path in match_rules([(pattern, True)], shapes, "optimizer.freeze")}
+def _factors(found: Sequence[float | None], otherwise: float, leaf: Any) -> np.ndarray:
+    """A factor for each layer `[depth, 1, ...]`, or one `[]` for all."""
+    factors = np.array([otherwise if factor is None else factor for factor in found])
+    return _along_layers(factors, leaf) if len(set(factors)) > 1 else factors[:1].reshape(())
+
+
+def _along_layers(values: np.ndarray, leaf: Any) -> np.ndarray:
+    return values.reshape(-1, *(1,) * (len(leaf.shape) - 1))
+
+
+def _frozen(patterns: tuple[str, ...], shapes: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """Whether each layer of each leaf is frozen, bool `[depth]`, or `[]` where all its layers are alike."""
+    found = [match_layers([(pattern, True)], shapes, "optimizer.freeze") for pattern in patterns]
+    frozen = dict.fromkeys(flatten(shapes), np.zeros((), bool))
+    for path in frozen if found else ():
+        layers = np.array([any(layer) for layer in zip(*(one[path] for one in found), strict=True)])
+        frozen[path] = layers if len(set(layers)) > 1 else layers[:1].reshape(())
+    if all(layers.all() for layers in frozen.values()):
+        raise Refused("optimizer.freeze", ",".join(patterns), "freezes every parameter, so nothing would be trained")
+    return frozen
 
 
 def _layer_multipliers(decay: float, leaves: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """BEiT's: 1 above the blocks, decay^(depth − i) for block i counted from 0, decay^(depth + 1) below them."""
     if decay == 1:
         return dict.fromkeys(leaves, np.ones(()))
-    depth = max((leaf.shape[0] for path, leaf in leaves.items() if is_stacked(path)), default=0)
-    if not depth:
-        raise Refused("optimizer.layer_decay", decay, "the model has no stack of blocks")
+    depths = _depths(leaves)
+    if not depths:
+        raise Refused("optimizer.layer_decay", decay, "the model has no blocks to count (leaves named `blocks`); 1 is off")
 
     def multiplier(path: str, leaf: Any) -> np.ndarray:
-        if is_stacked(path):
-            powers = decay ** np.arange(leaf.shape[0], 0, -1.0)
-            return powers.reshape(-1, *(1,) * (len(leaf.shape) - 1))
-        return np.asarray(decay ** (depth + 1) if EMBEDDINGS.fullmatch(path) else 1.0)
+        place, number = _block(path)
+        if place not in depths:
+            return np.asarray(decay ** (max(depths.values()) + 1) if EMBEDDINGS.fullmatch(path) else 1.0)
+        if number is None:
+            return _along_layers(decay ** np.arange(depths[place], 0, -1.0), leaf)
+        return np.asarray(decay ** (depths[place] - number))
 
     return {path: multiplier(path, leaf) for path, leaf in leaves.items()}
 
 
-def describe(optimizer: Optimizer, shapes: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """A row for each leaf, for people: `parameter`, `shape` (of one layer), `weight_decay`, `learning_rate`, `trains`.
+def _depths(leaves: Mapping[str, Any]) -> dict[str, int]:
+    """The number of blocks at each place where there are some, stacked or in a list."""
+    depths: dict[str, int] = {}
+    for path, leaf in leaves.items():
+        place, number = _block(path)
+        if place:
+            depths[place] = max(depths.get(place, 0), leaf.shape[0] if number is None else number + 1)
+    return depths
 
-    `learning_rate` is the factor; for a stack with layer-wise decay, a pair: the first block's and the last's.
+
+def _block(path: str) -> tuple[str, int | None]:
+    """Where a leaf's blocks are (`encoder/blocks`), and the block's number where they are a list; else `""`."""
+    place = re.match(rf"((?:.*?/)?{STACK})/(?:(\d+)/)?", path)
+    return ("", None) if place is None else (place[1], None if place[2] is None else int(place[2]))
+
+
+def describe(rules: Mapping[str, LeafRule], shapes: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """A row for each leaf, as plain values.
+
+    Returns:
+        Dicts of `path` (as users see it), `shape`, `weight_decay` and `learning_rate` (the factor), each one number or,
+        where layers differ, a list of one for each, and `frozen`: whether it is, or a list of the layers that are.
+        What is frozen has 0 for both.
     """
-    rules, leaves = leaf_rules(optimizer, shapes), flatten(shapes)
-    return [_row(path, leaves[path], rule) for path, rule in rules.items()]
+    return [_row(path, leaf, rules[path]) for path, leaf in flatten(shapes).items()]
 
 
 def _row(path: str, leaf: Any, rule: LeafRule) -> dict[str, Any]:
-    factors = rule.multiplier.ravel().tolist()
+    trains = ~rule.frozen
     return {
-        "parameter": display(path),
-        "shape": layer_shape(path, leaf),
-        "weight_decay": 0.0 if rule.frozen else rule.decay,
-        "learning_rate": factors[0] if len(factors) == 1 else (factors[0], factors[-1]),
-        "trains": not rule.frozen,
+        "path": display(path),
+        "shape": list(leaf.shape),
+        "weight_decay": _plain(rule.decay.ravel() * trains),
+        "learning_rate": _plain(rule.multiplier.ravel() * trains),
+        "frozen": np.flatnonzero(rule.frozen).tolist() if rule.frozen.ndim else bool(rule.frozen),
     }
+
+
+def _plain(values: np.ndarray) -> float | list[float]:
+    return float(values[0]) if len(values) == 1 else values.tolist()

@@ -33,7 +33,31 @@ PARAMETER_AXES: dict[str, str | None] = {
 ACTIVATION_AXES: dict[str, str | tuple[str, ...] | None] = {"batch": BATCH_AXES, "heads": "tensor", "mlp": "tensor"}
 """Logical axis of an activation to mesh axes. What isn't named stays whole."""
 
-Rules = Sequence[tuple[str, tuple[str | None, ...]]]
+Rules = Sequence[tuple[str, tuple[str | None, ...] | None]]
+
+
+def rules_of(model: type) -> Rules:
+    """A model's `SHARDING_RULES`; where it has none, its parameters stay whole.
+
+    Raises:
+        Refused: they aren't pairs of a path and its axes.
+    """
+    rules = getattr(model, "SHARDING_RULES", ((".*", None),))
+    if not isinstance(rules, tuple | list):
+        raise Refused("SHARDING_RULES", rules, _FORM)
+    for row in rules:
+        if not (isinstance(row, tuple | list) and len(row) == 2 and isinstance(row[0], str) and _are_axes(row[1])):
+            raise Refused("SHARDING_RULES", row, _FORM)
+        for axis in row[1] or ():
+            _mesh_axis(row[0], axis)
+    return rules
+
+
+_FORM = 'rows are (path, axes), axes a tuple with one for each dimension, or None: ("head/kernel", ("embed", "classes"))'
+
+
+def _are_axes(axes: Any) -> bool:
+    return axes is None or (isinstance(axes, tuple | list) and all(isinstance(axis, str | None) for axis in axes))
 
 
 def param_shardings(shapes: Mapping[str, Any], rules: Rules, mesh: Mesh) -> dict[str, Any]:
@@ -42,7 +66,7 @@ def param_shardings(shapes: Mapping[str, Any], rules: Rules, mesh: Mesh) -> dict
     Args:
         shapes: nested dict of arrays or `ShapeDtypeStruct`s.
         rules: (regular expression on the displayed path, logical axes of one layer's dimensions), first match wins;
-            `()` replicates. The layer axis of stacked blocks is never split.
+            None replicates. The layer axis of stacked blocks is never split.
         mesh: from `make_mesh`.
 
     Raises:
@@ -57,8 +81,8 @@ def param_shardings(shapes: Mapping[str, Any], rules: Rules, mesh: Mesh) -> dict
     )
 
 
-def _spec(path: str, shape: Sequence[int], logical: Sequence[str | None], mesh: Mesh) -> PartitionSpec:
-    first = int(is_stacked(path))
+def _spec(path: str, shape: Sequence[int], logical: Sequence[str | None] | None, mesh: Mesh) -> PartitionSpec:
+    first, logical = int(is_stacked(path)), logical or ()
     if logical and len(logical) != len(shape) - first:
         raise Refused(
             "SHARDING_RULES", path, f"one layer has shape {tuple(shape[first:])}, but the rule says {tuple(logical)}"
@@ -93,7 +117,8 @@ def optimizer_shardings(
     """Shardings of the optimizer's leaves, from those of the parameters they belong to.
 
     A leaf belongs to the parameter whose path ends its own. Of the same shape, it lies as its parameter does; with one
-    dimension less (factored second moments), as its parameter without that dimension; any other is replicated.
+    dimension less (factored second moments), as its parameter without that dimension; any other is replicated. Of a
+    stack there may be fewer layers, those that aren't frozen.
 
     Args:
         state: nested dict of `ShapeDtypeStruct`s, the optimizer's state.
@@ -105,7 +130,12 @@ def optimizer_shardings(
 
     def place(path: str, leaf: Any) -> NamedSharding:
         owner = _owner(path, shapes)
-        return _derived(path, leaf.shape, shapes[owner].shape, places[owner]) or replicated if owner else replicated
+        if owner is None:
+            return replicated
+        whole = shapes[owner].shape
+        if is_stacked(owner) and leaf.shape:
+            whole = (leaf.shape[0], *whole[1:])
+        return _derived(path, leaf.shape, whole, places[owner]) or replicated
 
     return unflatten({path: place(path, leaf) for path, leaf in flatten(state).items()})
 

@@ -13,7 +13,7 @@ import optax
 
 from vitzoo.nn.constrain import constrain
 from vitzoo.nn.state import merge
-from vitzoo.optim.build import Chain, join
+from vitzoo.optim.build import Chain
 from vitzoo.optim.schedules import Rate
 from vitzoo.steps.state import State
 
@@ -82,17 +82,18 @@ def make_train_step(
         trained, frozen = tx.partition(state["params"])
 
         def loss(trained: State, micro: Batch, key: jax.Array) -> tuple[jax.Array, Any]:
-            sums, metrics = objective.sums(merge(graph, join(trained, frozen)), micro, key, train=True)
+            sums, metrics = objective.sums(merge(graph, tx.join(trained, frozen)), micro, key, train=True)
             return sum((factors[term] * sums[term] for term in factors), jnp.zeros(())), (sums, metrics)
 
         gradients, value, sums, metrics = _accumulate(loss, trained, batch, jax.random.fold_in(key, 1), accumulate)
         norm = optax.tree.norm(gradients)
         changes, moments = tx.update(gradients, state["optimizer"], trained, step=state["step"])
-        new: State = {"params": join(optax.apply_updates(trained, changes), frozen), "optimizer": moments}
+        new: State = {"params": tx.join(optax.apply_updates(trained, changes), frozen), "optimizer": moments}
         new["updates"] = state["updates"] + 1
         if ema:
             decay = _ema_decay(ema, new["updates"]) if ema_warm_start else ema
-            new["ema"] = jax.tree.map(lambda a, p: decay * a + (1 - decay) * p, state["ema"], new["params"])
+            # written so that the average of what doesn't change is exactly that
+            new["ema"] = jax.tree.map(lambda a, p: a + (1 - decay) * (p - a), state["ema"], new["params"])
         finite = jnp.isfinite(value) & jnp.isfinite(norm)
         new = jax.tree.map(lambda new, old: jnp.where(finite, new, old), new, {name: state[name] for name in new})
         new |= {"step": state["step"] + 1, "skipped": state["skipped"] + ~finite}

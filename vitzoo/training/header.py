@@ -70,18 +70,21 @@ def plan(task: Task, workdir: Path | None, found: int | None) -> dict[str, str]:
 
 
 def warnings(task: Task) -> list[str]:
-    """What is allowed and rarely meant."""
-    experiment = task.resolved.experiment
-    if not hasattr(experiment.schedule, "spans"):
-        return []
-    total, peak = task.total_steps, f"optimizer.learning_rate = {experiment.optimizer.learning_rate:g}"
-    warmup, cooldown = experiment.schedule.spans(total, experiment.data.batch_size, task.info.n)
+    """What is allowed and rarely meant, a line each."""
+    experiment, total = task.resolved.experiment, task.total_steps
+    found = [_never_at_peak(experiment, total, task.info.n)] if hasattr(experiment.schedule, "spans") else []
+    if experiment.profile and int(experiment.profile.partition(":")[0]) >= total:
+        found.append(f"profile = {experiment.profile} begins after the end, step {total:,}: nothing is traced")
+    return [f"warning: {text}" for text in found if text]
+
+
+def _never_at_peak(experiment: Any, total: int, examples: int) -> str:
+    warmup, cooldown = experiment.schedule.spans(total, experiment.data.batch_size, examples)
+    peak = f"optimizer.learning_rate = {experiment.optimizer.learning_rate:g} is never reached"
     if warmup and warmup >= total:
-        return [f"warning: the warm-up of {warmup:,} steps is not over at the end, step {total:,}: {peak} is never reached"]
-    if warmup + cooldown > total:
-        both = f"the warm-up of {warmup:,} steps and the cooldown of {cooldown:,} overlap in {total:,}"
-        return [f"warning: {both}: {peak} is never reached"]
-    return []
+        return f"the warm-up of {warmup:,} steps is not over at the end, step {total:,}: {peak}"
+    overlap = warmup + cooldown > total
+    return f"the warm-up of {warmup:,} steps and the cooldown of {cooldown:,} overlap in {total:,}: {peak}" * overlap
 
 
 def unsaved(workdir: Path, step: int) -> str:

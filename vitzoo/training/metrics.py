@@ -10,6 +10,7 @@ from typing import Any
 
 from vitzoo.config.experiment import Log
 from vitzoo.errors import Refused
+from vitzoo.hints import install_extra
 from vitzoo.training.events import Events
 
 FILE = "metrics.jsonl"
@@ -110,7 +111,7 @@ def _start_wandb(workdir: Path, log: Log) -> Any:
     try:
         import wandb
     except ImportError:
-        raise Refused("log.wandb", True, "Weights & Biases is not installed: pip install 'vitzoo[wandb]'") from None
+        raise Refused("log.wandb", True, f"Weights & Biases is missing; {install_extra('wandb')}") from None
     folder = workdir.resolve()
     identity = f"{folder.name}-{zlib.crc32(str(folder).encode()):08x}"  # the same when the run is resumed
     name = log.wandb_name or folder.name

@@ -48,7 +48,8 @@ def check_config(workdir: Path, values: dict[str, Any]) -> Differences:
         return {}
     meaning, execution = compare(_with_defaults(before), values)
     if meaning:
-        field, (then, now) = next((item for item in meaning.items() if item[1][1] is not None), next(iter(meaning.items())))
+        field = next((name for name, (_, now) in meaning.items() if now is not None), next(iter(meaning)))
+        then, now = meaning[field]
         several = [f"{name} = {old}" for name, (old, _) in meaning.items() if old not in (None, UNSET)][:4]
         was = then if len(meaning) == 1 else ", ".join(several)
         raise Refused(field, now, f"this run was started with {was}; {_remedy(workdir, meaning)}")

@@ -14,11 +14,14 @@ from jax.sharding import Mesh
 
 from vitzoo.checkpoints import description
 from vitzoo.config import Resolved
-from vitzoo.config.experiment import ModelChoice
+from vitzoo.config.contracts import check_bound
+from vitzoo.config.experiment import ModelChoice, feed_kind
 from vitzoo.config.feeds import feed_of
 from vitzoo.data.feed import Feed
+from vitzoo.data.image_feed import ImageFeed
 from vitzoo.data.pipeline import TrainStream
 from vitzoo.data.sources.base import SourceInfo
+from vitzoo.data.splits import NoSuchSplit
 from vitzoo.errors import Refused
 from vitzoo.evaluation.run import Evaluation
 from vitzoo.nn import state as modules
@@ -26,14 +29,15 @@ from vitzoo.nn.execution import Execution
 from vitzoo.nn.paths import flatten
 from vitzoo.optim import build as optim
 from vitzoo.parallel import mesh as meshes
-from vitzoo.parallel.sharding import rows_of_this_process
-from vitzoo.parts import find
+from vitzoo.parallel.sharding import rows_of_this_process, rules_of
+from vitzoo.parts import PARTS, find
 from vitzoo.schema import to_json
 from vitzoo.steps import state as states
 from vitzoo.steps.compile import compile_train_step
 from vitzoo.steps.train import make_train_step
 from vitzoo.training.intervals import total_steps
 from vitzoo.training.pretrained import Pretrained
+from vitzoo.weights.load import builder
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,7 +94,8 @@ class Task:
     def frozen(self) -> int:
         """How many of the parameters don't train."""
         leaves = flatten(self.state["params"])
-        return sum(int(np.prod(leaf.shape)) for path, leaf in leaves.items() if self.chain.rules[path].frozen)
+        # where some layers of a stack are frozen, it is that share of it
+        return sum(round(np.prod(leaf.shape) * self.chain.rules[path].frozen.mean()) for path, leaf in leaves.items())
 
     def progress(self, step: int) -> dict[str, Any]:
         """Where a step lies in the training: what every line of the metrics starts with."""
@@ -131,24 +136,29 @@ def prepare(resolved: Resolved, mesh: Mesh) -> Task:
     """
     experiment = resolved.experiment
     pretrained = Pretrained.open(experiment.init_from) if experiment.init_from else None
+    choice = experiment.model.over(pretrained.model) if pretrained else experiment.model
+    choice.check_takes(feed_kind(experiment.objective))
     feed = feed_of(experiment) if pretrained is None else pretrained.feed(feed_of(experiment), resolved)
     source = feed.source(experiment.data)
     feed = feed.learned(source)
-    choice = experiment.model.over(pretrained.model) if pretrained else experiment.model
     config = feed.complete(choice.config(**feed.model_fields(source)), source)
     rows = feed.rows(source, experiment.data, config, train=True)
     part = rows_of_this_process(experiment.data.batch_size, mesh)
     stream = TrainStream(rows, experiment.data, seed=experiment.seed, part=part)
     build, steps = _builder(choice, config, experiment, mesh), total_steps(experiment, rows.info.n)
     graph, shapes = modules.abstract(build)
+    if choice.name not in PARTS["model"]:
+        _check_outputs(choice.name, graph, shapes, feed, config)
+    objective = experiment.objective.bind(rows.info, getattr(config, "num_classes", None))
+    check_bound(objective, resolved.values["objective"]["name"])
     peak = experiment.optimizer.learning_rate
     schedule = experiment.schedule.make(steps, experiment.data.batch_size, rows.info.n, peak)
     chain = optim.build(experiment.optimizer, schedule, shapes)
     state = states.abstract(shapes, chain, experiment.ema)
-    shardings = states.shardings(state, find("model", choice.name).SHARDING_RULES, mesh)  # type: ignore[attr-defined]
+    shardings = states.shardings(state, rules_of(find("model", choice.name)), mesh)
     step = make_train_step(
         graph,
-        experiment.objective.bind(rows.info, getattr(config, "num_classes", None)),
+        objective,
         chain,
         schedule,
         prepare=feed.prepare(config, rows.info, train=True),
@@ -187,13 +197,26 @@ def prepare(resolved: Resolved, mesh: Mesh) -> Task:
     )
 
 
+def _check_outputs(name: str, graph: Any, shapes: dict, feed: Feed, config: Any) -> None:
+    """Refuses a user's own model of images that doesn't give each image a number for each class."""
+    if not isinstance(feed, ImageFeed):
+        return
+    call = lambda params, *given: modules.merge(graph, params)(*given, train=False, key=None)  # noqa: E731
+    outputs = jax.eval_shape(call, shapes, *feed.arguments(config))
+    if getattr(outputs, "shape", None) != (1, config.num_classes):
+        given = getattr(outputs, "shape", type(outputs).__name__)
+        raise Refused("model.name", name, f"gives {given} for one image; wanted are logits (1, {config.num_classes})")
+
+
 def _check_best(experiment: Any, evaluations: dict[str, Evaluation], classes: int | None) -> None:
     """Refuses a best checkpoint by a metric that this kind of data doesn't give."""
     best = experiment.checkpoint.keep_best
     name, _, metric = best.partition("/")
     part = experiment.evaluate.get(name)
     if hasattr(part, "metric_names"):
-        given = part.metric_names(evaluations[name].source.info.multi_label, classes)
+        mapping = evaluations[name].classes
+        count = classes if mapping is None else mapping.count
+        given = part.metric_names(evaluations[name].source.info.multi_label, count)
         if metric not in given:
             choices = ", ".join(f"{name}/{one}" for one in given)
             raise Refused("checkpoint.keep_best", best, f"these data give no {metric}; take one of {choices}")
@@ -203,7 +226,20 @@ def _named(name: str, evaluate: Callable, part: Any) -> Evaluation:
     try:
         return evaluate(part)
     except Refused as refusal:
-        raise refusal.under(f"evaluate.{name}") from None
+        raise _of_evaluator(name, refusal) from None
+
+
+def _of_evaluator(name: str, refusal: Refused) -> Refused:
+    """The refusal of an evaluator's setting; a split that isn't there with the flag that names one which is."""
+    if refusal.field != "data.split":
+        return refusal.under(f"evaluate.{name}")
+    message = refusal.message
+    if isinstance(refusal, NoSuchSplit):
+        held_out = [split for split in refusal.there if split != "train"]
+        cut = f"--config.data.split='train[:90%]' --config.evaluate.{name}.split='train[90%:]'"
+        flag = f"--config.evaluate.{name}.split={held_out[0]}" if held_out else cut
+        message = f"{message}; add {flag}"
+    return Refused(f"evaluate.{name}.split", refusal.value, message)
 
 
 def _builder(choice: ModelChoice, config: Any, experiment: Any, mesh: Mesh) -> Callable:
@@ -211,8 +247,7 @@ def _builder(choice: ModelChoice, config: Any, experiment: Any, mesh: Mesh) -> C
     dtype = {"auto": "bfloat16" if accelerated else "float32"}.get(experiment.precision, experiment.precision)
     scan = Execution().scan if experiment.scan is None else experiment.scan
     execution = Execution(dtype=dtype, scan=scan, remat=experiment.remat)
-    model = find("model", choice.name)
-    return lambda rngs: model(config, rngs=rngs, execution=execution)
+    return builder(choice.name, config, execution)
 
 
 def _class_names(info: SourceInfo, config: Any) -> tuple[str, ...] | None:

@@ -66,9 +66,7 @@ def check(task: Task, store: Store, found: int | None) -> None:
 def pretrained_parameters(task: Task) -> tuple[dict[str, Any], list[str]]:
     """The weights of `init_from` made to fit the model, and a line for each leaf that is not simply used."""
     assert task.pretrained is not None
-    return task.pretrained.parameters(
-        task.model_config, task.class_names, task.build, task.resolved.experiment.seed
-    )
+    return task.pretrained.parameters(task.model_config, task.class_names, task.build, task.resolved.experiment.seed)
 
 
 def _fresh(task: Task, params: dict) -> dict:

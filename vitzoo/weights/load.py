@@ -19,6 +19,7 @@ from vitzoo.data.text.settings import Text
 from vitzoo.data.text.tokenizers.base import TextTokenizer
 from vitzoo.data.text.tokenizers.load import load_tokenizer
 from vitzoo.errors import Refused
+from vitzoo.models.geometry import image_shape
 from vitzoo.nn import state
 from vitzoo.nn.execution import DEFAULT, Execution
 from vitzoo.parts import find
@@ -107,7 +108,7 @@ class ImageInfo(Info):
     def preprocess(self, images: Any) -> jax.Array:
         """One image or a sequence of images as what the model takes: float32 `[batch, height, width, channels]`."""
         several = isinstance(images, Sequence) and not isinstance(images, str | bytes)
-        several = several or (isinstance(images, np.ndarray) and images.ndim == 4)
+        several = several or getattr(images, "ndim", 0) == 4
         pixels = np.stack([self.pixels(image) for image in (images if several else [images])])
         return normalise(jnp.asarray(pixels), self.preprocessing)
 
@@ -171,7 +172,7 @@ def information(
         **known,
         multi_label=description["objective"].get("loss") == "sigmoid",
         preprocessing=for_channels(preprocessing_of(description), config.channels),
-        size=config.image_shape[:2],
+        size=image_shape(config)[:2],
         channels=config.channels,
     )
 
@@ -194,9 +195,9 @@ def config_of(description: dict[str, Any]) -> Any:
 
 def with_sizes(config: Any) -> Any:
     """A Config with the image size and channels that it has where none are set; one of text as it is."""
-    if not hasattr(config, "image_shape"):
+    if not hasattr(config, "image_size"):
         return config
-    height, width, channels = config.image_shape
+    height, width, channels = image_shape(config)
     return dataclasses.replace(config, image_size=(height, width), channels=channels)
 
 

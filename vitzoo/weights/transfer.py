@@ -134,7 +134,9 @@ def transfer(
         head = Head(None, f"{head.text}, new, since pre_logits differs")
     taken = take_head(adapt(have, old, new, report.add), want, new, head, report)
     explained = [p for field, p in EXPLAINED.items() if getattr(old, field, None) != getattr(new, field, None)]
-    new_paths = check_leaves(taken, want, explained)
+    other = getattr(old, "num_classes", None) != getattr(new, "num_classes", None)
+    hint = "; new for other classes are only leaves below `head`" if other else ""
+    new_paths = check_leaves(taken, want, explained, hint)
     taken |= {path: leaf for path, leaf in flatten(fresh() if new_paths else {}).items() if path in new_paths}
     for path in new_paths:
         report.add("new", path, "initialised")
@@ -160,8 +162,8 @@ def take_head(params: Flat, want: Mapping[str, Any], new: Any, head: Head, repor
     return params
 
 
-def check_leaves(taken: Flat, want: Mapping[str, Any], explained: Sequence[str]) -> list[str]:
-    """The target's leaves that are new because a differing setting says so.
+def check_leaves(taken: Flat, want: Mapping[str, Any], explained: Sequence[str], hint: str = "") -> list[str]:
+    """The target's leaves that are new because a differing setting says so; `hint` ends a refusal.
 
     Raises:
         Refused: any other leaf is missing or has another shape, or one is left over; all kinds are named together.
@@ -179,7 +181,7 @@ def check_leaves(taken: Flat, want: Mapping[str, Any], explained: Sequence[str])
         *name_some("has of another shape", [shapes_of(path, taken, want) for path in shaped if not allowed(path)]),
     ]
     if problems:
-        raise Refused("checkpoint", None, f"doesn't fit this model: it {'; it '.join(problems)}")
+        raise Refused("checkpoint", None, f"doesn't fit this model: it {'; it '.join(problems)}{hint}")
     return missing + shaped
 
 

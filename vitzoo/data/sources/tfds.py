@@ -1,6 +1,5 @@
 """Datasets in TFDS's layout, prepared as ArrayRecord and read without TensorFlow; nothing here touches the network."""
 
-import contextlib
 import logging
 import os
 import pathlib
@@ -14,11 +13,12 @@ from vitzoo.data import splits
 from vitzoo.data.folders import data_folders
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.base import Example, Labels, SourceInfo, fingerprint
-from vitzoo.data.sources.tfds_folders import NAME, class_config, find_prepared, missing, not_array_record
+from vitzoo.data.sources.tfds_folders import NAME, class_config, find_prepared, missing, no_name, not_array_record
 from vitzoo.data.sources.tfds_prepare import prepare_class
 from vitzoo.errors import Refused
 
 log = logging.getLogger(__name__)
+FILE_KEYS = ("file", "file_name", "filename")  # features that hold the name of an image's file
 
 
 class TfdsDataset:
@@ -33,11 +33,13 @@ class TfdsDataset:
         own = builder_class is not None and ":" in data.name
         match = NAME.fullmatch(builder_class.name if own else data.name)
         if not match:
-            raise Refused("data.name", data.name, "is not a dataset; TFDS names read NAME, NAME/CONFIG or NAME:VERSION")
+            raise no_name(data)
         self.builder = _builder(data, builder_class, match["name"], match["config"], match["version"])
         features = self.builder.info.features
         self.image_key = _feature_key(data, "image_key", features, _is_image)
         self.label_key = _feature_key(data, "label_key", features, _is_label)
+        text = [key for key, feature in features.items() if isinstance(feature, tfds.features.Text)]
+        self.file_key = next((key for key in FILE_KEYS if key in text), None)
 
     def open(self, split: str) -> "TfdsSource":
         counts = self.counts()
@@ -73,6 +75,7 @@ class TfdsSource:
     def __init__(self, dataset: TfdsDataset, split: str, records: Sequence[Any], ids: np.ndarray):
         self.records, self.ids = records, ids.astype(np.int64)
         self.image_key, self.label_key = dataset.image_key, dataset.label_key
+        self.files = None if dataset.file_key is None else FileNames(records, dataset.file_key)
         info = dataset.builder.info
         image, label = info.features[self.image_key], info.features[self.label_key]
         self.multi_label = not isinstance(label, tfds.features.ClassLabel)
@@ -88,6 +91,7 @@ class TfdsSource:
             image_shape=None if height is None or width is None else (height, width),
             multi_label=self.multi_label,
             fingerprint=_fingerprint(info, split, len(records), classes.names),
+            files=self.files,
             labels=self.labels,
         )
 
@@ -111,7 +115,23 @@ class TfdsSource:
         return {"image": record[self.image_key], "label": self._label(record), "id": int(self.ids[index])}
 
     def where(self, index: int) -> str:
-        return f"{self.info.name} {self.info.split} example {index}"
+        file = "" if self.files is None else f", {self.files[index]}"
+        return f"{self.info.name} {self.info.split} example {index}{file}"
+
+
+class FileNames(Sequence):
+    """The file of each example, read when it is asked for."""
+
+    def __init__(self, records: Sequence[Any], key: str):
+        self.records, self.key = records, key
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def __getitem__(self, index: Any) -> Any:
+        if not 0 <= index < len(self):  # which ends an iteration
+            raise IndexError(index)
+        return self.records[int(index)][self.key].decode("utf-8", "replace")
 
 
 def _builder(data: Data, builder_class: Any, name: str, config: str | None, version: str | None) -> Any:
@@ -125,9 +145,7 @@ def _builder(data: Data, builder_class: Any, name: str, config: str | None, vers
         if not getattr(builder_class, "PREPARED_ON_FIRST_USE", False):
             raise missing(data, known=True)
         log.info("preparing %s in %s", data.name, folders[0])
-        tfds.disable_progress_bar()
-        with open(os.devnull, "w") as nowhere, contextlib.redirect_stderr(nowhere):
-            return tfds.builder_from_directory(prepare_class(data, builder_class))
+        return tfds.builder_from_directory(prepare_class(data, builder_class, folders))
     try:
         return tfds.builder(data.name, data_dir=os.fspath(folders[0]))
     except Exception as error:  # an unknown name, or a catalogue module that needs a library that isn't there

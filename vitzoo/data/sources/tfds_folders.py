@@ -1,8 +1,11 @@
 """Where prepared TFDS datasets lie, and what to say when one doesn't."""
 
+import contextlib
+import importlib
 import os
 import pathlib
 import re
+import shlex
 from typing import Any
 
 from vitzoo.data.folders import data_folders
@@ -10,6 +13,8 @@ from vitzoo.data.settings import Data
 from vitzoo.errors import Refused
 
 NAME = re.compile(r"(?P<name>\w+)(?:/(?P<config>[\w.\-]+))?(?::(?P<version>[\d.*]+))?")
+
+GROUPS = ("text", "translate", "summarization", "question_answering")  # parts that TFDS imports when asked
 
 
 def find_prepared(
@@ -56,20 +61,51 @@ def class_config(builder_class: Any, config: str | None) -> str | None:
     return config or (configs[0] if configs else None)
 
 
-def missing(data: Data, *, known: bool) -> Refused:
-    looked = ", ".join(os.fspath(folder) for folder in data_folders(data))
+def missing(data: Data, *, known: bool, text: bool = False) -> Refused:
+    """The refusal of a dataset that isn't prepared.
+
+    Args:
+        data: which, and where it was looked for.
+        known: whether TFDS's catalogue has it.
+        text: whether it was to be text, else images.
+    """
+    looked, path = ", ".join(os.fspath(folder) for folder in data_folders(data)), as_path(data.name, text)
     if not known:
-        return Refused(
-            "data.name",
-            data.name,
-            f"no dataset of this name: not prepared in {looked}, and neither ours nor in TFDS's catalogue",
-        )
+        nowhere = f"no dataset of this name: not prepared in {looked}, and neither ours nor in TFDS's catalogue"
+        return Refused("data.name", data.name, path or nowhere)
+    where = f" --dir {shlex.quote(data.dir)}" if data.dir else ""
     return Refused(
         "data.name",
         data.name,
-        f"not prepared; looked in {looked}. Put its folder there, point data.dir or $TFDS_DATA_DIR to it, "
-        f"or run: vitzoo data prepare {data.name}",
+        f"not prepared; {f'{path}; ' if path else ''}looked in {looked}. Put its folder there, point data.dir or "
+        f"$TFDS_DATA_DIR to it, or run: vitzoo data prepare {data.name}{where}",
     )
+
+
+def no_name(data: Data, text: bool = False) -> Refused:
+    """The refusal of what no dataset can be called."""
+    syntax = "is not a dataset; TFDS names read NAME, NAME/CONFIG or NAME:VERSION"
+    return Refused("data.name", data.name, as_path(data.name, text) or syntax)
+
+
+def as_path(name: str, text: bool = False) -> str:
+    """What `data.name` would be if it was meant as the path that it is; empty where there is nothing of that name."""
+    if not os.path.exists(os.path.expanduser(name)):
+        return ""
+    if os.path.isdir(os.path.expanduser(name)):
+        kind = "text" if text else "folder"
+        return f"to read the folder of this name, write {kind}:{name}"
+    ending = pathlib.Path(name).suffix.lower()
+    kinds = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl"} if text else {".csv": "csv", ".tsv": "csv"}
+    kind = kinds.get(ending, "text" if text else "")
+    return f"to read the file of this name, write {kind}:{name}" if kind else ""
+
+
+def import_catalogue() -> None:
+    """Makes all of TFDS's catalogue known: some parts of it are imported only when asked."""
+    for group in GROUPS:
+        with contextlib.suppress(Exception):  # some builders need libraries that aren't there
+            importlib.import_module(f"tensorflow_datasets.{group}")
 
 
 def not_array_record(data: Data, builder: Any) -> Refused:

@@ -1,24 +1,40 @@
 """Writing datasets as ArrayRecord in TFDS's layout."""
 
 import contextlib
+import importlib.util
 import os
 import pathlib
 import sys
 import tempfile
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow_datasets as tfds
 
 from vitzoo.data.folders import data_folders
 from vitzoo.data.settings import Data
-from vitzoo.data.sources.tfds_folders import NAME, class_config, find_prepared, is_prepared, missing
+from vitzoo.data.sources.tfds_folders import (
+    NAME,
+    class_config,
+    find_prepared,
+    import_catalogue,
+    is_prepared,
+    missing,
+    no_name,
+)
 from vitzoo.errors import Refused
+from vitzoo.hints import install_extra
 
 
 def prepare(builder: Any, shards: int = 0, keep_downloads: bool = False) -> pathlib.Path:
     """Writes the dataset as ArrayRecord, in a temporary folder that is renamed when complete.
 
     Two processes may do so at once: the first to finish wins, the other uses what it wrote.
+
+    Args:
+        builder: TFDS's, with the data folder it writes to.
+        shards: number of files for each split; 0 leaves it to TFDS.
+        keep_downloads: what is downloaded stays in the data folder; TFDS shows on a terminal how far it is.
     """
     final, root = pathlib.Path(builder.data_dir), pathlib.Path(builder.data_dir_root)
     try:
@@ -26,10 +42,10 @@ def prepare(builder: Any, shards: int = 0, keep_downloads: bool = False) -> path
         scratch = tempfile.TemporaryDirectory(prefix=".vitzoo-prepare-", dir=root)
     except OSError as error:
         raise Refused("data.dir", root, f"can't be written ({error.strerror}); name another folder") from error
-    with (
-        scratch as scratch_folder,
-        contextlib.redirect_stdout(sys.stderr),
-    ):  # TFDS prints; stdout belongs to the command
+    if not (keep_downloads and sys.stderr.isatty()):
+        tfds.disable_progress_bar()
+    # TFDS prints what it does, and names the temporary folder in it
+    with scratch as scratch_folder, open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
         inner = _same_builder(builder, scratch_folder)
         inner.download_and_prepare(
             file_format="array_record",
@@ -50,23 +66,47 @@ def _same_builder(builder: Any, folder: str) -> Any:
     return type(builder)(data_dir=folder, **({"config": config.name} if config else {}))
 
 
-def prepare_class(data: Data, builder_class: Any) -> pathlib.Path:
-    """Prepares a dataset of ours or of the user's, unless it is prepared."""
+def prepare_class(data: Data, builder_class: Any, folders: Sequence[pathlib.Path]) -> pathlib.Path:
+    """Prepares a dataset of ours or of the user's in the first of the folders, unless one of them holds it."""
     match = NAME.fullmatch(data.name)
     config = class_config(builder_class, match["config"] if match else None)
-    for folder in data_folders(data):
+    for folder in folders:
         if found := find_prepared(folder, builder_class.name, config):
             return found
-    first = os.fspath(data_folders(data)[0])
-    return prepare(builder_class(data_dir=first, **({"config": config} if config else {})))
+    return prepare(builder_class(data_dir=os.fspath(folders[0]), **({"config": config} if config else {})))
 
 
 def prepare_catalogue(data: Data, shards: int) -> pathlib.Path:
-    """Downloads and prepares a dataset of TFDS's catalogue. TensorFlow must be installed."""
-    try:
-        builder = tfds.builder(data.name, data_dir=os.fspath(data_folders(data)[0]))
-    except tfds.core.DatasetNotFoundError as error:
-        raise missing(data, known=False) from error
+    """Downloads and prepares a dataset of TFDS's catalogue. TensorFlow must be installed.
+
+    Raises:
+        Refused: TFDS has none of this name, or TensorFlow is missing.
+    """
+    if not NAME.fullmatch(data.name):
+        raise no_name(data)
+    if not is_in_catalogue(data.name):
+        raise missing(data, known=False)
+    if importlib.util.find_spec("tensorflow") is None:
+        message = f"TensorFlow prepares the datasets of TFDS's catalogue, once; {install_extra('prepare')}"
+        raise Refused("data.name", data.name, message)
+    folder = data_folders(data)[0]
+    builder = tfds.builder(data.name, data_dir=os.fspath(folder))
     if is_prepared(pathlib.Path(builder.data_dir)):
         return pathlib.Path(builder.data_dir)
+    print(f"downloading and preparing {data.name} in {folder}", file=sys.stderr, flush=True)
     return prepare(builder, shards, keep_downloads=True)
+
+
+def is_in_catalogue(name: str) -> bool:
+    """Whether TFDS knows a dataset of this name (NAME, NAME/CONFIG or NAME:VERSION)."""
+    match = NAME.fullmatch(name)
+    if not match:
+        return False
+    import_catalogue()
+    try:
+        tfds.builder_cls(match["name"])
+    except tfds.core.DatasetNotFoundError:
+        return False
+    except Exception:  # it is there, and needs a library that isn't
+        return True
+    return True

@@ -1,7 +1,5 @@
 """Text datasets in TFDS's layout, prepared as ArrayRecord and read without TensorFlow; nothing touches the network."""
 
-import contextlib
-import importlib
 import os
 import pathlib
 from collections.abc import Mapping
@@ -14,13 +12,18 @@ from vitzoo.data import splits
 from vitzoo.data.folders import data_folders
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.base import fingerprint
-from vitzoo.data.sources.tfds_folders import NAME, class_config, find_prepared, missing, not_array_record
+from vitzoo.data.sources.tfds_folders import (
+    NAME,
+    class_config,
+    find_prepared,
+    import_catalogue,
+    missing,
+    no_name,
+    not_array_record,
+)
 from vitzoo.data.text.settings import Text
 from vitzoo.data.text.sources.base import text_info
 from vitzoo.data.text.sources.fields import recognise
-from vitzoo.errors import Refused
-
-CATALOGUE = ("text", "translate", "summarization", "question_answering")  # parts that TFDS imports when asked
 
 
 class TfdsTexts:
@@ -36,7 +39,7 @@ class TfdsTexts:
         self.data, self.text = data, text
         match = NAME.fullmatch(builder_class.name if builder_class is not None and ":" in data.name else data.name)
         if not match:
-            raise Refused("data.name", data.name, "is not a dataset; TFDS names read NAME, NAME/CONFIG or NAME:VERSION")
+            raise no_name(data, text=True)
         self.builder = self._builder(match["name"], class_config(builder_class, match["config"]), match["version"])
         self.features = {name: feature for name, feature in self.builder.info.features.items() if _is_known(feature)}
         self.own = recognise(list(self.features), text, data.name)
@@ -62,13 +65,12 @@ class TfdsTexts:
         for folder in folders:
             if found := find_prepared(folder, name, config, version):
                 return tfds.builder_from_directory(os.fspath(found))
-        for group in CATALOGUE:
-            with contextlib.suppress(Exception):  # some builders need libraries that aren't there
-                importlib.import_module(f"tensorflow_datasets.{group}")
+        import_catalogue()
         try:
             return tfds.builder(self.data.name, data_dir=os.fspath(folders[0]))
         except Exception as error:
-            raise missing(self.data, known=not isinstance(error, tfds.core.DatasetNotFoundError)) from error
+            known = not isinstance(error, tfds.core.DatasetNotFoundError)
+            raise missing(self.data, known=known, text=True) from error
 
 
 class TfdsTextSource:

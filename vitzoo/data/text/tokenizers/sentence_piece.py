@@ -17,6 +17,7 @@ from vitzoo.data.text.tokenizers.base import (
 )
 from vitzoo.data.text.tokenizers.library import ROLE_NAMES, SPACE
 from vitzoo.errors import Refused
+from vitzoo.hints import install_extra
 
 
 class SentencePieceTokenizer(TextTokenizer):
@@ -109,7 +110,7 @@ class SentencePieceTokenizer(TextTokenizer):
             import sentencepiece
         except ImportError:
             raise Refused(
-                "tokenizer.file", None, "spiece.model needs sentencepiece: pip install 'vitzoo[sentencepiece]'"
+                "tokenizer.file", None, f"spiece.model is read by sentencepiece; {install_extra('sentencepiece')}"
             ) from None
         try:
             return sentencepiece.SentencePieceProcessor(model_proto=self.model)

@@ -19,6 +19,7 @@ from vitzoo.data.text.tokenizers.library import LibraryTokenizer, roles_of, with
 from vitzoo.data.text.tokenizers.load import load_tokenizer
 from vitzoo.data.text.tokenizers.sentence_piece import SentencePieceTokenizer
 from vitzoo.errors import Refused
+from vitzoo.hints import install_extra
 from vitzoo.schema import to_json
 
 FORMAT = 1  # raised when the same text and settings come to mean another vocabulary
@@ -90,7 +91,7 @@ def _unigram(settings: Tokenizer, texts: Iterable[str], size: int, control: list
     try:
         import sentencepiece
     except ImportError:
-        problem = "is trained by sentencepiece: pip install 'vitzoo[sentencepiece]'"
+        problem = f"is trained by sentencepiece; {install_extra('sentencepiece')}"
         raise Refused("tokenizer.kind", "unigram", problem) from None
     lowered = (text.lower() if settings.lowercase else text for text in texts)
     model = io.BytesIO()

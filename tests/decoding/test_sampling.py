@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from vitzoo.inference.sampling import NEVER, Sampling, best, draw, nucleus
+from vitzoo.decoding.sampling import NEVER, Sampling, best, draw, nucleus
 
 LOGITS = jnp.log(jnp.array([[0.5, 0.25, 0.15, 0.1]]))
 NOTHING = jnp.zeros((1, 4), bool)

@@ -1,0 +1,16 @@
+"""Makes `vitzoo/planning/variants.json`, the numbers that `vitzoo models` shows, anew: `python scripts/make_model_table.py`."""
+
+import dataclasses
+import json
+
+from vitzoo.planning import cost, models
+
+
+def main() -> None:
+    """Counts every published variant and writes one line for each."""
+    rows = [json.dumps(dataclasses.asdict(row)) for row in cost.published()]
+    models.KEPT.write_text("[\n" + ",\n".join(rows) + "\n]\n")
+
+
+if __name__ == "__main__":
+    main()

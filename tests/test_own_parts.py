@@ -1,0 +1,279 @@
+"""Parts of a user's own, as the README writes them: trained, evaluated, used and fine-tuned; or refused in one line."""
+
+import json
+import re
+import shlex
+import sys
+import zlib
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from PIL import Image
+
+import vitzoo
+from vitzoo.checkpoints import read
+from vitzoo.checkpoints.locate import locate
+from vitzoo.cli import main
+from vitzoo.config import resolve
+from vitzoo.nn.paths import flatten
+from vitzoo.parallel import mesh as meshes
+
+README = Path(vitzoo.__file__).parent.parent / "README.md"
+OTHERS = """
+import numpy as np
+from vitzoo.data.arrays import from_arrays
+
+def lines(data):
+    pictures = np.zeros((40, 8, 8), np.uint8)
+    pictures[::2, 3] = pictures[1::2, :, 3] = 255
+    labels = np.arange(40) % 2
+    return from_arrays({"train": (pictures, labels), "validation": (pictures[:7], labels[:7])}, ["flat", "upright"])
+"""
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory):
+    """A folder with the README's file of own parts, which is the current one, on one device."""
+    folder = tmp_path_factory.mktemp("own")
+    (folder / "my_parts.py").write_text("\n\n".join(blocks("python")))
+    (folder / "my_lines.py").write_text(OTHERS)
+    patch = pytest.MonkeyPatch()
+    patch.chdir(folder)
+    patch.syspath_prepend(folder)
+    patch.setattr(meshes, "devices", lambda platform="": jax.devices(platform or None)[:1])
+    yield folder
+    patch.undo()
+    for name in ("my_parts", "my_lines"):
+        sys.modules.pop(name, None)
+
+
+def blocks(language: str) -> list[str]:
+    section = README.read_text().partition("\n## Adding your own\n")[2].partition("\n## ")[0]
+    return re.findall(rf"```{language}\n(.*?)```", section, re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def commands():
+    (typed,) = blocks("sh")
+    return [shlex.split(line)[1:] for line in typed.splitlines()]
+
+
+@pytest.fixture(scope="module")
+def run(here, commands):
+    """The README's first command, as typed."""
+    assert main(commands[0]) == 0
+    return here / "runs" / "mine"
+
+
+def test_parts_of_ones_own_train_and_are_measured(run, commands, capsys):
+    lines = vitzoo.train("my_parts.py", run)["metrics"]  # a finished run: nothing is done
+    assert lines["train"]["step"] == 100
+    assert lines["train"]["accuracy"] > 0.8  # of three shades with noise; chance is a third
+    assert lines["margin"]["n"] == lines["test"]["n"] == 100
+    # the learning rate of step 100 is that of index 99, 89 steps after the warm-up of the 90 that are left
+    assert lines["train"]["learning_rate"] == pytest.approx(1e-3 * (1 - (89 / 90) ** 2), rel=1e-5)
+    assert main([*commands[1], "--json"]) == 0
+    results = json.loads(capsys.readouterr().out.splitlines()[-1])["results"]
+    assert results["margin"]["metrics"]["margin"] == pytest.approx(lines["margin"]["margin"])
+    assert results["test"]["metrics"]["accuracy"] == lines["test"]["accuracy"]
+
+
+def test_a_model_of_ones_own_predicts_and_is_loaded(run, here, commands, capsys):
+    Image.new("L", (8, 8), 80).save(here / "digit.png")
+    assert main(commands[2]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].startswith("digit.png  dark ")
+    model, info = vitzoo.load(str(run))
+    assert (info.classes, info.size, info.channels) == (("dark", "grey", "light"), (8, 8), 1)
+    logits = model(info.preprocess("digit.png"))
+    assert logits.shape == (1, 3)
+    assert logits.argmax() == 0
+    with pytest.raises(vitzoo.Refused, match="its model has no method `features`"):
+        vitzoo.predict(run, ["digit.png"], features=run / "features.npz")
+
+
+def test_a_model_of_ones_own_is_made_by_name(here):
+    model = vitzoo.create_model("my_parts:MyModel", width=8, image_size=(4, 6), channels=1, num_classes=5)
+    assert model(jnp.ones((2, 4, 6, 1))).shape == (2, 5)
+
+
+def test_a_model_of_ones_own_is_fine_tuned_to_other_classes(run, here):
+    changes = {"init_from": str(run), "data.name": "my_lines:lines", "min_steps": 0, "total_epochs": None}
+    changes |= {"total_steps": 2, "optimizer.freeze": ("hidden/.*",), "optimizer.weight_decay": 0.1}
+    with pytest.raises(vitzoo.Refused, match=r"the model has no blocks to count .* 1 is off"):
+        vitzoo.train("vit/finetune", here / "lines", changes)
+    vitzoo.train("vit/finetune", here / "lines", {**changes, "optimizer.layer_decay": 1.0})
+    before, after = (flatten(read.read_params(locate(str(one)), "auto")[0]) for one in (run, here / "lines"))
+    assert after["head/kernel"].shape == (32, 2)
+    assert after["head/kernel"].any()
+    assert before["hidden/kernel"].tobytes() == after["hidden/kernel"].tobytes()
+
+
+def refusal(*overrides: str) -> str:
+    with pytest.raises(vitzoo.Refused) as caught:
+        resolve("my_parts.py", overrides=overrides)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+PART = "@dataclasses.dataclass(frozen=True)\nclass Bad({base}):\n    {body}\n"
+MODEL = "class Bad(MyModel):\n    {body}\n"
+CONFIG = "@dataclasses.dataclass(frozen=True)\n    class Config:\n        {field}"
+
+
+@pytest.mark.parametrize(
+    ("kind", "code", "message"),
+    [
+        ("model", "Bad = 3", "lacks the base class flax.nnx.Module"),
+        (
+            "model",
+            "class Bad(nnx.Module): ...",
+            "lacks `Config`, a frozen dataclass of its settings; the constructor Bad",
+        ),
+        (
+            "model",
+            "class Bad(nnx.Module):\n    Config = MyConfig",
+            r"it has no __init__\); the call .* it has no __call__",
+        ),
+        ("model", MODEL.format(body="def __init__(self, config, *, rngs): ..."), r"\(it got an unexpected keyword"),
+        (
+            "model",
+            MODEL.format(body="def __call__(self, x, train): ..."),
+            r"lacks the call model\(images, train=False, k",
+        ),
+        ("model", MODEL.format(body="VARIANTS = {'small': 8}"), "its VARIANTS must be a dict of dicts"),
+        (
+            "model",
+            MODEL.format(body="SHARDING_RULES = (('.*', 'embed'),)"),
+            r"its SHARDING_RULES = \('.*', 'embed'\): rows",
+        ),
+        (
+            "model",
+            MODEL.format(body="SHARDING_RULES = (('.*', ('wide',)),)"),
+            "no logical axis 'wide'; there are embed",
+        ),
+        ("model", MODEL.format(body="@dataclasses.dataclass\n    class Config: ..."), "lacks `Config`, a frozen"),
+        ("model", MODEL.format(body=CONFIG.format(field="width: int = 3")), "lacks `image_size`, `channels`, `num_cla"),
+        (
+            "model",
+            "@dataclasses.dataclass(frozen=True)\nclass Small(MyConfig):\n    image_size: int = 8\n"
+            + MODEL.format(body="Config = Small"),
+            r"its Config.image_size can't hold .* \(8, 8\): let it be int \| tuple\[int, int\] \| None",
+        ),
+        ("model", MODEL.format(body=CONFIG.format(field="width: 'Nothing' = 3")), "types .* can't be read: NameError"),
+        ("optimizer", "class Bad: ...", "is no dataclass of settings"),
+        ("optimizer", PART.format(base="object", body="..."), "is no subclass of vitzoo.optim.base.Optimizer"),
+        ("optimizer", PART.format(base="Optimizer", body="momentum: float = 0.9"), "lacks `method`"),
+        ("optimizer", "class Bad(Lion):\n    push: float = 1.0", r"wants @dataclasses.dataclass\(frozen=True\)"),
+        ("schedule", PART.format(base="Schedule", body="..."), "lacks `shape`"),
+        ("objective", PART.format(base="object", body="..."), "lacks `bind`"),
+        (
+            "evaluate.margin",
+            PART.format(base="Evaluator", body="def outputs(self, model, batch): ..."),
+            "lacks `metrics`",
+        ),
+        (
+            "evaluate.margin",
+            PART.format(base="object", body="..."),
+            "is no subclass of vitzoo.evaluation.settings.Eval",
+        ),
+    ],
+)
+def test_a_part_that_lacks_something_is_refused_by_the_config_in_one_line(here, kind, code, message):
+    name = f"my_bad_{zlib.crc32(code.encode())}"
+    (here / f"{name}.py").write_text(f"from my_parts import *\n{code}\n")
+    said = refusal(f"{kind}.name={name}:Bad")
+    assert said.startswith(f"{kind}.name = {name}:Bad: ")
+    assert re.search(message, said), said
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("import not_there", "ModuleNotFoundError: No module named 'not_there'"),
+        ("1 +", "SyntaxError"),
+        ("", "AttributeEr"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["model", "optimizer"])
+def test_a_file_that_cannot_be_imported_is_refused(here, kind, code, message):
+    name = f"my_broken_{kind}_{len(message)}"
+    (here / f"{name}.py").write_text(code)
+    assert re.search(f"{kind}.name = {name}:Bad: can't be imported: {message}", refusal(f"{kind}.name={name}:Bad"))
+
+
+@pytest.mark.parametrize(
+    ("part", "message"),
+    [
+        ("objective", "what its `bind` gives lacks `term_weights`, `counts`, `sums`"),
+        ("model", r"gives \(1, 7\) for one image; wanted are logits \(1, 3\)"),
+    ],
+)
+def test_what_only_shows_when_it_is_made_is_refused_before_training(here, part, message):
+    (here / f"my_late_{part}.py").write_text(
+        "from my_parts import *\n"
+        + {
+            "objective": PART.format(base="object", body="def bind(self, info, num_classes): return 3"),
+            "model": MODEL.format(
+                body="def __call__(self, images, train=False, key=None): return jax.numpy.ones((1, 7))"
+            ),
+        }[part]
+    )
+    with pytest.raises(vitzoo.Refused, match=message):
+        vitzoo.train("my_parts.py", here / "late", [f"{part}.name=my_late_{part}:Bad"])
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("def data(): ...", "must take one argument, the data section"),
+        ("def data(data): return [1, 2]", r"gives a list, which lacks `open`: return vitzoo.data.arrays.from_arrays\("),
+        (
+            "class data:\n    def __init__(self, data): ...\n    def open(self, split): return [1]",
+            "gives a list, which lacks `info`, `ids`, `where`",
+        ),
+        (
+            "def data(data): return from_arrays({'train': (np.zeros((3, 8, 8)), [0, 1, 1])})",
+            "an image of float64; wanted",
+        ),
+        (
+            "def data(data): return from_arrays({'train': (np.zeros((3, 8, 8), 'u1'), [0, 1])})",
+            "train has 3 images and 2",
+        ),
+        (
+            "def data(data): return from_arrays({'train': (np.zeros((2, 8, 8), 'u1'), [0, -1])})",
+            "labels must be class num",
+        ),
+        (
+            "def data(data): return from_arrays({'train': (np.zeros((2, 8), 'u1'), [0, 1])})",
+            r"an image of shape \(8,\)",
+        ),
+        (
+            "def data(data): return from_arrays({'train': (np.zeros((1, 8, 8), 'u1'), [2])}, ['a'])",
+            "3 classes, and 1 name",
+        ),
+    ],
+)
+def test_a_dataset_of_another_form_is_refused(here, code, message):
+    from vitzoo.data.open import open_source
+    from vitzoo.data.settings import Data
+
+    name = f"my_data_{zlib.crc32(code.encode())}"
+    (here / f"{name}.py").write_text(f"import numpy as np\nfrom vitzoo.data.arrays import from_arrays\n{code}\n")
+    with pytest.raises(vitzoo.Refused, match=message) as caught:
+        open_source(Data(name=f"{name}:data"))
+    assert "\n" not in str(caught.value)
+
+
+def test_arrays_of_any_sizes_and_with_several_labels_are_a_dataset():
+    from vitzoo.data.arrays import from_arrays
+
+    images = [np.zeros((4, 5), np.uint8), np.full((6, 4, 3), 9, np.uint8), np.ones((3, 3, 1), np.uint8)]
+    several = np.array([[0, 1], [1, 1], [0, 0]])
+    source = from_arrays({"train": (images[:2], several[:2]), "test": (images[2:], several[2:])}).open("train+test")
+    assert (source.info.n, source.info.classes, source.info.channels) == (3, ("0", "1"), 3)
+    assert (source.info.image_shape, source.info.multi_label) == (None, True)
+    assert source[1]["image"].shape == (6, 4, 3)
+    assert source[1]["label"].tolist() == [1.0, 1.0]

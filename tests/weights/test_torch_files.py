@@ -1,0 +1,202 @@
+"""Torch's files read without torch, and what is not weights refused before anything of it happens."""
+
+import io
+import pickle
+import struct
+import zipfile
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from vitzoo.errors import Refused
+from vitzoo.weights.files.torch_pickle import Opaque
+from vitzoo.weights.files.torch_zip import TorchFile
+
+FOLDER = Path(__file__).parents[1] / "goldens" / "torch"
+
+
+@pytest.fixture(scope="module")
+def expected():
+    with np.load(FOLDER / "expected.npz") as file:
+        return dict(file)
+
+
+def test_a_trainings_checkpoint_is_tensors_numbers_and_what_was_passed_over(expected):
+    content = TorchFile(FOLDER / "plain.pt").content()
+    assert content["epoch"] == 7
+    assert isinstance(content["args"], Opaque)
+    assert isinstance(content["best"], Opaque)
+    assert list(content["model"]) == ["0.weight", "0.bias", "1.weight", "1.bias"]
+    for name, value in content["model"].items():
+        np.testing.assert_array_equal(value, expected[f"model/{name}"])
+    assert content["optimizer"]["state"][0]["exp_avg"].shape == (4, 3)
+
+
+def test_every_type_view_and_parameter_is_what_torch_has(expected):
+    content = TorchFile(FOLDER / "kinds.pt").content()
+    assert content["bfloat16"].dtype == ml_dtypes.bfloat16
+    assert content["bool"].dtype == np.bool_
+    for name, value in content.items():
+        assert value.shape == expected[name].shape
+        np.testing.assert_array_equal(value.astype(np.float32), expected[name])
+    assert not content["transposed"].flags.writeable
+
+
+def archive(path, description, storages=None, compression=zipfile.ZIP_STORED, **more):
+    entries = {"x/data.pkl": description, **{f"x/data/{key}": v for key, v in (storages or {}).items()}, **more}
+    with zipfile.ZipFile(path, "w", compression) as file:
+        for name, content in entries.items():
+            file.writestr(name, content)
+    return path
+
+
+class Calls:
+    """Pickles as a call of a function named in the file."""
+
+    def __init__(self, function, *arguments):
+        self.function, self.arguments = function, arguments
+
+    def __reduce__(self):
+        return self.function, self.arguments
+
+
+def called(name, arguments=b")"):
+    """A pickle that calls a name with an empty tuple, or with what the opcodes give."""
+    module, _, attribute = name.rpartition(".")
+    return b"\x80\x02c" + f"{module}\n{attribute}\n".encode() + arguments + b"R."
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "os.system",
+        "posix.system",
+        "builtins.eval",
+        "builtins.getattr",
+        "subprocess.Popen",
+        "torch.load",
+        "torch.nn.modules.linear.Linear",
+        "numpy.core.multiarray._reconstruct",
+        "collections.OrderedDict.update",
+        "vitzoo.weights.files.torch_pickle.read",
+    ],
+)
+def test_a_name_that_weights_do_not_need_is_refused_and_never_called(tmp_path, name):
+    file = archive(tmp_path / "bad.pt", called(name))
+    with pytest.raises(Refused, match=f"asks for {name.replace('.', '[.]')}, which no weights need"):
+        TorchFile(file)
+
+
+def test_a_command_in_a_pickle_is_not_run(tmp_path):
+    import os
+
+    told = pickle.dumps(Calls(os.system, f"touch {tmp_path / 'run'}"), 2)
+    with pytest.raises(Refused, match="system, which no weights need"):
+        TorchFile(archive(tmp_path / "bad.pt", told))
+    assert not (tmp_path / "run").exists()
+
+
+SET_STATE = b"}X\x01\x00\x00\x00aK\x01sb."  # with {"a": 1}
+SET_SLOTS = b"N}X\x0c\x00\x00\x00__defaults__Ns\x86b."  # with (None, {"__defaults__": None})
+
+
+@pytest.mark.parametrize("state", [SET_STATE, SET_SLOTS])
+@pytest.mark.parametrize("name", ["torch._utils _rebuild_tensor_v2", "torch FloatStorage", "collections OrderedDict"])
+def test_what_a_name_stands_for_cannot_be_changed(tmp_path, name, state):
+    module, _, attribute = name.partition(" ")
+    told = b"\x80\x02c" + f"{module}\n{attribute}\n".encode() + state
+    with pytest.raises(Refused, match="changes "):
+        TorchFile(archive(tmp_path / "bad.pt", told))
+
+
+@pytest.mark.parametrize("state", [SET_STATE, SET_SLOTS])
+def test_what_is_passed_over_keeps_nothing(tmp_path, state):
+    told = b"\x80\x02cargparse\nNamespace\n)\x81" + state
+    assert isinstance(TorchFile(archive(tmp_path / "good.pt", told)).content(), Opaque)
+    assert not hasattr(Opaque, "a")
+
+
+def tensor(key=b"0", count=4, offset=0, shape=(4,), strides=(1,)):
+    """A pickle of one tensor of float32."""
+
+    def number(value):
+        return b"J" + struct.pack("<i", value)
+
+    def numbers(values):
+        return b"(" + b"".join(number(value) for value in values) + b"t"
+
+    storage = b"(X\x07\x00\x00\x00storagectorch\nFloatStorage\nX" + struct.pack("<I", len(key)) + key
+    storage += b"X\x03\x00\x00\x00cpu" + number(count) + b"tQ"
+    arguments = b"(" + storage + number(offset) + numbers(shape) + numbers(strides) + b"\x89}t"
+    return b"\x80\x02ctorch._utils\n_rebuild_tensor_v2\n" + arguments + b"R."
+
+
+FOUR = np.arange(4, dtype=np.float32).tobytes()
+
+
+def test_a_tensor_written_by_hand_is_read(tmp_path):
+    file = archive(tmp_path / "good.pt", tensor(offset=1, shape=(3,)), {"0": FOUR})
+    assert TorchFile(file).content().tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"shape": (5,)}, "larger than its numbers"),
+        ({"offset": 1}, "larger than its numbers"),
+        ({"shape": (2, 2), "strides": (3, 1)}, "larger than its numbers"),
+        ({"shape": (2**30, 2**30), "strides": (1, 1)}, "larger than its numbers"),
+        ({"count": 8}, "larger than its numbers"),
+        ({"strides": (-1,)}, "a negative size"),
+        ({"key": b"1"}, "lacks the numbers"),
+        ({"key": b"../0"}, "names a storage in an unknown way"),
+    ],
+)
+def test_a_tensor_that_does_not_fit_its_numbers_is_refused(tmp_path, changes, message):
+    with pytest.raises(Refused, match=message):
+        TorchFile(archive(tmp_path / "bad.pt", tensor(**changes), {"0": FOUR})).content()
+
+
+def test_content_within_itself_or_over_and_over_is_refused(tmp_path):
+    endless: list = []
+    endless.append(endless)
+    many: list = [0]
+    for _ in range(40):
+        many = [many, many]
+    for content in (endless, many):
+        with pytest.raises(Refused, match="nests its content without end"):
+            TorchFile(archive(tmp_path / "bad.pt", pickle.dumps(content, 2))).content()
+
+
+def test_a_compressed_entry_is_refused_unread(tmp_path):
+    told = archive(tmp_path / "bomb.pt", tensor(count=2**24), {"0": bytes(2**26)}, zipfile.ZIP_DEFLATED)
+    assert told.stat().st_size < 2**17
+    with pytest.raises(Refused, match="compressed entry"):
+        TorchFile(told)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("legacy.pt", r"old kind.*torch\.save"), ("program.pt", r"TorchScript.*state_dict")],
+)
+def test_files_of_other_kinds_say_what_to_do(name, message):
+    with pytest.raises(Refused, match=message):
+        TorchFile(FOLDER / name)
+
+
+def test_a_file_cut_off_anywhere_or_of_another_kind_is_refused_in_one_line(tmp_path):
+    whole = (FOLDER / "kinds.pt").read_bytes()
+    for content in [whole[:cut] for cut in range(0, len(whole), 97)] + [b"hello", whole[:200] + whole[300:]]:
+        (tmp_path / "cut.pt").write_bytes(content)
+        with pytest.raises(Refused) as refused:
+            TorchFile(tmp_path / "cut.pt").content()
+        assert "\n" not in str(refused.value)
+    buffer = io.BytesIO()
+    np.savez(buffer, a=np.zeros(3))
+    (tmp_path / "arrays.pt").write_bytes(buffer.getvalue())
+    with pytest.raises(Refused, match=r"not torch's"):
+        TorchFile(tmp_path / "arrays.pt")
+    with pytest.raises(Refused, match="can't be read"):
+        TorchFile(tmp_path / "absent.pt")

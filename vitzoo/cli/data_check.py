@@ -1,0 +1,56 @@
+"""What `vitzoo data check` prints."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from vitzoo.cli.output import table
+
+EVERY = 20  # classes up to which each has its row
+ENDS = 5  # of more, the smallest and the largest shown
+
+
+def say_check(found: Mapping[str, Any], stops: bool) -> None:
+    """Prints a checked dataset.
+
+    Args:
+        found: what `vitzoo.data.check.check` returns.
+        stops: whether training stops at what can't be read.
+    """
+    print(_splits(found["splits"]))
+    if found["classes"]:
+        print(f"\n{_classes(found['classes'], found['splits'])}")
+    print()
+    for note in found["notes"]:
+        print(note)
+    unreadable = found["unreadable"]
+    if not unreadable:
+        print("every image can be read")
+        return
+    print("can't be read:", *(f"  {file}" for file in unreadable), sep="\n")
+    if stops:
+        print("training will stop: repair or remove them, or leave them out with --config.data.bad_files=skip")
+
+
+def _splits(splits: Mapping[str, Any]) -> str:
+    rows = [["split", "examples", "classes", "channels", "smallest", "largest"]]
+    for split, counted in splits.items():
+        sizes = ["×".join(map(str, counted[size] or ())) or "-" for size in ("smallest", "largest")]
+        rows.append([split, f"{counted['n']:,}", f"{_present(counted)}", str(counted["channels"]), *sizes])
+    return table(rows, right=(1, 2, 3))
+
+
+def _present(counted: Mapping[str, Any]) -> int:
+    """How many classes have an example."""
+    return sum(count > 0 for count in counted["class_counts"].values())
+
+
+def _classes(classes: Sequence[str], splits: Mapping[str, Any]) -> str:
+    """Examples of each class in each split; of many classes the smallest and the largest of the first split."""
+    rows = [[name, *(part["class_counts"][name] for part in splits.values())] for name in classes]
+    title = "examples of each class:"
+    if len(rows) > EVERY:
+        rows.sort(key=lambda row: row[1])
+        rows = [*rows[:ENDS], *rows[-ENDS:]]
+        title = f"examples of the {ENDS} smallest and the {ENDS} largest of {len(classes):,} classes:"
+    shown = [["class", *splits], *([name, *(f"{count:,}" for count in counts)] for name, *counts in rows)]
+    return f"{title}\n{table(shown, right=range(1, len(splits) + 1))}"

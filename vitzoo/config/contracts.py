@@ -1,0 +1,171 @@
+"""What a part must have to be used, checked before anything is built from it: a user's own may lack some of it."""
+
+import dataclasses
+import importlib
+import inspect
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from vitzoo.errors import Refused
+from vitzoo.parallel.sharding import rules_of
+from vitzoo.schema import annotations, convert
+
+BASES = {
+    "optimizer": "vitzoo.optim.base:Optimizer",
+    "schedule": "vitzoo.optim.schedules:Schedule",
+    "evaluator": "vitzoo.evaluation.settings:Evaluator",
+}
+"""The class whose settings the program reads."""
+
+METHODS = {
+    "objective": ("bind",),
+    "optimizer": ("method",),
+    "schedule": ("shape",),
+    "evaluator": ("outputs", "metrics"),
+}
+"""What a part of each kind defines itself."""
+
+INSTEAD = {"schedule": "make", "evaluator": "bind"}
+"""A method that makes those needless."""
+
+BOUND = ("term_weights", "counts", "sums")
+"""What an objective's `bind` gives has."""
+
+FILLED: dict[str, dict[str, Any]] = {
+    "images": {"image_size": (8, 8), "channels": 3, "num_classes": 2},
+    "text": {"vocabulary_size": 8},
+}
+"""Settings of a model that the data fill in, each with a value that it may get, by what the model is given."""
+
+
+def check_part(kind: str, name: str, part: Any, field: str) -> None:
+    """Checks an objective, optimizer, schedule or evaluator.
+
+    Args:
+        kind: of part, a key of `METHODS`.
+        name: as the config names it.
+        part: what was found under the name.
+        field: the setting that names it, for messages.
+
+    Raises:
+        Refused: it is no dataclass of settings, not of its kind's class, or lacks a method.
+    """
+    if not _is_frozen_dataclass(part):
+        raise Refused(field, name, "is no dataclass of settings: it wants @dataclasses.dataclass(frozen=True)")
+    _check_types(part, name, field)
+    if kind in BASES and not issubclass(part, base := _imported(BASES[kind])):
+        raise Refused(field, name, f"is no subclass of {base.__module__}.{base.__name__}")
+    plain = _imported(BASES[kind]) if kind in BASES else object
+
+    def own(method: str) -> bool:
+        return getattr(part, method, None) is not getattr(plain, method, None)
+
+    lacking = [method for method in METHODS[kind] if not own(method)]
+    if lacking and not (kind in INSTEAD and own(INSTEAD[kind])):
+        raise Refused(field, name, f"lacks {_listed(lacking)}")
+
+
+def check_bound(objective: Any, name: str) -> None:
+    """Checks what an objective's `bind` gave.
+
+    Raises:
+        Refused: it lacks something.
+    """
+    lacking = [attribute for attribute in BOUND if not hasattr(objective, attribute)]
+    if lacking:
+        raise Refused("objective.name", name, f"what its `bind` gives lacks {_listed(lacking)}")
+
+
+def check_model(name: str, model: Any) -> None:
+    """Checks that a model can be made and called as the program does.
+
+    Raises:
+        Refused: all that it lacks is named.
+    """
+    lacking = list(_lacking(model))
+    if lacking:
+        raise Refused("model.name", name, f"lacks {'; '.join(lacking)}")
+    _check_types(model.Config, name, "model.name")
+    variants = getattr(model, "VARIANTS", {})
+    if not isinstance(variants, Mapping) or not all(isinstance(sizes, Mapping) for sizes in variants.values()):
+        raise Refused("model.name", name, 'its VARIANTS must be a dict of dicts, {"small": {"width": 64}}')
+    try:
+        rules_of(model)
+    except Refused as refusal:
+        raise Refused("model.name", name, f"its {refusal}") from None
+
+
+def _lacking(model: Any) -> Iterator[str]:
+    from flax import nnx
+
+    if not (isinstance(model, type) and issubclass(model, nnx.Module)):
+        yield "the base class flax.nnx.Module"
+        return
+    if not _is_frozen_dataclass(getattr(model, "Config", None)):
+        yield "`Config`, a frozen dataclass of its settings"
+    if problem := _problem(model, "__init__", lambda made: made.bind(None, None, rngs=None, execution=None)):
+        yield f"the constructor {model.__name__}(config, rngs=rngs, execution=execution) ({problem})"
+    if problem := _problem(model, "__call__", lambda called: called.bind_partial(None, None, train=False, key=None)):
+        yield f"the call model(images, train=False, key=None) ({problem})"
+
+
+def check_filled(name: str, config_class: type, kind: str) -> None:
+    """Checks that a model's settings have room for what the data fill in.
+
+    Args:
+        name: the model's.
+        config_class: its `Config`.
+        kind: what it is given, a key of `FILLED`.
+
+    Raises:
+        Refused: a setting is missing, or can't hold such a value.
+    """
+    hints, wanted = annotations(config_class), FILLED[kind]
+    lacking = [field for field in wanted if field not in hints]
+    if lacking:
+        raise Refused(
+            "model.name", name, f"takes no {kind}: its Config lacks {_listed(lacking)}, which the data fill in"
+        )
+    for field, value in wanted.items():
+        try:
+            convert(hints[field], value, field)
+        except Refused:
+            wants = "int | tuple[int, int] | None" if field == "image_size" else "int | None"
+            message = f"its Config.{field} can't hold what the data fill in, such as {value}: let it be {wants}"
+            raise Refused("model.name", name, message) from None
+
+
+def _is_frozen_dataclass(part: Any) -> bool:
+    if not (isinstance(part, type) and dataclasses.is_dataclass(part) and part.__dataclass_params__.frozen):  # type: ignore[attr-defined]
+        return False
+    # a subclass that adds settings must be made a dataclass itself, or they are none
+    return "__dataclass_fields__" in vars(part) or not vars(part).get("__annotations__")
+
+
+def _check_types(settings: type, name: str, field: str) -> None:
+    try:
+        annotations(settings)
+    except Exception as error:  # whatever evaluating the user's annotations raises
+        message = f"the types of its settings can't be read: {type(error).__name__}: {error}"
+        raise Refused(field, name, message) from error
+
+
+def _problem(model: type, method: str, bind: Callable[[inspect.Signature], Any]) -> str:
+    """Why a model's method doesn't take the arguments that are bound to it; empty where it does."""
+    if not any(method in vars(base) for base in model.__mro__ if base is not object):
+        return f"it has no {method}"
+    try:
+        bind(inspect.signature(getattr(model, method)))
+    except TypeError as error:
+        return re.sub("^got", "it got", str(error))
+    return ""
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def _imported(place: str) -> type:
+    module, _, attribute = place.partition(":")
+    return getattr(importlib.import_module(module), attribute)

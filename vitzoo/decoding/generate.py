@@ -1,0 +1,170 @@
+"""Ids in, ids out, in one call."""
+
+import functools
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from vitzoo.decoding.beams import BeamSearch, search
+from vitzoo.decoding.sampling import Sampling
+from vitzoo.decoding.start import start
+from vitzoo.decoding.texts import begin_texts, continue_texts
+from vitzoo.errors import Refused
+from vitzoo.nn import state
+from vitzoo.schema import annotations, build, dotted, nearest
+
+How = Sampling | BeamSearch
+GREEDY = Sampling(temperature=0.0)
+
+
+class Written(NamedTuple):
+    """What was written after each prompt, or in answer to each source."""
+
+    ids: jax.Array  # int32 [batch, new tokens], 0 after a text's end
+    lengths: jax.Array  # int32 [batch], how many of them there are, the end token included
+    scores: jax.Array | None  # float32 [batch], of beam search
+
+
+def how_of(settings: Mapping[str, Any], prefix: str = "") -> How:
+    """Sampling, or beam search where `num_beams` is above 1. Settings that are None aren't given.
+
+    Raises:
+        Refused: an unknown setting, a value outside its limits, or one that the way of writing doesn't have.
+    """
+    given = {name: value for name, value in settings.items() if value is not None}
+    beams, draws = annotations(BeamSearch), annotations(Sampling)
+    if unknown := [name for name in given if name not in beams and name not in draws]:
+        hint = nearest(unknown[0], [*draws, *beams])
+        raise Refused(dotted(prefix, unknown[0]), given[unknown[0]], f"no such setting; {hint}")
+    searched = given.get("num_beams", 1) != 1
+    if odd := [name for name in given if name not in (beams if searched else (*draws, "num_beams"))]:
+        draws_none = f"acts where tokens are drawn, and beam search (num_beams = {given.get('num_beams')}) draws none"
+        message = draws_none if searched else "acts with num_beams above 1 only"
+        raise Refused(dotted(prefix, odd[0]), given[odd[0]], message)
+    return build(BeamSearch, given, prefix) if searched else build(Sampling, _without_beams(given), prefix)
+
+
+def _without_beams(given: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in given.items() if name != "num_beams"}
+
+
+def write(
+    model: Any,
+    tokens: jax.Array,
+    lengths: jax.Array,
+    *,
+    new: int,
+    how: How,
+    ends: tuple[int, ...] = (),
+    allowed: jax.Array | None = None,
+    seed: jax.Array | int = 0,
+    numbers: jax.Array | None = None,
+) -> Written:
+    """What `generate` does, to be compiled with what stands around it.
+
+    Args:
+        model: as in `decoding.start`.
+        tokens: int32 [batch, tokens], prompts or sources filled up at the end.
+        lengths: int32 [batch], tokens of each; at least one, and of a decoder fewer than its context.
+        new: tokens written at most; a decoder's context may leave a row fewer.
+        how: they are chosen.
+        ends: ids that end a text.
+        allowed: bool [vocabulary], ids that may be written; None is all.
+        seed: of draws.
+        numbers: int32 [batch], each row's own number, for its draws; its place in the batch by default.
+    """
+    room, most = _room(model, tokens, lengths, new)
+    if isinstance(how, BeamSearch):
+        found = search(model, start(model, tokens, lengths, room), most, new, how, ends, allowed)
+        return Written(found.ids[:, 0], found.lengths[:, 0], found.scores[:, 0])
+    numbers = jnp.arange(len(tokens)) if numbers is None else numbers
+    before = begin_texts(model, tokens, lengths, numbers, room)
+    texts = continue_texts(model, before, seed, new, how, ends, allowed)
+    at = jnp.arange(new)
+    ids = jnp.take_along_axis(texts.tokens, jnp.minimum(before.lengths[:, None] + at, room - 1), 1)
+    lengths = texts.lengths - before.lengths
+    return Written(jnp.where(at < lengths[:, None], ids, 0), lengths, None)
+
+
+def _room(model: Any, tokens: jax.Array, lengths: jax.Array, new: int) -> tuple[int, jax.Array]:
+    """Places of a text with what is added, and how many tokens may be added to each: int32 [batch]."""
+    if hasattr(model, "encode"):
+        return 1 + new, jnp.full(len(tokens), new)
+    context = context_of(model)
+    room = tokens.shape[1] + new
+    return (room, jnp.full(len(tokens), new)) if context is None else (
+        min(room, context), jnp.minimum(new, context - lengths)
+    )  # fmt: skip
+
+
+def context_of(model: Any) -> int | None:
+    """Most tokens of a decoder's text; None where there is no such limit."""
+    return None if hasattr(model, "encode") else getattr(model.config, "context_length", None)
+
+
+@functools.partial(jax.jit, static_argnames=("graph", "new", "how", "ends"))
+def _compiled(graph, params, tokens, lengths, allowed, seed, *, new: int, how: How, ends: tuple[int, ...]) -> Written:
+    return write(
+        state.merge(graph, params), tokens, lengths, new=new, how=how, ends=ends, allowed=allowed, seed=seed
+    )
+
+
+def generate(
+    model: Any,
+    tokens: Any,
+    lengths: Any = None,
+    *,
+    max_new_tokens: int = 128,
+    end_id: int | None = None,
+    allowed: Any = None,
+    seed: int = 0,
+    **settings: Any,
+) -> Written:
+    """Continues prompts with a decoder, or answers sources with an encoder-decoder; compiled once for each shape.
+
+        ids, lengths, _ = model.generate(tokens, max_new_tokens=20, num_beams=4)
+
+    Args:
+        model: one that writes.
+        tokens: int [batch, tokens], filled up at the end with anything.
+        lengths: int [batch], tokens of each row; all of them by default.
+        max_new_tokens: most tokens written for each row; a decoder's context may leave it fewer.
+        end_id: the id that ends a text; it is the last one written.
+        allowed: bool [vocabulary], ids that may be written, for instance without padding; all by default.
+        seed: of the draws.
+        settings: of `Sampling` (`temperature=0.8`, `top_k`, `top_p`, `repetition_penalty`), or of `BeamSearch`
+            (`num_beams=4`, `length_penalty`, `length_normalisation`, `early_stopping`).
+
+    Raises:
+        Refused: settings, shapes or lengths that don't fit.
+    """
+    how = how_of(settings)
+    if max_new_tokens < 1:
+        raise Refused("max_new_tokens", max_new_tokens, "must be at least 1")
+    tokens, lengths = _checked(model, tokens, lengths)
+    graph, params = state.split(model)
+    ends = () if end_id is None else (int(end_id),)
+    allowed = None if allowed is None else jnp.asarray(allowed, bool)
+    return _compiled(
+        graph, params, tokens, lengths, allowed, np.uint32(seed % 2**32), new=max_new_tokens, how=how, ends=ends,
+    )  # fmt: skip
+
+
+def _checked(model: Any, tokens: Any, lengths: Any) -> tuple[jax.Array, jax.Array]:
+    tokens = jnp.asarray(tokens)
+    if tokens.ndim != 2 or not jnp.issubdtype(tokens.dtype, jnp.integer) or not tokens.size:
+        raise Refused("tokens", f"{tokens.dtype}{list(tokens.shape)}", "must be whole numbers [batch, tokens]")
+    rows, width = tokens.shape
+    context = context_of(model)
+    if context is not None and width >= context:
+        raise Refused("tokens", width, f"tokens, and the model takes {context} with what is added (context_length)")
+    lengths = np.full(rows, width) if lengths is None else lengths
+    if np.shape(lengths) != (rows,):
+        raise Refused("lengths", list(np.shape(lengths)), f"must be one for each of the {rows} rows of tokens")
+    known = not isinstance(lengths, jax.core.Tracer)
+    if known and not ((1 <= np.asarray(lengths)) & (np.asarray(lengths) <= width)).all():
+        raise Refused("lengths", np.asarray(lengths).tolist(), f"must be from 1 to the {width} tokens of a row")
+    return tokens.astype(jnp.int32), jnp.asarray(lengths, jnp.int32)

@@ -1,0 +1,1 @@
+"""Files of tensors, read without executing anything that is in them."""
