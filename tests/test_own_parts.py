@@ -229,7 +229,10 @@ def test_what_only_shows_when_it_is_made_is_refused_before_training(here, part, 
     ("code", "message"),
     [
         ("def data(): ...", "must take one argument, the data section"),
-        ("def data(data): return [1, 2]", r"gives a list, which lacks `open`: return vitzoo.data.arrays.from_arrays\("),
+        (
+            "def data(data): return [1, 2]",
+            r"gives a list, which lacks `open`: return from_arrays\(\.\.\.\) of vitzoo.data.arra",
+        ),
         (
             "class data:\n    def __init__(self, data): ...\n    def open(self, split): return [1]",
             "gives a list, which lacks `info`, `ids`, `where`",
@@ -277,3 +280,49 @@ def test_arrays_of_any_sizes_and_with_several_labels_are_a_dataset():
     assert (source.info.image_shape, source.info.multi_label) == (None, True)
     assert source[1]["image"].shape == (6, 4, 3)
     assert source[1]["label"].tolist() == [1.0, 1.0]
+
+
+BUILDER = """
+import numpy as np
+import tensorflow_datasets as tfds
+from PIL import Image
+
+class MyPictures(tfds.core.GeneratorBasedBuilder):
+    VERSION = tfds.core.Version("1.0.0")
+
+    def _info(self):
+        image = tfds.features.Image(shape=(8, 8, 1), encoding_format="png")
+        label = tfds.features.ClassLabel(names=["a", "b"])
+        return self.dataset_info_from_configs(features=tfds.features.FeaturesDict({"image": image, "label": label}))
+
+    def _split_generators(self, dl_manager):
+        return {"train": self.examples()}
+
+    def examples(self):
+        for index in range(4):
+            yield index, {"image": %s, "label": index %% 2}
+"""
+
+
+@pytest.mark.parametrize(
+    ("image", "message"),
+    [
+        ("Image.new('L', (8, 8), index)", None),
+        ("1 / 0", "its builder failed: ZeroDivisionError: division by zero"),
+        ("__import__('tensorflow_of_tfds')", "TFDS writes such examples with TensorFlow, .* the extra `prepare`"),
+    ],
+)
+def test_a_builder_class_of_ones_own_is_prepared_or_says_in_one_line_what_failed(here, tmp_path, image, message):
+    from vitzoo.data.open import open_source
+    from vitzoo.data.prepare import prepare
+    from vitzoo.data.settings import Data
+
+    name = f"my_builder_{zlib.crc32(image.encode())}"
+    (here / f"{name}.py").write_text(BUILDER % image)
+    if message is None:
+        prepare(f"{name}:MyPictures", dir=str(tmp_path))
+        assert open_source(Data(name=f"{name}:MyPictures", dir=str(tmp_path))).info.classes == ("a", "b")
+        return
+    with pytest.raises(vitzoo.Refused, match=message) as caught:
+        prepare(f"{name}:MyPictures", dir=str(tmp_path))
+    assert "\n" not in str(caught.value)

@@ -20,7 +20,11 @@ PARTS: dict[str, dict[str, str]] = {
     "objective": {
         "classification": "vitzoo.objectives.classification:Classification",
         "causal_lm": "vitzoo.objectives.causal_lm:CausalLanguageModelling",
+        "masked_lm": "vitzoo.objectives.masked_lm:MaskedLanguageModelling",
+        "regression": "vitzoo.objectives.regression:Regression",
         "seq2seq": "vitzoo.objectives.seq2seq:SequenceToSequence",
+        "sequence_classification": "vitzoo.objectives.sequence_classification:SequenceClassification",
+        "token_classification": "vitzoo.objectives.token_classification:TokenClassification",
     },
     "optimizer": {
         "adamw": "vitzoo.optim.adamw:AdamW",
@@ -49,7 +53,13 @@ PARTS: dict[str, dict[str, str]] = {
     },
     "evaluator": {
         "classification": "vitzoo.evaluation.classification:ClassificationEvaluator",
+        "masked_lm": "vitzoo.evaluation.text_masked:MaskedEvaluator",
         "perplexity": "vitzoo.evaluation.perplexity:PerplexityEvaluator",
+        "generation": "vitzoo.evaluation.generation:GenerationEvaluator",
+        "multiple_choice": "vitzoo.evaluation.multiple_choice:MultipleChoiceEvaluator",
+        "last_word": "vitzoo.evaluation.last_word:LastWordEvaluator",
+        "regression": "vitzoo.evaluation.text_regression:RegressionEvaluator",
+        "token_classification": "vitzoo.evaluation.text_tagging:TokenClassificationEvaluator",
     },
 }
 

@@ -20,8 +20,8 @@ def get_config(arg="124M"):
         name="gpt", variant=f"gpt2-{vitzoo.config.choice(arg, SIZES)}", dropout=0.0, attention_dropout=0.0
     )
     config.objective = dict(name="causal_lm")
-    config.data = dict(name="text:FOLDER", split="train", batch_size=480)
-    config.tokenizer = dict(kind="file", file="vocab.json")
+    config.data = dict(name=vitzoo.config.required("text:FOLDER"), split="train", batch_size=480)
+    config.tokenizer = dict(kind="file", file=vitzoo.config.required("vocab.json"))
     config.text = dict(sequence_length=1024)
     config.optimizer = dict(name="adamw", learning_rate=6e-4, beta1=0.9, beta2=0.95, weight_decay=0.1, grad_clip=1.0)
     config.schedule = dict(name="cosine", warmup_steps=2000, final=0.1)

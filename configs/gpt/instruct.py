@@ -12,11 +12,10 @@ import vitzoo.config
 
 def get_config():
     config = vitzoo.config.default()
-    config.init_from = "CKPT"
+    config.init_from = vitzoo.config.required("RUN")
     config.total_epochs = 3
-    config.model = dict()
     config.objective = dict(name="causal_lm", rows="answers")
-    config.data = dict(name="jsonl:FILE", split="train", batch_size=16)
+    config.data = dict(name=vitzoo.config.required("jsonl:FILE"), split="train", batch_size=16)
     config.text = dict(sequence_length=256, packing=True)
     config.optimizer = dict(name="adamw", learning_rate=5e-5, weight_decay=0.0, grad_clip=1.0)
     config.schedule = dict(name="linear", warmup_fraction=0.03)

@@ -2,8 +2,8 @@
 
 Command:   vitzoo train --config t5/c4:base --workdir runs/t5 --config.tokenizer.file=spiece.model
 Hardware:  an accelerator.
-Data:      c4/en of TFDS, or --config.data.name=text:FOLDER; T5's vocabulary in --config.tokenizer.file, or a
-           trained one by --config.tokenizer.kind=unigram.
+Data:      c4/en of TFDS, or --config.data.name=text:FOLDER; T5's vocabulary in
+           --config.tokenizer.file.
 Source:    https://arxiv.org/abs/1910.10683 and t5x's t5_1_1 examples: inputs of 512 tokens, targets of 114, Adafactor
            at 1/sqrt(max(step, 10,000)), z-loss 1e-4, no dropout; released checkpoints: 1,000,000 steps of 2,048 rows
            (not run by us).
@@ -20,7 +20,7 @@ def get_config(arg="small"):
     config.model = dict(name="t5", variant=f"v1.1-{vitzoo.config.choice(arg, SIZES)}", dropout=0.0)
     config.objective = dict(name="seq2seq", rows="span_corruption", z_loss=1e-4)
     config.data = dict(name="c4/en", split="train", batch_size=2048)
-    config.tokenizer = dict(kind="file", file="spiece.model", sentinels=100)
+    config.tokenizer = dict(kind="file", file=vitzoo.config.required("spiece.model"), sentinels=100)
     config.text = dict(source_length=512, sequence_length=114)
     config.optimizer = dict(
         name="adafactor",

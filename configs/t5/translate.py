@@ -27,9 +27,9 @@ def get_config():
         vocabulary_size=None,
     )
     config.objective = dict(name="seq2seq", label_smoothing=0.1, z_loss=1e-4)
-    config.data = dict(name="verses", split="train", batch_size=64)
+    config.data = dict(name="verses", split="train", batch_size=32)
     config.tokenizer = dict(kind="bpe", vocabulary_size=4000)
-    config.text = dict(source_length=64, sequence_length=64)
+    config.text = dict(source_length=96, sequence_length=96, packing=True)
     config.optimizer = dict(name="adamw", learning_rate=1.5e-3, beta2=0.98, weight_decay=0.0, grad_clip=1.0)
     config.schedule = dict(name="rsqrt", warmup_steps=400, timescale=400, cooldown_fraction=0.3)
     config.evaluate = dict(

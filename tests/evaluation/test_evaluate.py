@@ -41,7 +41,7 @@ def test_a_run_is_measured_by_its_own_evaluators(run, tmp_path):
     one = result["results"]["test"]
     assert list(one) == ["dataset", "split", "n", "metrics", "skipped"]
     assert (one["dataset"], one["split"], one["n"], one["skipped"]) == ("made_data:Many", "five", 5, None)
-    assert set(one["metrics"]) == {"accuracy", "top5_accuracy", "loss", "calibration_error"}
+    assert set(one["metrics"]) == {"accuracy", "top5_accuracy", "f1_macro", "loss", "calibration_error"}
     for said in ("weights ema", "8 × 8 × 1, squash", "many five: 5 examples", "n=5", "the model's 10"):
         assert said in text
     folder = run / "eval" / "7-ema" / "test"

@@ -120,12 +120,12 @@ def test_one_call_compiles_once_and_a_second_not_at_all(run, caplog):
 
 def test_an_image_may_have_several_labels_and_then_all_are_listed(tmp_path):
     make_run(tmp_path, loss="sigmoid")
-    (row,) = vitzoo.predict(tmp_path, np.full((8, 8), 99, np.uint8))
+    image = np.full((8, 8), 99, np.uint8)
+    row, _ = vitzoo.predict(tmp_path, [image, b""], output=tmp_path / "rows.csv")
     probabilities = [one["probability"] for one in row["top"]]
     assert len(probabilities) == 10
     assert probabilities == sorted(probabilities, reverse=True)
     assert sum(probabilities) != pytest.approx(1)
-    vitzoo.predict(tmp_path, [np.full((8, 8), 99, np.uint8), b""], output=tmp_path / "rows.csv")
     first, second = csv.DictReader((tmp_path / "rows.csv").read_text().splitlines())
     assert list(first) == ["file", "prediction", *(f"probability:{digit}" for digit in range(10)), "error"]
     assert first["prediction"] == "|".join(sorted(one["label"] for one in row["top"] if one["probability"] > 0.5))
@@ -155,7 +155,7 @@ def test_a_path_that_is_not_there_is_named_and_the_others_go_on(predictor, photo
     assert [row["file"] for row in rows] == [str(tmp_path / "no.jpg"), str(photos / "cmyk.jpg"), str(tmp_path)]
     errors = ["no such file or folder", None, "no images in this folder (.jpg, .png, .webp ...)"]
     assert [row["error"] for row in rows] == errors
-    with pytest.raises(Refused, match="no.jpg: no such file"):
+    with pytest.raises(Refused, match=r"no\.jpg: no such file"):
         predictor([tmp_path / "no.jpg", tmp_path])
 
 

@@ -92,7 +92,7 @@ def _shown_leaf(leaf: dict[str, Any]) -> list[str]:
         [value for layer, value in enumerate(values) if layer not in still] if isinstance(values, list) else [values]
         for values in (leaf["weight_decay"], leaf["learning_rate"])
     )
-    which = f", layers {','.join(map(str, sorted(still)))} frozen" if still else ""
+    which = f", layer{'s' * (len(still) > 1)} {','.join(map(str, sorted(still)))} frozen" if still else ""
     return [*placed, _range(decay) if any(decay) else "-", f"x {_range(rate)}{which}"]
 
 

@@ -2,7 +2,7 @@
 
 import argparse
 
-from vitzoo.cli.arguments import Parser
+from vitzoo.cli.arguments import Parser, typed
 from vitzoo.cli.output import Result
 from vitzoo.errors import Refused
 
@@ -27,7 +27,14 @@ def arguments(parser: Parser) -> None:
         "--weights", choices=("auto", "ema", "raw"), default="auto", help="auto: ema where there is one"
     )
     parser.add_argument("--restrict-classes", action="store_true", help="predict only among the classes of the data")
-    parser.add_argument("--predictions", metavar="FILE.csv", help="write file (or id), label, prediction, probability")
+    parser.add_argument(
+        "--predictions",
+        metavar="FILE",
+        help="write each example's prediction, as .csv or .jsonl: file (or id), label ...",
+    )
+    parser.add_argument(
+        "--shots", metavar="K", type=typed("--shots", int, minimum=0), help="solved examples before each question"
+    )
     parser.add_argument("--output", metavar="DIR", help="for the tables and pictures; else a folder of the run")
 
 
@@ -45,5 +52,6 @@ def run(args: argparse.Namespace) -> Result:
             predictions=args.predictions,
             output=args.output,
             restrict_classes=args.restrict_classes,
+            shots=args.shots,
         )
     )

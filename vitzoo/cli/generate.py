@@ -3,19 +3,32 @@
 import argparse
 import sys
 from pathlib import Path
+from typing import Literal
 
 from vitzoo.cli.arguments import Parser, set_platform, typed
 from vitzoo.cli.output import Result
 from vitzoo.errors import Refused
 
 TAKES_CONFIG = False
+SETTINGS = (
+    "temperature",
+    "top_k",
+    "top_p",
+    "repetition_penalty",
+    "num_beams",
+    "length_penalty",
+    "length_normalisation",
+    "early_stopping",
+)
+"""How tokens are chosen."""
 EXAMPLES = """\
 A single prompt's answer appears as it is written.
 
 examples:
   vitzoo generate --checkpoint runs/gpt --prompt "def "
   vitzoo generate --checkpoint runs/gpt --prompt "def " --prompt "class " --temperature 0.7 --top-k 40 --seed 1
-  vitzoo generate --checkpoint runs/gpt --prompts questions.txt --stop "\\n\\n" --json"""
+  vitzoo generate --checkpoint runs/gpt --prompts questions.txt --stop "\\n\\n" --output answers.jsonl
+  vitzoo generate --checkpoint runs/t5 --prompt "a source" --num-beams 4 --length-penalty 0.6"""
 
 
 def arguments(parser: Parser) -> None:
@@ -28,12 +41,22 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--prompt", action="append", default=[], metavar="TEXT", help="can be given several times")
     parser.add_argument("--prompts", metavar="FILE", help="a file with a prompt in each line")
     number("--max-new-tokens", int, 128, "most tokens added (128)", minimum=1)
-    number("--temperature", float, 1.0, "below 1 sharper; 0: always the most probable token (1)", minimum=0)
-    number("--top-k", int, 0, "only the k most probable tokens; 0: all (0)", minimum=0)
-    number("--top-p", float, 1.0, "only the most probable tokens that reach this probability (1)", above=0, maximum=1)
-    number("--repetition-penalty", float, 1.0, "above 1: tokens that are there come less often (1)", above=0)
+    number("--temperature", float, None, "below 1 sharper; 0: always the most probable token (1)", minimum=0)
+    number("--top-k", int, None, "only the k most probable tokens; 0: all (0)", minimum=0)
+    number("--top-p", float, None, "only the most probable tokens that reach this probability (1)", above=0, maximum=1)
+    number("--repetition-penalty", float, None, "above 1: tokens that are there come less often (1)", above=0)
+    number("--num-beams", int, None, "above 1: beam search of so many hypotheses, in place of draws (1)", minimum=1)
+    number("--length-penalty", float, None, "of beam search: scores are divided by length to this power (1)")
+    parser.add_argument(
+        "--length-normalisation", choices=("power", "gnmt"), help="of beam search: length, or (5 + length) / 6 (power)"
+    )
+    stopping = typed("--early-stopping", bool | Literal["never"])
+    parser.add_argument(
+        "--early-stopping", metavar="true|false|never", type=stopping, help="when beam search is over (false)"
+    )
     parser.add_argument("--stop", action="append", default=[], metavar="TEXT", help="an answer ends there; \\n is read")
-    number("--seed", int, 0, "of the draws (0)", minimum=0)
+    number("--seed", int, None, "of the draws (0)", minimum=0)
+    parser.add_argument("--output", metavar="FILE.jsonl", help="write prompt, text, tokens and reason, a line each")
     parser.add_argument(
         "--weights", choices=("auto", "ema", "raw"), default="auto", help="auto: ema where there is one"
     )
@@ -48,20 +71,21 @@ def run(args: argparse.Namespace) -> Result:
     prompts = [*args.prompt, *(_lines(args.prompts) if args.prompts else [])]
     if not prompts:
         raise Refused("--prompt", None, "there is none; give --prompt TEXT or --prompts FILE")
+    given = {name: getattr(args, name) for name in SETTINGS if getattr(args, name) is not None}
+    if given.get("num_beams", 1) > 1 and args.seed is not None:
+        raise Refused("--seed", args.seed, "has no effect: beam search draws nothing")
     from vitzoo.inference.generate import generate
 
     answers = generate(
         args.checkpoint,
         prompts,
         max_new_tokens=args.max_new_tokens,
-        temperature=args.temperature,
-        top_k=args.top_k,
-        top_p=args.top_p,
-        repetition_penalty=args.repetition_penalty,
+        **given,
         stop=[stop.replace("\\n", "\n") for stop in args.stop],
-        seed=args.seed,
+        seed=args.seed or 0,
         weights=args.weights,
         platform=args.platform,
+        output=args.output,
         out=None if args.json else sys.stdout,
     )
     return Result({"checkpoint": args.checkpoint, "answers": answers})

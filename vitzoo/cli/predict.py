@@ -5,24 +5,35 @@ import sys
 
 from vitzoo.cli.arguments import Parser, set_platform, typed
 from vitzoo.cli.output import Result
+from vitzoo.errors import Refused
 
 TAKES_CONFIG = False
 EXAMPLES = """\
 An image that can't be read is named with the reason, the others go on, and the exit code is 1.
+What is said of text depends on the checkpoint: classes, a number, classes of words, the tokens that [MASK] hides, or
+the token that comes next.
 
 examples:
   vitzoo predict --checkpoint runs/quickstart photo.png
   vitzoo predict --checkpoint runs/photos@best folder/ more.jpg --top 3 --output predictions.csv
-  vitzoo predict --checkpoint runs/photos folder/ --features features.npz"""
+  vitzoo predict --checkpoint runs/photos folder/ --features features.npz
+  vitzoo predict --checkpoint runs/spam --text "win money" --text "see you at noon"
+  vitzoo predict --checkpoint runs/spam --input mails.jsonl --output predictions.csv
+  vitzoo predict --checkpoint runs/bert --text "once [MASK] a time" --top 3
+  vitzoo predict --checkpoint runs/bert --similar "a cat" "a dog" "a boat"
+"""
 
 
 def arguments(parser: Parser) -> None:
     """Adds the command's flags."""
-    parser.add_argument("inputs", nargs="+", metavar="FILE|FOLDER", help="images, or folders of them at any depth")
+    parser.add_argument("inputs", nargs="*", metavar="FILE|FOLDER", help="images, or folders of them at any depth")
+    parser.add_argument("--text", action="append", default=[], metavar="TEXT", help="can be given several times")
+    parser.add_argument("--input", metavar="FILE", help="texts, a line each, or .jsonl with the fields of training")
+    parser.add_argument("--similar", nargs="+", metavar="TEXT", help="the cosine between texts' sentence embeddings")
     parser.add_argument("--checkpoint", required=True, metavar="CKPT", help="RUN, RUN@best, RUN@STEP ...")
-    parser.add_argument("--top", metavar="K", type=typed("--top", int, minimum=1), help="classes listed (5)")
+    parser.add_argument("--top", metavar="K", type=typed("--top", int, minimum=1), help="classes or tokens listed (5)")
     parser.add_argument("--output", metavar="FILE", help="write the predictions to a .csv or .jsonl file")
-    parser.add_argument("--features", metavar="FILE.npz", help="write what the head sees of each image")
+    parser.add_argument("--features", metavar="FILE.npz", help="write what the head sees, of texts their embedding")
     parser.add_argument(
         "--weights", choices=("auto", "ema", "raw"), default="auto", help="auto: ema where there is one"
     )
@@ -39,13 +50,19 @@ def arguments(parser: Parser) -> None:
 
 
 def run(args: argparse.Namespace) -> Result:
-    """Classifies images."""
+    """Classifies images, or says of texts what the checkpoint can."""
     set_platform([f"platform={args.platform}"])
+    _check(args)
+    if args.similar is not None:
+        return _similar(args)
     from vitzoo.inference.predict import exit_code, predict, say_rows, say_written
+    from vitzoo.inference.text_inputs import read_texts
+    from vitzoo.inference.text_predict import predict_texts, say_text_rows, say_texts_written
 
-    rows = predict(
+    texts = [*args.text, *(read_texts(args.input) if args.input else [])]
+    rows = (predict_texts if texts else predict)(
         args.checkpoint,
-        args.inputs,
+        texts or args.inputs,
         top=args.top,
         batch_size=args.batch_size,
         weights=args.weights,
@@ -54,7 +71,33 @@ def run(args: argparse.Namespace) -> Result:
         platform=args.platform,
         out=sys.stdout,
     )
+    of_images = "file" in rows[0]
     if not args.json:
-        say_rows(rows)
-    say_written(rows, args.output, args.features)
+        (say_rows if of_images else say_text_rows)(rows)
+    (say_written if of_images else say_texts_written)(rows, args.output, args.features)
     return Result({"checkpoint": args.checkpoint, "predictions": rows}, exit_code(rows))
+
+
+def _check(args: argparse.Namespace) -> None:
+    """Refuses nothing to predict, and kinds of it that don't go together."""
+    given = {"inputs": args.inputs, "--text": args.text, "--input": args.input, "--similar": args.similar}
+    kinds = [name for name, value in given.items() if value]
+    if not kinds:
+        message = "there are none; name images or folders, or give text: --text TEXT, --input FILE, --similar TEXT TEXT"
+        raise Refused("inputs", None, message)
+    if len(kinds) > 1 and kinds != ["--text", "--input"]:
+        raise Refused(kinds[1], None, f"doesn't go together with {kinds[0]}")
+    if args.similar is not None and len(args.similar) < 2:
+        raise Refused("--similar", args.similar[0], "takes two texts or more")
+    for flag in ("output", "features", "top"):
+        if args.similar is not None and getattr(args, flag) is not None:
+            raise Refused(f"--{flag}", getattr(args, flag), "has no effect with --similar")
+
+
+def _similar(args: argparse.Namespace) -> Result:
+    from vitzoo.inference.text_predict import say_similar, similar
+
+    values = similar(args.checkpoint, args.similar, weights=args.weights, platform=args.platform, out=sys.stdout)
+    if not args.json:
+        say_similar(args.similar, values)
+    return Result({"checkpoint": args.checkpoint, "texts": args.similar, "similarity": values})

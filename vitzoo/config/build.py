@@ -123,7 +123,7 @@ def build_experiment(layers: Layers) -> tuple[Experiment, dict[str, Any]]:
             built[section] = _model(layers)
         else:
             names[section], built[section] = _choice(layers, section, section)
-    built["model"].check_takes(feed_kind(built["objective"]))
+    built["model"].check_takes(built["objective"])
     for name, hint in hints.items():
         if dataclasses.is_dataclass(hint) and name not in built:
             layers.replace_durations(name)

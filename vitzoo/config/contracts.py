@@ -136,6 +136,30 @@ def check_filled(name: str, config_class: type, kind: str) -> None:
             raise Refused("model.name", name, message) from None
 
 
+def check_head(name: str, config_class: type, head: Any, wanted: str) -> None:
+    """Checks that a model of text can learn what an objective asks of it.
+
+    Args:
+        name: the model's.
+        config_class: its `Config`; that of an encoder has `head`.
+        head: what the config states of it; None for nothing.
+        wanted: the head that the objective teaches; empty where it wants the next token.
+
+    Raises:
+        Refused: it can't.
+    """
+    hints = annotations(config_class)
+    if not wanted and hasattr(config_class, "head_kind"):
+        message = "is an encoder, which says no next token: it learns masked_lm, sequence_classification, ..."
+        raise Refused("model.name", name, f"{message} (objective.name); gpt, t5 and transformer write")
+    if wanted and "head" not in hints and not ("classes" in wanted and "num_classes" in hints):
+        message = f"has no head for this objective ({wanted}): take bert"
+        text = "" if wanted == "pretraining" else ", or let it answer in text (objective.name=seq2seq)"
+        raise Refused("model.name", name, message + text)
+    if wanted and "head" in hints and head not in (None, "auto", wanted):
+        raise Refused("model.head", head, f"isn't what this objective learns, {wanted}; leave it out")
+
+
 def _is_frozen_dataclass(part: Any) -> bool:
     if not (isinstance(part, type) and dataclasses.is_dataclass(part) and part.__dataclass_params__.frozen):  # type: ignore[attr-defined]
         return False

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from vitzoo.config.contracts import check_filled, check_model
+from vitzoo.config.contracts import check_filled, check_head, check_model
 from vitzoo.data.settings import Augment, Data, Preprocessing
 from vitzoo.data.text.settings import Mixture, Text, Tokenizer
 from vitzoo.errors import Refused
@@ -81,10 +81,12 @@ class ModelChoice:
         base = {key: value for key, value in pretrained.items() if key not in ("name", "variant")}
         return dataclasses.replace(self, name=pretrained["name"], variant=pretrained.get("variant", ""), base=base)
 
-    def check_takes(self, kind: str) -> None:
-        """Refuses a model that doesn't take `images`, or `text`."""
+    def check_takes(self, objective: Any) -> None:
+        """Refuses a model that doesn't take what an objective does, images or text, or can't learn what it asks."""
         if self.name:
-            check_filled(self.name, self.config_class, kind)
+            check_filled(self.name, self.config_class, feed_kind(objective))
+            if (head := getattr(objective, "HEAD", None)) is not None:
+                check_head(self.name, self.config_class, self.changes.get("head"), head)
 
     def config(self, **from_data: Any) -> Any:
         """The model's settings; later wins: the variant's or checkpoint's, what the data says, the config's changes.

@@ -1,5 +1,6 @@
 """What feeds the model of an experiment: its objective says whether it takes images or text."""
 
+import dataclasses
 from typing import Any
 
 from vitzoo.config.experiment import feed_kind
@@ -11,8 +12,10 @@ def feed_of(experiment: Any) -> Feed:
     if feed_kind(experiment.objective) == "text":
         from vitzoo.data.text.feed import TextFeed
 
-        rows, mixture = experiment.objective.rows, experiment.mixture
-        return TextFeed(experiment.tokenizer, experiment.text, rows, experiment.seed, mixture)
+        objective, text = experiment.objective, experiment.text
+        # such an objective reads labels as numbers, whether that is stated or not
+        text = dataclasses.replace(text, regression=text.regression or getattr(objective, "HEAD", "") == "number")
+        return TextFeed(experiment.tokenizer, text, objective.rows, experiment.seed, experiment.mixture)
     from vitzoo.data.image_feed import ImageFeed
 
     return ImageFeed(experiment.preprocessing, experiment.augment)

@@ -24,7 +24,7 @@ def open_source(data: Data, split: str | None = None) -> Source:
             empty, or files, labels or columns can't be read.
     """
     source = open_dataset(data).open(split or data.split)
-    _refuse_lacking(data, source, SOURCE)
+    refuse_lacking(data.name, source, SOURCE)
     return source
 
 
@@ -52,22 +52,32 @@ def open_dataset(data: Data) -> Dataset:
 
 def _from_class(found: Callable[[Data], Any], data: Data) -> Dataset:
     """A dataset of ours or the user's, from a builder class of TFDS or what makes one from the data section."""
-    if not hasattr(found, "download_and_prepare"):
-        try:
-            inspect.signature(found).bind(data)
-        except (TypeError, ValueError) as error:
-            raise Refused("data.name", data.name, f"must take one argument, the data section ({error})") from error
-        made = found(data)
-        _refuse_lacking(data, made, ("open",))
-        return made
-    from vitzoo.data.sources.tfds import TfdsDataset
+    if hasattr(found, "download_and_prepare"):
+        from vitzoo.data.sources.tfds import TfdsDataset
 
-    return TfdsDataset(data, found)
+        return TfdsDataset(data, found)
+    return made(found, data)
 
 
-def _refuse_lacking(data: Data, made: Any, names: Sequence[str]) -> None:
-    lacking = [name for name in names if not hasattr(made, name)]
+def made(make: Callable[..., Any], *given: Any) -> Any:
+    """The dataset that a class or function makes of the data section (and that of the text), all of whose splits open.
+
+    Raises:
+        Refused: it takes other arguments, or makes something else.
+    """
+    name = given[0].name
+    try:
+        inspect.signature(make).bind(*given)
+    except (TypeError, ValueError) as error:
+        raise Refused("data.name", name, f"must take one argument, the data section ({error})") from error
+    dataset = make(*given)
+    refuse_lacking(name, dataset, ("open",))
+    return dataset
+
+
+def refuse_lacking(name: str, made: Any, wanted: Sequence[str]) -> None:
+    """Refuses what a user's own dataset gives where it lacks something that is read of it."""
+    lacking = ", ".join(f"`{one}`" for one in wanted if not hasattr(made, one))
     if lacking:
-        listed = ", ".join(f"`{name}`" for name in lacking)
-        what = f"gives a {type(made).__name__}, which lacks {listed}"
-        raise Refused("data.name", data.name, f"{what}: return vitzoo.data.arrays.from_arrays(...), or a Table")
+        what = f"gives a {type(made).__name__}, which lacks {lacking}"
+        raise Refused("data.name", name, f"{what}: return from_arrays(...) of vitzoo.data.arrays, a Table or a TextTable")

@@ -56,7 +56,7 @@ class Finished(NamedTuple):
 class Search(NamedTuple):
     """A search under way."""
 
-    count: jax.Array  # int32 [], new tokens so far
+    written: jax.Array  # int32 [], new tokens so far
     open: jax.Array  # bool [batch], rows still searched
     ids: jax.Array  # int32 [batch, beams, new tokens], of the running hypotheses, best first
     sums: jax.Array  # float32 [batch, beams], of their log-probabilities
@@ -92,7 +92,7 @@ def search(
     segments = started.source_segments
     segments = None if segments is None else jnp.repeat(segments, beams, 0)
     now = Search(
-        count=jnp.zeros((), jnp.int32),
+        written=jnp.zeros((), jnp.int32),
         open=jnp.ones(batch, bool),
         ids=nothing,
         sums=jnp.where(first, 0.0, never),
@@ -107,11 +107,11 @@ def search(
         sums, which = lax.top_k(jnp.where(found.ended, -jnp.inf, found.sums), beams)
         ids, parents = _take(found.ids, which), _take(found.parents, which)
         # a row that was over before others has no place left
-        places = jnp.repeat(jnp.minimum(started.lengths + now.count, room - 1), beams)
+        places = jnp.repeat(jnp.minimum(started.lengths + now.written, room - 1), beams)
         past = jax.tree.map(lambda kept: _of_parents(kept, parents), now.cache.past)
-        last = lax.dynamic_index_in_dim(ids, now.count, 2, keepdims=False)
+        last = lax.dynamic_index_in_dim(ids, now.written, 2, keepdims=False)
         logits, cache = next_logits(model, last.reshape(-1), places, now.cache._replace(past=past), segments)
-        count = now.count + 1
+        count = now.written + 1
         still = now.open & _can_improve(sums[:, 0], finished, count, most, how)
         return Search(count, still, ids, sums, logits.reshape(now.logits.shape), cache, finished)
 
@@ -137,14 +137,14 @@ def _continuations(
     looked_at = min(max(2, 1 + len(ends)) * how.num_beams, sums.shape[1])
     sums, index = lax.top_k(sums, looked_at)
     parents, last = index // vocabulary, (index % vocabulary).astype(jnp.int32)
-    ids = lax.dynamic_update_index_in_dim(_take(now.ids, parents), last, now.count, 2)
-    ended = is_end(last, ends) | (now.count + 1 >= most)[:, None]
+    ids = lax.dynamic_update_index_in_dim(_take(now.ids, parents), last, now.written, 2)
+    ended = is_end(last, ends) | (now.written + 1 >= most)[:, None]
     return _Found(ids, sums, parents, ended)
 
 
 def _merged(now: Search, found: _Found, how: BeamSearch) -> Finished:
     """The best of those finished before and now. A row that isn't open takes no more."""
-    length = now.count + 1
+    length = now.written + 1
     counts = found.ended & (jnp.arange(found.sums.shape[1]) < how.num_beams) & now.open[:, None]
     scores = jnp.where(counts, found.sums / how.divisor(length), -jnp.inf)
     lengths = jnp.broadcast_to(length, scores.shape)

@@ -107,9 +107,7 @@ def context_of(model: Any) -> int | None:
 
 @functools.partial(jax.jit, static_argnames=("graph", "new", "how", "ends"))
 def _compiled(graph, params, tokens, lengths, allowed, seed, *, new: int, how: How, ends: tuple[int, ...]) -> Written:
-    return write(
-        state.merge(graph, params), tokens, lengths, new=new, how=how, ends=ends, allowed=allowed, seed=seed
-    )
+    return write(state.merge(graph, params), tokens, lengths, new=new, how=how, ends=ends, allowed=allowed, seed=seed)
 
 
 def generate(
@@ -165,6 +163,6 @@ def _checked(model: Any, tokens: Any, lengths: Any) -> tuple[jax.Array, jax.Arra
     if np.shape(lengths) != (rows,):
         raise Refused("lengths", list(np.shape(lengths)), f"must be one for each of the {rows} rows of tokens")
     known = not isinstance(lengths, jax.core.Tracer)
-    if known and not ((1 <= np.asarray(lengths)) & (np.asarray(lengths) <= width)).all():
+    if known and not ((np.asarray(lengths) >= 1) & (np.asarray(lengths) <= width)).all():
         raise Refused("lengths", np.asarray(lengths).tolist(), f"must be from 1 to the {width} tokens of a row")
     return tokens.astype(jnp.int32), jnp.asarray(lengths, jnp.int32)

@@ -48,9 +48,7 @@ def begin_texts(model: Any, prompts: jax.Array, lengths: jax.Array, numbers: jax
     else:
         tokens = tokens.at[:, 0].set(model.config.start_id)
     done = jnp.zeros(len(prompts), bool)
-    return Texts(
-        tokens, started.lengths, done, started.logits, seen, numbers, started.cache, started.source_segments
-    )
+    return Texts(tokens, started.lengths, done, started.logits, seen, numbers, started.cache, started.source_segments)
 
 
 def continue_texts(

@@ -33,14 +33,16 @@ class Mapping:
         if self.columns is None or not self.restricted:
             return model
         columns = jnp.asarray(self.columns)
-        return lambda images, **options: model(images, **options)[:, columns]
+        return lambda *inputs, **options: model(*inputs, **options)[..., columns]
 
     def relabel(self, label: jax.Array) -> jax.Array:
-        """The dataset's labels, int `[batch]` or float `[batch, classes]`, numbered as those logits are."""
+        """The dataset's labels, int `[batch]` (or `[batch, tokens]`) or float `[batch, classes]`, numbered as those
+        logits are.
+        """
         if self.columns is None or self.restricted:
             return label
         columns = jnp.asarray(self.columns)
-        if label.ndim == 1:
+        if jnp.issubdtype(label.dtype, jnp.integer):
             return columns[label]
         return jnp.zeros((len(label), self.count), label.dtype).at[:, columns].set(label)
 

@@ -1,8 +1,8 @@
 """The evaluator of classifiers: what is computed per example on device, and the exact metrics of a whole pass."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Self
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +10,8 @@ import numpy as np
 import optax
 
 from vitzoo.errors import Refused
-from vitzoo.evaluation.settings import Evaluator
+from vitzoo.evaluation.settings import Evaluator, check_rows
+from vitzoo.objectives.inputs import logits_of
 from vitzoo.schema import setting
 
 Rows = Mapping[str, np.ndarray]
@@ -18,7 +19,8 @@ Rows = Mapping[str, np.ndarray]
 
 @dataclasses.dataclass(frozen=True)
 class ClassificationEvaluator(Evaluator):
-    """Accuracy, top-5, loss and calibration of one label each; mean average precision and F1 of several.
+    """Accuracy, top-5, macro-F1, loss and calibration of one label each; mean average precision and F1 of several. Of
+    images, and of texts.
 
     Labels of int `[batch]` are one class each, labels of float `[batch, classes]` are several (0 or 1 each).
     The loss is the plain one: no label smoothing and no class weights, so that runs that train differently compare.
@@ -53,21 +55,28 @@ class ClassificationEvaluator(Evaluator):
         """The metrics that such data give and that a best checkpoint can be chosen by."""
         if multi_label:
             return "loss", "mean_average_precision", "f1_macro", "f1_micro"
-        return "accuracy", *(("top5_accuracy",) if num_classes > 5 else ()), "loss", "calibration_error"
+        top5 = ("top5_accuracy",) if num_classes > 5 else ()
+        return "accuracy", *top5, "f1_macro", "loss", "calibration_error"
+
+    def bind(self, *, feed: Any, source: Any, config: Any) -> Self:
+        """Refuses texts without classes."""
+        if hasattr(feed, "rows_of"):
+            check_rows("classification", feed, config, "labelled", "classes")
+        return self
 
     def outputs(self, model: Callable, batch: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
         """What a pass keeps of each example, computed on device.
 
         Args:
-            model: images `[batch, height, width, channels]` to logits `[batch, classes]`.
-            batch: `image` (float, normalised), `label`, `weight`.
+            model: images `[batch, height, width, channels]`, or tokens `[batch, tokens]`, to logits `[batch, classes]`.
+            batch: `image` (float, normalised) or `tokens`, `label`, `weight`.
 
         Returns:
             Arrays of `[batch]`: `weight`, `label`, `loss`, and for one label `prediction`, `probability` (of the
             prediction) and `rank` (of the label: 0 is the top; ties go to the lower class as in arg-max). For several
             labels `label` and `probability` are `[batch, classes]`.
         """
-        logits = model(batch["image"], train=False).astype(jnp.float32)
+        logits = logits_of(model, batch, train=False).astype(jnp.float32)
         label = batch["label"]
         kept = {"weight": batch["weight"], "label": label}
         if label.ndim == 2:
@@ -103,6 +112,7 @@ class ClassificationEvaluator(Evaluator):
         metrics = {"accuracy": correct.mean(dtype=np.float64)}
         if num_classes > 5:
             metrics["top5_accuracy"] = (rows["rank"] < 5).mean(dtype=np.float64)
+        metrics["f1_macro"], _ = f1_scores(label, rows["prediction"], correct, num_classes)
         metrics["loss"] = rows["loss"].mean(dtype=np.float64)
         metrics["calibration_error"] = calibration_error(rows["probability"], correct, self.calibration_bins)
         return {name: float(value) for name, value in metrics.items()}
@@ -161,6 +171,28 @@ def multi_label_metrics(rows: Rows) -> dict[str, Any]:
         "f1_macro": float((2 * hits[present] / (said + had)[present]).mean()),
         "f1_micro": float(2 * hits.sum() / (said + had).sum()),
     }
+
+
+def f1_scores(
+    label: np.ndarray, said: np.ndarray, right: np.ndarray, classes: int, without: Sequence[int] = ()
+) -> tuple[float, float]:
+    """F1 averaged over the classes that occur, and of all examples together; NaN where none occurs.
+
+    Args:
+        label: the true class of each example, int `[n]`.
+        said: the one predicted, int `[n]`.
+        right: whether that is right, bool `[n]`.
+        classes: how many there are.
+        without: classes that are left out of both.
+    """
+    hits, said, had = (np.bincount(values, minlength=classes) for values in (label[right], said, label))
+    kept = np.ones(classes, bool)
+    kept[list(without)] = False
+    present = kept & (had > 0)
+    if not present.any():
+        return float("nan"), float("nan")
+    both = (said + had).astype(np.float64)
+    return float((2 * hits[present] / both[present]).mean()), float(2 * hits[kept].sum() / both[kept].sum())
 
 
 def average_precisions(rows: Rows) -> np.ndarray:

@@ -14,6 +14,7 @@ from vitzoo.evaluation.progress import counting
 from vitzoo.evaluation.ready import Ready, make_ready
 from vitzoo.evaluation.report import Report, write_report, written
 from vitzoo.evaluation.run import Evaluation
+from vitzoo.evaluation.text_report import has_predictions, write_text_report
 from vitzoo.outputs import checked_file, checked_folder
 from vitzoo.parallel.mesh import show_mesh
 from vitzoo.weights.load import ImageInfo
@@ -27,6 +28,7 @@ def evaluate(
     predictions: str | Path | None = None,
     output: str | Path | None = None,
     restrict_classes: bool = False,
+    shots: int | None = None,
     out: TextIO | None = None,
 ) -> dict[str, Any]:
     """Measure a checkpoint, every example once; prints what it does and a table per class, and writes pictures.
@@ -39,18 +41,19 @@ def evaluate(
         overrides: config settings, as `vitzoo.train` takes them. With `data.split` (and `data.name`) that data is
             evaluated in place of the run's evaluators; classes are matched by name.
         weights: `ema`, `raw`, or `auto` for the moving average where there is one.
-        predictions: a CSV file to write: file (or id), label, prediction, probability. With several evaluators their
-            names are added to its own.
+        predictions: a CSV or JSON lines file to write: file (or id), label, prediction, probability; of generation
+            source, reference, prediction. With several evaluators their names are added to its own.
         output: folder for `metrics.json`, `per_class.csv`, `confusion.png` and `mistakes.png`; else
             `RUN/eval/STEP-WEIGHTS/NAME`, NAME being the evaluator's, or DATASET-SPLIT for other data; none for a
             checkpoint outside a run.
         restrict_classes: predictions only among the classes of the data, where the model has more.
+        shots: solved training examples before each question, for the evaluators that ask some.
         out: where the report is printed; standard output by default.
 
     Returns:
         `{"checkpoint", "step", "weights", "results": {name: {"dataset", "split", "n", "metrics", "skipped"}}}`;
         fractions are 0..1, a metric that isn't finite is `None`, and `skipped` says why an evaluator of several
-        couldn't run.
+        couldn't run. BLEU and chrF are 0..100; their `signatures` say how they were counted.
 
     Raises:
         Refused: checkpoint, settings or data don't allow it.
@@ -58,10 +61,10 @@ def evaluate(
     """
     out = out or sys.stdout
     if predictions is not None:
-        checked_file("--predictions", predictions, (".csv",))
+        checked_file("--predictions", predictions, (".csv", ".jsonl"))
     if output is not None:
         checked_folder("--output", output)
-    ready = make_ready(str(checkpoint), overrides, weights, restrict_classes)
+    ready = make_ready(str(checkpoint), overrides, weights, restrict_classes, shots)
     say_first(ready, out)
     results = {}
     for name in ready.evaluators:
@@ -86,9 +89,11 @@ def evaluate_one(
     evaluation = bound(ready, name)
     info, count = evaluation.source.info, len(evaluation.examples)
     print(f"data     {info.name} {info.split}: {count:,} examples", file=out)
+    if not isinstance(ready.info, ImageInfo):
+        print("".join(f"note     {note}\n" for note in evaluation.examples.info.notes), end="", file=out)
     if evaluation.classes is not None:
         print(f"classes  {evaluation.classes.text}", file=out, flush=True)
-    elif predictions is not None:
+    elif predictions is not None and not has_predictions(evaluation):
         raise Refused("--predictions", predictions, f"{name} counts tokens, and has no prediction for each example")
     with counting(name, count, out) as seen:
         rows = evaluation.rows(ready.params, seen)
@@ -97,9 +102,14 @@ def evaluate_one(
     data = evaluation.data
     result = {"dataset": data.name, "split": data.split, "n": n, "metrics": metrics, "skipped": None}
     say_metrics(name, n, count - n, metrics, out)
-    if evaluation.classes is not None and isinstance(ready.info, ImageInfo):
-        report = Report(evaluation, evaluation.classes, rows, ready.info.channels)
-        write_report(report, folder, predictions_file(predictions, name, len(ready.evaluators)), out)
+    if hasattr(evaluation.evaluator, "signatures") and (signatures := evaluation.evaluator.signatures(rows)):
+        result["signatures"] = signatures
+        print("\n".join(f"{metric}  {signature}" for metric, signature in signatures.items()), file=out)
+    file = predictions_file(predictions, name, len(ready.evaluators))
+    if not isinstance(ready.info, ImageInfo):
+        write_text_report(evaluation, rows, folder, file, out)
+    elif evaluation.classes is not None:
+        write_report(Report(evaluation, evaluation.classes, rows, ready.info.channels), folder, file, out)
     if folder is not None:
         text = json.dumps(result, indent=1, allow_nan=False) + "\n"
         written(folder / "metrics.json", lambda path: path.write_text(text), out)

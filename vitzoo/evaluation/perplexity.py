@@ -1,17 +1,20 @@
 """The evaluator of language models: how well the tokens of a text are told."""
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable, Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from vitzoo.data.text.scored_bytes import scored_bytes
 from vitzoo.errors import Refused
 from vitzoo.evaluation.settings import TextEvaluator
 from vitzoo.objectives import tokens
+from vitzoo.schema import setting
 
 Rows = Mapping[str, np.ndarray]
 
@@ -20,18 +23,54 @@ Rows = Mapping[str, np.ndarray]
 class PerplexityEvaluator(TextEvaluator):
     """Loss a token (nats), perplexity and accuracy of the next token, all weighted by token: each scored token counts
     once, whatever row or batch it stands in. No label smoothing.
+
+    `bits_per_byte` doesn't depend on the tokenizer: all loss in bits, over the UTF-8 bytes of the text that is scored.
+    Of windows and documents these are counted in the text itself; of other rows by what each token stands for, which is
+    exact for bytes, characters and bpe.
     """
 
+    stride: int | None = setting(
+        None,
+        "windows overlap: tokens from one's start to the next one's. Each token is scored once, after the first window "
+        "with at least sequence_length - stride tokens before it; none: no overlap",
+        minimum=1,
+        execution=True,
+    )
+
     CLASSES: ClassVar[bool] = False
-    BETTER: ClassVar[dict[str, Callable]] = {"loss": min, "perplexity": min, "accuracy": max}
+    BETTER: ClassVar[dict[str, Callable]] = {"loss": min, "perplexity": min, "accuracy": max, "bits_per_byte": min}
+
+    def bind(self, *, feed: Any, source: Any, config: Any) -> "Perplexity":
+        if feed.head is not None:
+            raise Refused("name", "perplexity", f"measures the next token, and these rows are {feed.rows_of}")
+        total = functools.partial(scored_bytes, source, feed.tokenizer, feed.text, feed.rows_of)
+        return Perplexity(self.split, feed.tokenizer.byte_lengths, functools.cache(total))
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Perplexity:
+    """The evaluator bound to its text.
+
+    Args:
+        split: its name.
+        byte_lengths: int [vocabulary], UTF-8 bytes of text that each token stands for.
+        count_bytes: counts those of all text that is scored, where that is known.
+    """
+
+    split: str
+    byte_lengths: np.ndarray
+    count_bytes: Callable[[], int | None]
 
     def outputs(self, model: Callable, batch: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
-        """What a pass keeps of each row, computed on device: `loss` (sum), `tokens` and `right`, float32 [batch]."""
+        """What a pass keeps of each row, computed on device: `loss` (sum), `tokens`, `right` and `bytes`, float32
+        [batch].
+        """
         logits = tokens.logits_of(model, batch)
         weights, targets = tokens.scored(batch), batch["targets"]
         losses = jnp.where(weights > 0, tokens.token_losses(logits, targets) * weights, 0)
         right = jnp.where(weights > 0, (logits.argmax(-1) == targets) * weights, 0)
-        kept = {"loss": losses.sum(-1), "tokens": weights.sum(-1), "right": right.sum(-1)}
+        read = jnp.where(weights > 0, jnp.asarray(self.byte_lengths)[targets], 0)
+        kept = {"loss": losses.sum(-1), "tokens": weights.sum(-1), "right": right.sum(-1), "bytes": read.sum(-1)}
         return {"weight": batch["weight"], **kept}
 
     def metrics(self, rows: Rows, num_classes: int = 0) -> dict[str, float]:
@@ -43,6 +82,7 @@ class PerplexityEvaluator(TextEvaluator):
         loss, count, right = (float(rows[name].sum(dtype=np.float64)) for name in ("loss", "tokens", "right"))
         if not count:
             raise Refused("split", self.split, "has no token to score")
-        mean = loss / count
+        mean, size = loss / count, self.count_bytes() or int(rows["bytes"].sum())
         perplexity = math.exp(mean) if mean < 700 else math.inf
-        return {"loss": mean, "perplexity": perplexity, "accuracy": right / count, "tokens": count}
+        found = {"loss": mean, "perplexity": perplexity, "accuracy": right / count}
+        return found | {"bits_per_byte": loss / math.log(2) / size if size else math.nan, "tokens": count}

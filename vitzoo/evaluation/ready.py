@@ -21,13 +21,14 @@ from vitzoo.nn.execution import Execution
 from vitzoo.parallel.mesh import devices, make_mesh
 from vitzoo.parallel.sharding import param_shardings, rules_of
 from vitzoo.parts import find
+from vitzoo.schema import patch
 from vitzoo.weights.load import ImageInfo, Info, builder, fitted, information, with_sizes
 
 HERE = {"mesh": "auto", "platform": "", "init_from": "", "init_from_state": False, "profile": ""}
 """Settings of a run that don't concern where it is evaluated."""
 
 EVALUATORS = {"images": "classification", "text": "perplexity"}
-"""Which evaluator measures other data than the run's own."""
+"""Which evaluator measures other data than the run's own, where the objective doesn't say."""
 
 ANY_DATA = ("batch_size", "dir", "workers", "prefetch", "bad_files", "in_memory")
 """Settings of a run's data section that make sense for other data too."""
@@ -64,11 +65,15 @@ class Ready:
     mesh: Mesh
 
 
-def make_ready(checkpoint: str, overrides: Overrides, weights: str, restrict_classes: bool = False) -> Ready:
+def make_ready(
+    checkpoint: str, overrides: Overrides, weights: str, restrict_classes: bool = False, shots: int | None = None
+) -> Ready:
     """Find, check and read a checkpoint; see `evaluation.evaluate`."""
     located, flags = locate(checkpoint), nested(overrides)
     experiment = resolve(config_of_run(located, flags), overrides=overrides).experiment
     evaluators = evaluators_of(experiment, flags)
+    if shots is not None:
+        evaluators = with_shots(evaluators, shots)
     if restrict_classes:
         evaluators = {name: restricted(evaluator) for name, evaluator in evaluators.items()}
     config, classes = with_sizes(experiment.model.config()), located.description["classes"]
@@ -110,7 +115,8 @@ def evaluators_of(experiment: Experiment, flags: dict[str, Any]) -> dict[str, An
     """
     asked = flags.get("data", {})
     if "split" in asked:
-        evaluator = find("evaluator", EVALUATORS[feed_kind(experiment.objective)])
+        objective = experiment.objective
+        evaluator = find("evaluator", getattr(objective, "EVALUATOR", EVALUATORS[feed_kind(objective)]))
         return {"eval": evaluator(split=experiment.data.split)}
     if "name" in asked:
         raise Refused("data.split", None, "must be given with data.name: test, validation, train[:10%], all, ...")
@@ -128,6 +134,20 @@ def restricted(evaluator: Any) -> Any:
     if not hasattr(evaluator, "restrict_classes"):
         raise Refused("--restrict-classes", None, "the evaluator predicts no classes")
     return dataclasses.replace(evaluator, restrict_classes=True)
+
+
+def with_shots(evaluators: dict[str, Any], shots: int) -> dict[str, Any]:
+    """The evaluators, those that ask questions with so many solved ones before each.
+
+    Raises:
+        Refused: none of them asks.
+    """
+    if not any(hasattr(evaluator, "shots") for evaluator in evaluators.values()):
+        raise Refused("--shots", shots, "none of the evaluators asks questions, as generation and multiple_choice do")
+    return {
+        name: patch(evaluator, {"shots": shots}, f"evaluate.{name}") if hasattr(evaluator, "shots") else evaluator
+        for name, evaluator in evaluators.items()
+    }
 
 
 def departures(then: Preprocessing, now: Preprocessing) -> list[str]:

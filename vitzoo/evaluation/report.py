@@ -41,7 +41,7 @@ def write_report(report: Report, folder: Path | None, predictions: Path | None, 
     tables.print_per_class(per_class, Console(file=out, width=None if out.isatty() else 120, highlight=False))
     if predictions is not None:
         table = tables.predictions(rows, names, report.evaluation.source.info.files)
-        written(predictions, lambda path: tables.write_csv(path, table), out)
+        written(predictions, lambda path: tables.write_rows(path, table), out)
     if folder is None:
         print("no pictures: the checkpoint lies outside a run; an output folder can be named", file=out)
         return

@@ -116,13 +116,17 @@ class Evaluation:
         self.mesh, self.data, feed = mesh, evaluation_data(data, evaluator), feed.evaluating(evaluator)
         self.source = feed.source(self.data)
         self.evaluator = with_loss(evaluator, objective).bind(feed=feed, source=self.source, config=config)
+        self._label = evaluator.LABEL
         info = self.source.info
         self.classes: ClassMapping | None = None
         if evaluator.CLASSES:
-            logits = config.num_classes
+            logits = getattr(config, "num_classes", None)
+            if not logits:
+                raise Refused("name", type(evaluator).__name__, "measures classes, and the model tells none apart")
             restrict = getattr(evaluator, "restrict_classes", False)
             count = len(info.classes or ()) or logits
             self.classes = match(classes, logits, info.classes, count, restrict=restrict)
+            self.evaluator = self.evaluator.of_classes(self.classes.names)
         self.examples = feed.rows(self.source, self.data, config, train=False)
         prepare = feed.prepare(config, info, train=False)
         # where the parameters lie is left to the parameters: one compilation serves raw and averaged ones
@@ -130,7 +134,8 @@ class Evaluation:
 
     def _outputs(self, model: Callable, batch: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
         if self.classes is not None:
-            model, batch = self.classes.select(model), {**batch, "label": self.classes.relabel(batch["label"])}
+            label = self.classes.relabel(batch[self._label])
+            model, batch = self.classes.select(model), {**batch, self._label: label}
         return self.evaluator.outputs(model, batch)
 
     def rows(self, params: Any, seen: Callable | None = None) -> Rows:

@@ -22,6 +22,8 @@ class Evaluator:
     CLASSES: ClassVar[bool] = False
     """Whether it measures logits of classes, which are matched with the data's by name, and gives for each example all
     that `ClassificationEvaluator` does."""
+    LABEL: ClassVar[str] = "label"
+    """The array of a batch that holds those classes, by number."""
     BETTER: ClassVar[dict[str, Callable]] = {}
     """Whether `max` or `min` is the better, for each metric by which a best checkpoint may be chosen."""
 
@@ -45,6 +47,10 @@ class Evaluator:
         """
         return self
 
+    def of_classes(self, names: tuple[str, ...] | None) -> Any:
+        """What measures classes of these names (None: nobody knows any), where it has `CLASSES`. By default itself."""
+        return self
+
 
 @dataclasses.dataclass(frozen=True)
 class TextEvaluator(Evaluator):
@@ -52,3 +58,23 @@ class TextEvaluator(Evaluator):
 
     text: dict = setting(factory=dict, help="what differs from config.text, for instance prefix", execution=True)
     rows: str = setting("", "what a row holds, as in config.objective; empty: as there", execution=True)
+
+
+def check_rows(evaluator: str, feed: Any, config: Any, rows: str, head: str) -> None:
+    """Refuses what an evaluator of an encoder can't measure.
+
+    Args:
+        evaluator: its name.
+        feed: that of the evaluation.
+        config: the model's settings.
+        rows: what a row has to hold, a key of `data.text.feed.MAKERS`.
+        head: what the model's head has to give, where its settings say.
+
+    Raises:
+        Refused: the rows are others, or the head is another.
+    """
+    given = getattr(feed, "rows_of", "images")
+    if given != rows:
+        raise Refused("name", evaluator, f"measures {rows} rows, and these are {given}")
+    if getattr(config, "head", head) != head:
+        raise Refused("name", evaluator, f"measures a model with the head {head}; this one's is {config.head}")

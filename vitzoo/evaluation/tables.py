@@ -1,6 +1,7 @@
 """A pass of the classification evaluator as tables: per class on the terminal, per example in a file."""
 
 import csv
+import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -88,6 +89,15 @@ def write_csv(path: Path, table: list[dict]) -> None:
         writer.writeheader()
         for row in table:
             writer.writerow({k: "" if isinstance(v, float) and math.isnan(v) else v for k, v in row.items()})
+
+
+def write_rows(path: Path, table: list[dict]) -> None:
+    """Write rows of one shape as JSON lines, or as CSV, by the file's ending."""
+    if path.suffix.lower() == ".csv":
+        write_csv(path, table)
+        return
+    plain = [{key: None if isinstance(v, float) and math.isnan(v) else v for key, v in row.items()} for row in table]
+    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in plain), encoding="utf-8")
 
 
 def predictions(rows: Rows, names: Sequence[str], files: Sequence[str] | None = None) -> list[dict]:

@@ -1,14 +1,15 @@
 """Writing with a language model."""
 
+import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
+from vitzoo.decoding.generate import how_of
 from vitzoo.errors import Refused
 from vitzoo.inference.generator import Answer, Generator
-from vitzoo.inference.sampling import Sampling
-from vitzoo.schema import build
+from vitzoo.outputs import checked_file, write_whole
 
 
 def generate(
@@ -20,13 +21,15 @@ def generate(
     seed: int = 0,
     weights: str = "auto",
     platform: str = "",
+    output: str | Path | None = None,
     out: TextIO | None = None,
-    **sampling: Any,
+    **settings: Any,
 ) -> list[dict[str, Any]]:
     """Continues prompts with a GPT, or answers them with an encoder-decoder.
 
         import vitzoo
         vitzoo.generate("runs/gpt", "def ", temperature=0.8)[0]["text"]
+        vitzoo.generate("runs/t5", ["a source", "another"], num_beams=4)
 
     Args:
         checkpoint: `RUN`, `RUN@best`, `RUN@STEP` or `RUN/checkpoints/STEP`.
@@ -36,9 +39,11 @@ def generate(
         seed: of the draws.
         weights: `ema`, `raw`, or `auto` for the moving average where there is one.
         platform: `cpu`, `gpu`, `tpu`; empty for the best there is.
+        output: a JSON lines file to write, what is returned, a line each.
         out: where a single prompt's answer is written as it comes; nowhere by default.
-        sampling: `temperature` (1; 0 is always the most probable), `top_k` (0: all), `top_p` (1: all),
-            `repetition_penalty` (1: none).
+        settings: of drawing, `temperature` (1; 0 is always the most probable), `top_k` (0: all), `top_p` (1: all),
+            `repetition_penalty` (1: none); or of beam search, `num_beams` (above 1), `length_penalty` (1),
+            `length_normalisation` (`power`, `gnmt`), `early_stopping` (False, True, `never`): see `decoding.beams`.
 
     Returns:
         For each prompt `{"prompt", "text", "tokens", "reason"}`: what follows it, of how many tokens, and why it ends:
@@ -47,7 +52,8 @@ def generate(
     Raises:
         Refused: no such checkpoint, a model that doesn't write, or a prompt or setting that doesn't fit.
     """
-    how = build(Sampling, sampling, "")
+    how = how_of(settings)
+    file = None if output is None else checked_file("output", output, (".jsonl",))
     prompts = [prompts] if isinstance(prompts, str) else list(prompts)
     stop = [stop] if isinstance(stop, str) else list(stop)
     if "" in stop:
@@ -57,10 +63,14 @@ def generate(
     if out is not None and live and not generator.encodes:
         print(prompts[0], end="", file=out, flush=True)
     wrote = (lambda _, text: print(text, end="", file=out, flush=True)) if live else None
-    answers = generator(prompts, max_new_tokens=max_new_tokens, sampling=how, stop=stop, seed=seed, wrote=wrote)
+    answers = generator(prompts, max_new_tokens=max_new_tokens, how=how, stop=stop, seed=seed, wrote=wrote)
     if out is not None:
         print(file=out) if live else say(answers, generator.encodes, out)
-    return [{"prompt": one.prompt, "text": one.text, "tokens": len(one.ids), "reason": one.reason} for one in answers]
+    rows = [{"prompt": one.prompt, "text": one.text, "tokens": len(one.ids), "reason": one.reason} for one in answers]
+    if file is not None:
+        lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+        write_whole(file, lambda partial: partial.write_text(lines, encoding="utf-8"))
+    return rows
 
 
 def say(answers: list[Answer], encodes: bool, out: TextIO | None = None) -> None:

@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +9,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from vitzoo.decoding.beams import BeamSearch
+from vitzoo.decoding.generate import How, Written, context_of, how_of, write
+from vitzoo.decoding.sampling import Sampling
+from vitzoo.decoding.texts import Texts, begin_texts, continue_texts
 from vitzoo.errors import Refused
-from vitzoo.inference.decoding import Texts, begin_targets, begin_texts, continue_texts, filled
-from vitzoo.inference.sampling import Sampling
 from vitzoo.nn import state
 from vitzoo.parallel.mesh import devices
 from vitzoo.weights.load import TextInfo, load
@@ -63,21 +64,35 @@ class Generator:
             model, info = load(str(checkpoint), weights)
         if not isinstance(info, TextInfo) or not hasattr(model, "extend"):
             raise Refused("checkpoint", checkpoint, "holds no model that writes: a gpt, t5 or transformer")
-        self.info, self.config = info, model.config
+        self.info = info
         self.encodes = hasattr(model, "encode")
-        self.context: int | None = getattr(model.config, "context_length", None)
+        self.context = context_of(model)
         graph, params = state.split(model)
-        self._params = jax.device_put(params, self.device)
-        self._begin = jax.jit(partial(begin_texts, graph), static_argnames=("room",))
-        self._begin_targets = jax.jit(partial(begin_targets, graph), static_argnames=("room", "start"))
-        self._continue = jax.jit(partial(continue_texts, graph), static_argnames=("how", "ends"), donate_argnums=1)
+        with jax.default_device(self.device):
+            self._params = jax.device_put(params, self.device)
+            allowed = jnp.asarray(info.tokenizer.writable(model.config.vocabulary_size))
+        end = info.tokenizer.end_id
+        self._ends = () if end is None else (end,)
+
+        def begin(params: Any, prompts: Any, lengths: Any, numbers: Any, room: int) -> Texts:
+            return begin_texts(state.merge(graph, params), prompts, lengths, numbers, room)
+
+        def go_on(params: Any, texts: Texts, seed: Any, steps: Any, how: Sampling, ends: tuple[int, ...]) -> Texts:
+            return continue_texts(state.merge(graph, params), texts, seed, steps, how, ends, allowed)
+
+        def search(params: Any, prompts: Any, lengths: Any, **how: Any) -> Written:
+            return write(state.merge(graph, params), prompts, lengths, allowed=allowed, **how)
+
+        self._begin = jax.jit(begin, static_argnames=("room",))
+        self._continue = jax.jit(go_on, static_argnames=("how", "ends"), donate_argnums=1)
+        self._search = jax.jit(search, static_argnames=("new", "how", "ends"))
 
     def __call__(
         self,
         prompts: Sequence[str],
         *,
         max_new_tokens: int = 128,
-        sampling: Sampling | None = None,
+        how: How | None = None,
         stop: Sequence[str] = (),
         seed: int = 0,
         wrote: Wrote | None = None,
@@ -85,56 +100,69 @@ class Generator:
     ) -> list[Answer]:
         """Continues prompts, or answers them where the model is an encoder-decoder.
 
+        Padding, and ids beyond the tokenizer's, are never written.
+
         Args:
             prompts: texts; all are written in one batch.
             max_new_tokens: most tokens added to each.
-            sampling: how they are drawn; or as keywords, `temperature=0.8, top_k=50`.
-            stop: texts at which an answer ends; they don't belong to it.
+            how: they are chosen; or as keywords, `temperature=0.8, top_k=50`, or `num_beams=4`.
+            stop: texts at which an answer ends; they don't belong to it. What beam search finds is cut there.
             seed: of the draws. A prompt's answer depends on the seed, its own place among the prompts and itself.
-            wrote: called as text is added.
+            wrote: called as text is added; of beam search, with the whole.
 
         Returns:
             An answer for each prompt.
 
         Raises:
-            Refused: no prompt, an empty one, or one that fills the context.
+            Refused: no prompt, one that fills the context, or settings that don't fit.
         """
-        how = dataclasses.replace(sampling or Sampling(), **settings)
+        how = how or how_of(settings)
         if max_new_tokens < 1:
             raise Refused("max_new_tokens", max_new_tokens, "must be at least 1")
-        texts, first, limit = self._started(prompts, max_new_tokens)
-        answers = _Answers(self.info, list(prompts), first, stop, wrote)
-        end = self.info.tokenizer.end_id
-        ends = () if end is None else (end,)
+        rows, lengths = self._filled(prompts)
+        most = np.full(len(rows), max_new_tokens)
+        if self.context is not None:
+            most = np.minimum(most, self.context - lengths)
+        answers = _Answers(self.info, list(prompts), stop, wrote)
+        if isinstance(how, BeamSearch):
+            found = self._search(self._params, rows, lengths, new=max_new_tokens, how=how, ends=self._ends)
+            answers.look(list(np.asarray(found.ids)), np.asarray(found.lengths), np.asarray(found.lengths))
+        else:
+            self._draw(answers, rows, lengths, most, how, seed)
+        return answers.all(most < max_new_tokens)
+
+    def _draw(
+        self, answers: "_Answers", rows: np.ndarray, lengths: np.ndarray, most: np.ndarray, how: Sampling, seed: int
+    ) -> None:
+        """Writes a chunk of tokens at a time, and looks at it, until no row needs more."""
+        first = np.ones_like(lengths) if self.encodes else lengths
+        numbers, room = np.arange(len(rows), dtype=np.int32), self._room(rows, int(most.max()))
+        texts = self._begin(self._params, rows, lengths, numbers, room=room)
         low_bits = np.uint32(seed % 2**32)
         while not answers.finished:
-            texts = self._continue(self._params, texts, low_bits, np.int32(CHUNK), how=how, ends=ends)
-            stopped = answers.look(np.asarray(texts.tokens), np.asarray(texts.lengths), limit)
+            texts = self._continue(self._params, texts, low_bits, np.int32(CHUNK), how=how, ends=self._ends)
+            written = [row[begin:] for row, begin in zip(np.asarray(texts.tokens), first, strict=True)]
+            stopped = answers.look(written, np.asarray(texts.lengths) - first, most)
             texts = texts._replace(done=texts.done | jnp.asarray(stopped))
-        return answers.all(self.context)
 
-    def _started(self, prompts: Sequence[str], new: int) -> tuple[Texts, np.ndarray, np.ndarray]:
-        """Texts under way, where the answers begin, and where they must end: int [batch] each."""
+    def _filled(self, prompts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """The prompts' ids in one array, and how many each has."""
         if not prompts:
             raise Refused("prompt", None, "there is none")
         ids = [self._encoded(prompt) for prompt in prompts]
-        numbers = np.arange(len(prompts), dtype=np.int32)
-        if self.encodes:
-            sources, lengths = filled(ids, MULTIPLE, 2**30)
-            segments = (np.arange(sources.shape[1]) < lengths[:, None]).astype(np.int32)
-            start, room = int(self.config.start_id), _rounded(new + 1)
-            texts = self._begin_targets(self._params, sources, segments, numbers, room=room, start=start)
-            return texts, np.ones(len(prompts), np.int32), np.full(len(prompts), new + 1)
         most = 2**30 if self.context is None else self.context
         longest = max(len(one) for one in ids)
         if longest >= most:
             where = int(np.argmax([len(one) for one in ids]))
             message = f"has {longest} tokens, and the model takes {most} with the answer"
             raise Refused("prompt", repr(prompts[where][:40]), message)
-        rows, lengths = filled(ids, MULTIPLE, most)
-        room = min(_rounded(rows.shape[1] + new), most)
-        texts = self._begin(self._params, rows, lengths, numbers, room=room)
-        return texts, lengths, np.minimum(lengths + new, most)
+        return filled(ids, MULTIPLE, most)
+
+    def _room(self, rows: np.ndarray, new: int) -> int:
+        """Places of a text, a multiple of `MULTIPLE` so that few shapes are compiled."""
+        if self.encodes:
+            return _rounded(new + 1)
+        return min(_rounded(rows.shape[1] + new), 2**30 if self.context is None else self.context)
 
     def _encoded(self, prompt: str) -> np.ndarray:
         tokenizer, text = self.info.tokenizer, self.info.text
@@ -142,11 +170,24 @@ class Generator:
         if self.encodes and tokenizer.end_id is not None:
             ids = np.append(ids, tokenizer.end_id)
         if not len(ids):
-            first = tokenizer.start_id if tokenizer.start_id is not None else tokenizer.end_id
-            if first is None:
-                raise Refused("prompt", "''", "is empty, and the tokenizer has no token that a text begins with")
-            ids = np.array([first])
+            ids = tokenizer.opening("prompt")
         return ids.astype(np.int32)
+
+
+def filled(texts: Sequence[np.ndarray], multiple: int, most: int) -> tuple[np.ndarray, np.ndarray]:
+    """Ids in one array [batch, tokens], a multiple of `multiple` wide so that few shapes are compiled; their lengths.
+
+    Args:
+        texts: int32 ids of each.
+        multiple: of the width.
+        most: no wider than this.
+    """
+    lengths = np.array([len(ids) for ids in texts], np.int32)
+    width = min(-(-max(int(lengths.max()), 1) // multiple) * multiple, most)
+    rows = np.zeros((len(texts), width), np.int32)
+    for row, ids in zip(rows, texts, strict=True):
+        row[: len(ids)] = ids
+    return rows, lengths
 
 
 def _rounded(tokens: int) -> int:
@@ -156,8 +197,8 @@ def _rounded(tokens: int) -> int:
 class _Answers:
     """What has been written so far, looked at a chunk at a time."""
 
-    def __init__(self, info: TextInfo, prompts: list[str], first: np.ndarray, stop: Sequence[str], wrote: Wrote | None):
-        self.tokenizer, self.prompts, self.first = info.tokenizer, prompts, first
+    def __init__(self, info: TextInfo, prompts: list[str], stop: Sequence[str], wrote: Wrote | None):
+        self.tokenizer, self.prompts = info.tokenizer, prompts
         self.stop, self.wrote = [one for one in stop if one], wrote
         self.answers: list[Answer | None] = [None] * len(prompts)
         self.shown = [""] * len(prompts)
@@ -166,12 +207,18 @@ class _Answers:
     def finished(self) -> bool:
         return all(answer is not None for answer in self.answers)
 
-    def look(self, tokens: np.ndarray, lengths: np.ndarray, limit: np.ndarray) -> np.ndarray:
-        """Takes in what was added; bool [batch], which rows need no more."""
+    def look(self, written: Sequence[np.ndarray], lengths: np.ndarray, most: np.ndarray) -> np.ndarray:
+        """Takes in what was added; bool [batch], which rows need no more.
+
+        Args:
+            written: of each row, the ids written, and anything after them.
+            lengths: int [batch], how many there are.
+            most: int [batch], how many there may be.
+        """
         for row, answer in enumerate(self.answers):
             if answer is None:
-                written = tokens[row, self.first[row] : min(int(lengths[row]), int(limit[row]))]
-                self.answers[row] = self._answer(row, written, full=len(written) >= limit[row] - self.first[row])
+                ids = written[row][: min(int(lengths[row]), int(most[row]))]
+                self.answers[row] = self._answer(row, ids, full=len(ids) >= most[row])
         return np.array([answer is not None for answer in self.answers])
 
     def _answer(self, row: int, ids: np.ndarray, full: bool) -> Answer | None:
@@ -195,11 +242,12 @@ class _Answers:
             self.wrote(row, ready[len(self.shown[row]) :])
             self.shown[row] = ready
 
-    def all(self, context: int | None) -> list[Answer]:
-        """The answers; those that the context cut off say so."""
+    def all(self, cut: np.ndarray) -> list[Answer]:
+        """The answers; of rows that the context leaves fewer tokens (`cut`, bool [batch]), those it ends say so."""
         found = []
-        for answer, first in zip(self.answers, self.first, strict=True):
+        for answer, short in zip(self.answers, cut, strict=True):
             assert answer is not None
-            cut = context is not None and answer.reason == "length" and first + len(answer.ids) >= context
-            found.append(dataclasses.replace(answer, reason="context") if cut else answer)
+            found.append(
+                dataclasses.replace(answer, reason="context") if short and answer.reason == "length" else answer
+            )
         return found

@@ -2,14 +2,18 @@
 
 import contextlib
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
 
+from vitzoo.checkpoints.locate import locate
+from vitzoo.errors import Refused
 from vitzoo.evaluation.progress import counting
 from vitzoo.inference.inputs import gather
 from vitzoo.inference.predictor import Predictor, row
+from vitzoo.inference.text_predict import predict_texts
 from vitzoo.inference.writers import write_features, write_predictions
 from vitzoo.outputs import checked_file
 
@@ -26,7 +30,8 @@ def predict(
     platform: str = "",
     out: TextIO | None = None,
 ) -> list[dict[str, Any]]:
-    """Classify images.
+    """Classify images; or say of texts what a checkpoint can (`predict_texts`): what is given as text and names no file
+    is text.
 
         import vitzoo
         for row in vitzoo.predict("runs/photos", ["a.jpg", "folder/"]):
@@ -52,6 +57,11 @@ def predict(
         Refused: no such checkpoint, none of the files and folders is there, or a file that can't be written to.
         Failed: a file couldn't be written.
     """
+    if _are_texts(checkpoint, inputs):
+        return predict_texts(
+            checkpoint, inputs, top=top, batch_size=batch_size, weights=weights, output=output, features=features,
+            platform=platform, out=out,
+        )  # fmt: skip
     found = gather(inputs)
     output_file = None if output is None else checked_file("--output", output, (".csv", ".jsonl"))
     features_file = None if features is None else checked_file("--features", features, (".npz",))
@@ -73,6 +83,26 @@ def predict(
     if features_file is not None:
         write_features(features_file, names, np.array(vectors, np.float32))
     return rows
+
+
+def _are_texts(checkpoint: str | Path, inputs: Any) -> bool:
+    """Whether inputs are for a model of text. The checkpoint is only looked at where they can't be images."""
+    several = [inputs] if isinstance(inputs, str | Mapping) else inputs if isinstance(inputs, list | tuple) else []
+    if not any(isinstance(one, Mapping) or (isinstance(one, str) and not _is_there(one)) for one in several):
+        return False
+    if locate(checkpoint).description["tokenizer"] is None:
+        return False
+    for one in several:
+        if isinstance(one, str) and _is_there(one):
+            raise Refused("inputs", one, "is a file; --input reads texts from it, and --text takes it as text")
+    return True
+
+
+def _is_there(path: str) -> bool:
+    try:
+        return Path(path).expanduser().exists()
+    except (OSError, ValueError, RuntimeError):  # too long for a name, or with characters that no name has
+        return False
 
 
 def exit_code(rows: list[dict[str, Any]]) -> int:

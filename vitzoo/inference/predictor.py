@@ -63,7 +63,7 @@ class Predictor:
         with jax.default_device(self.device):
             model, info = load(str(checkpoint), weights)
         if not isinstance(info, ImageInfo):
-            raise Refused("checkpoint", checkpoint, "holds a model of text, and what it would predict isn't built yet")
+            raise Refused("checkpoint", checkpoint, "holds a model of text: give text (--text, --input), not images")
         self.info, self.has_features = info, hasattr(model, "features")
         if not self.info.num_classes:
             raise Refused("checkpoint", checkpoint, "holds a model without a head, so there are no classes to predict")
@@ -132,7 +132,10 @@ class Predictor:
             if not isinstance(image, str):
                 images[index] = image
         outputs = self._step(self._params, jax.device_put(images, self.device))
-        probabilities, features = np.asarray(outputs[0]), [None] * size if outputs[1] is None else np.asarray(outputs[1])
+        probabilities, features = (
+            np.asarray(outputs[0]),
+            [None] * size if outputs[1] is None else np.asarray(outputs[1]),
+        )
         for index, (one, image) in enumerate(zip(inputs, pixels, strict=True)):
             if isinstance(image, str):
                 yield Seen(one.name, error=image)

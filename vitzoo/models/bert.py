@@ -26,7 +26,7 @@ from vitzoo.nn.stochastic import dropout, fold
 from vitzoo.schema import setting
 
 INIT = normal(0.02)
-HEADS = ("pretraining", "classes", "token_classes", "none")
+HEADS = ("pretraining", "classes", "number", "token_classes", "none")
 
 
 def _sizes(width: int, depth: int) -> dict[str, Any]:
@@ -59,9 +59,10 @@ class BERTConfig(text.TextConfig):
     activation: str = setting("gelu_exact", "of the MLP and the masked tokens' head", choices=ACTIVATIONS)
     pooler: bool = setting(True, "a tanh layer on the first token")
     head: str = setting(
-        "pretraining",
-        "pretraining: masked tokens and next sentence; classes: of a text; token_classes: of each token",
-        choices=HEADS,
+        "auto",
+        "pretraining: masked tokens and next sentence; classes: of a text; number: of a text; token_classes: of each "
+        "token; auto: as the objective asks, and without one classes where num_classes is set, else pretraining",
+        choices=("auto", *HEADS),
     )
     num_classes: int | None = setting(None, "of head=classes or token_classes; none: from the data", minimum=1)
     norm_epsilon: float = setting(1e-12, "added to the variance", above=0)
@@ -73,8 +74,13 @@ class BERTConfig(text.TextConfig):
     def check(self) -> None:
         """Refuses fields that don't fit together, and says what would."""
         text.check_divides("num_heads", self.num_heads, "width", self.width)
-        if self.head in ("pretraining", "classes") and not self.pooler:
-            raise Refused("pooler", False, f"head={self.head} reads it; or take head=token_classes or none")
+        if self.head_kind in ("classes", "number") and not self.pooler:
+            raise Refused("pooler", False, f"head={self.head_kind} reads it; leave it true")
+
+    @property
+    def head_kind(self) -> str:
+        """Which of `HEADS` it has."""
+        return self.head if self.head != "auto" else "classes" if self.num_classes else "pretraining"
 
 
 class BERT(nnx.Module):
@@ -117,13 +123,13 @@ class BERT(nnx.Module):
         self.encoder = Stack(c.depth, partial(_block, c, execution), **shared)
         # the heads; those of classes in float32
         self.pooler = Dense(c.width, c.width, **exact) if c.pooler else None
-        pretraining = c.head == "pretraining"
+        pretraining = c.head_kind == "pretraining"
         self.masked_dense = Dense(c.width, c.width, kernel_init=INIT, **shared) if pretraining else None
         self.masked_norm = norm() if pretraining else None
         self.masked_bias = nnx.Param(jnp.zeros(vocabulary)) if pretraining else None
-        self.next_sentence = Dense(c.width, 2, **exact) if pretraining else None
-        classes = c.num_classes if c.head in ("classes", "token_classes") else None
-        self.head = Dense(c.width, classes, **exact) if classes else None
+        self.next_sentence = Dense(c.width, 2, **exact) if pretraining and c.pooler else None
+        outputs = {"classes": c.num_classes, "token_classes": c.num_classes, "number": 1}.get(c.head_kind)
+        self.head = Dense(c.width, outputs, **exact) if outputs else None
 
     def __call__(
         self,
@@ -136,8 +142,8 @@ class BERT(nnx.Module):
         key: jax.Array | None = None,
     ) -> jax.Array:
         """What the head gives, float32: under `pretraining` logits [batch, tokens, vocabulary] of the masked tokens,
-        under `classes` [batch, classes], under `token_classes` [batch, tokens, classes]; without a head the tokens
-        [batch, tokens, width].
+        under `classes` [batch, classes], under `number` [batch], under `token_classes` [batch, tokens, classes];
+        without a head the tokens [batch, tokens, width].
 
         Args:
             tokens: int [batch, tokens], the first of each text is [CLS].
@@ -152,7 +158,7 @@ class BERT(nnx.Module):
         """
         key = self.config.key(train, key)
         x = self.encode(tokens, sentence_types=sentence_types, segments=segments, positions=positions, key=key)
-        if self.config.head == "pretraining":
+        if self.config.head_kind == "pretraining":
             return self.masked_logits(x)
         return x if self.head is None else self.class_logits(x, fold(key, 2))
 
@@ -183,14 +189,17 @@ class BERT(nnx.Module):
 
     def next_sentence_logits(self, x: jax.Array) -> jax.Array:
         """Encoded tokens to float32 logits [batch, 2]: the second sentence follows the first, or is a random one."""
-        assert self.next_sentence is not None
+        if self.next_sentence is None:
+            raise Refused("model.pooler", False, "the next sentence is read from it; leave it true")
         return self.next_sentence(self.pooled(x))
 
     def class_logits(self, x: jax.Array, key: jax.Array | None = None) -> jax.Array:
-        """Encoded tokens to float32 logits of the text's, or of each token's, classes."""
+        """Encoded tokens to float32 logits of the text's, or of each token's, classes; or to the text's number."""
         assert self.head is not None
-        x = self.pooled(x) if self.config.head == "classes" else x.astype(jnp.float32)
-        return self.head(dropout(x, self.config.dropout, key))
+        kind = self.config.head_kind
+        x = x.astype(jnp.float32) if kind == "token_classes" else self.pooled(x)
+        x = self.head(dropout(x, self.config.dropout, key))
+        return x[:, 0] if kind == "number" else x
 
     def sentence_embedding(self, x: jax.Array, segments: jax.Array) -> jax.Array:
         """The mean of a text's encoded tokens (https://arxiv.org/abs/1908.10084): float32 [batch, width].
@@ -223,7 +232,7 @@ class BERT(nnx.Module):
         seen = self._run(tokens, sentence_types, segments, None, None, features=True, weights=attention)
         x = seen["tokens"]
         seen |= {} if self.pooler is None else {"pooled": self.pooled(x)}
-        if self.config.head == "pretraining":
+        if self.config.head_kind == "pretraining":
             return seen | {"logits": self.masked_logits(x)}
         return seen if self.head is None else seen | {"logits": self.class_logits(x)}
 

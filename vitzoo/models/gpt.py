@@ -70,6 +70,7 @@ class GPTConfig(text.TextConfig):
     """What a GPT is."""
 
     VARIANTS = VARIANTS
+    KIND = "decoder"
     vocabulary_size: int | None = setting(None, "ids; none: the tokenizer's", minimum=1)
     context_length: int = setting(1024, "most tokens of a text", minimum=1, maximum=2**24)
     width: int = setting(768, "size of a token", minimum=1, maximum=2**17)

@@ -69,6 +69,7 @@ class T5Config(text.TextConfig):
     """What a T5 is."""
 
     VARIANTS = VARIANTS
+    KIND = "encoder_decoder"
     vocabulary_size: int | None = setting(None, "ids; none: the tokenizer's", minimum=1)
     width: int = setting(512, "size of a token", minimum=1, maximum=2**17)
     encoder_depth: int = setting(6, "blocks of the encoder", minimum=1, maximum=10_000)

@@ -36,6 +36,8 @@ class TextConfig:
     """What the configs of language models share."""
 
     VARIANTS: ClassVar[Mapping[str, Mapping[str, Any]]]
+    KIND: ClassVar[str] = "encoder"
+    """`encoder`, `decoder` or `encoder_decoder`; only the last two write."""
 
     @classmethod
     def from_variant(cls, variant: str, **changes: Any) -> Self:
@@ -62,6 +64,11 @@ class TextConfig:
         if train and key is None and self.random:
             raise Refused("key", None, "training with dropout needs one (jax.random.key)")
         return key if train else None
+
+
+def kind_of(config: Any) -> str:
+    """The `KIND` of a model; of a user's own that doesn't say, a start id tells an encoder-decoder."""
+    return getattr(config, "KIND", "encoder_decoder" if hasattr(config, "start_id") else "decoder")
 
 
 def check_divides(field: str, value: int, total_field: str, total: int) -> None:

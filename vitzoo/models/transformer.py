@@ -34,6 +34,7 @@ class TransformerConfig(text.TextConfig):
     """What it is: `depth` blocks in the encoder and as many in the decoder."""
 
     VARIANTS = VARIANTS
+    KIND = "encoder_decoder"
     vocabulary_size: int | None = setting(None, "ids; none: the tokenizer's", minimum=1)
     width: int = setting(512, "size of a token", minimum=1, maximum=2**17)
     depth: int = setting(6, "blocks of the encoder, and of the decoder", minimum=1, maximum=10_000)

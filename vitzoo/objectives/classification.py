@@ -1,4 +1,4 @@
-"""Image classification: softmax or sigmoid cross-entropy."""
+"""Classification of images and of texts: softmax or sigmoid cross-entropy."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from vitzoo.errors import Refused
+from vitzoo.objectives.inputs import logits_of
 from vitzoo.schema import setting
 
 Batch = Mapping[str, jax.Array]
@@ -81,9 +82,9 @@ def _balanced(counts: Sequence[int], examples: int, multi_label: bool) -> tuple[
 class BoundClassification:
     """`Classification` for given data.
 
-    Batches hold `image` float [B, H, W, C], `label` int [B] or float [B, classes] (soft, or several), and `weight`
-    float [B]: rows of weight 0 are padding and enter nothing. The loss is the mean over examples, weighted by `weight`
-    and, under softmax, by the class weights (soft labels: their mean under the label).
+    Batches hold `image` float [B, H, W, C] or `tokens` int [B, T], `label` int [B] or float [B, classes] (soft, or
+    several), and `weight` float [B]: rows of weight 0 are padding and enter nothing. The loss is the mean over
+    examples, weighted by `weight` and, under softmax, by the class weights (soft labels: their mean under the label).
     """
 
     loss: str
@@ -105,7 +106,7 @@ class BoundClassification:
         self, model: Any, batch: Batch, key: jax.Array | None = None, train: bool = True
     ) -> tuple[dict[str, jax.Array], dict[str, tuple[jax.Array, jax.Array]]]:
         """Sums over the rows of a (micro-)batch: `{term: sum}`, and `{metric: (sum, count)}`."""
-        logits = model(batch["image"], train=train, key=key).astype(jnp.float32)
+        logits = logits_of(model, batch, train=train, key=key).astype(jnp.float32)
         rows = self._row_weights(batch)
         losses = jnp.where(rows > 0, self._losses(logits, self._labels(batch)), 0)
         return {TERM: (rows * losses).sum()}, self._metrics(logits, batch)

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Self
 import jax
 import jax.numpy as jnp
 
+from vitzoo.objectives.inputs import logits_of as logits_of
 from vitzoo.schema import setting
 
 Batch = Mapping[str, jax.Array]
@@ -27,6 +28,10 @@ class TokenObjective:
     z_loss: float = setting(0.0, "weight of the squared log-normaliser; PaLM and T5 v1.1 have 1e-4", minimum=0.0)
 
     FEED: ClassVar[str] = "text"
+    HEAD: ClassVar[str] = ""
+    """Which head of an encoder it teaches; none: it takes a model that says the next token."""
+    EVALUATOR: ClassVar[str] = "perplexity"
+    """What measures such a model on other data than its run's."""
 
     def bind(self, info: Any, num_classes: int | None = None) -> Self:
         """This objective for given data: the same for all."""
@@ -45,25 +50,23 @@ class TokenObjective:
         self, model: Any, batch: Batch, key: jax.Array | None = None, train: bool = True
     ) -> tuple[dict[str, jax.Array], Pairs]:
         """Sums over the tokens of a (micro-)batch: `{term: sum}`, and `{metric: (sum, count)}`."""
-        logits, targets, weights = logits_of(model, batch, train=train, key=key), batch["targets"], scored(batch)
+        return self.token_sums(logits_of(model, batch, train=train, key=key), batch["targets"], scored(batch))
+
+    def token_sums(
+        self, logits: jax.Array, targets: jax.Array, weights: jax.Array
+    ) -> tuple[dict[str, jax.Array], Pairs]:
+        """The same from logits [batch, tokens, vocabulary], their targets and how much each counts [batch, tokens]."""
         sums = {TERM: summed(token_losses(logits, targets, self.label_smoothing), weights)}
         if self.z_loss:
             sums["z"] = summed(z_losses(logits), weights)
         return sums, {"accuracy": (summed(logits.argmax(-1) == targets, weights), weights.sum())}
 
 
-def logits_of(model: Any, batch: Batch, **how: Any) -> jax.Array:
-    """What a decoder or an encoder-decoder makes of a batch: float32 [batch, tokens, vocabulary]."""
-    told = ("segments", "positions", "source_segments", "source_positions")
-    given = [batch[name] for name in ("source_tokens", "tokens") if name in batch]
-    return model(*given, **{name: batch[name] for name in told if name in batch}, **how)
-
-
 def token_losses(logits: jax.Array, targets: jax.Array, label_smoothing: float = 0.0) -> jax.Array:
     """Cross-entropy of each place, float32 [batch, tokens].
 
     Args:
-        logits: float32 [batch, tokens, vocabulary].
+        logits: float32 [batch, tokens, vocabulary]; or of whole texts, [batch, classes], and so are the targets.
         targets: int [batch, tokens].
         label_smoothing: share of the target spread evenly over the vocabulary
             (https://arxiv.org/abs/1512.00567, section 7).

@@ -43,7 +43,7 @@ def say_task(task: Task, workdir: Path, found: int | None, out: TextIO) -> None:
 def _subject(task: Task) -> dict[str, str]:
     info, config = task.info, task.model_config
     classes = f", {len(info.classes)} classes ({_names(info.classes)})" if info.classes else ""
-    frozen = f" ({'all' if task.frozen == task.parameters else f'{task.frozen:,}'} frozen)" if task.frozen else ""
+    frozen = f" ({task.frozen:,} frozen)" if task.frozen else ""
     return {
         "data": f"{info.name} {info.split}: {info.n:,} examples{classes}",
         "model": f"{_model_name(task)}: {task.parameters:,} parameters{frozen}, {task.feed.shown(config)}",
@@ -149,8 +149,9 @@ def summary(workdir: Path, step: int, total: int, best: dict | None, exit_code: 
 
 def _say_next(workdir: Path, best: dict | None, model: str, out: TextIO) -> None:
     checkpoint = f"{workdir}@best" if best else str(workdir)
-    writes = hasattr(find("model", model), "extend")
-    command, given = ("generate", "--prompt TEXT") if writes else ("predict", "IMAGE ...")
+    part = find("model", model)
+    takes = "--text TEXT" if hasattr(part.Config, "vocabulary_size") else "IMAGE ..."  # type: ignore[attr-defined]
+    command, given = ("generate", "--prompt TEXT") if hasattr(part, "extend") else ("predict", takes)
     print(f"next    vitzoo {command} --checkpoint {checkpoint} {given}", file=out, flush=True)
 
 

@@ -15,7 +15,7 @@ from jax.sharding import Mesh
 from vitzoo.checkpoints import description
 from vitzoo.config import Resolved
 from vitzoo.config.contracts import check_bound
-from vitzoo.config.experiment import ModelChoice, feed_kind
+from vitzoo.config.experiment import ModelChoice
 from vitzoo.config.feeds import feed_of
 from vitzoo.data.feed import Feed
 from vitzoo.data.image_feed import ImageFeed
@@ -137,7 +137,7 @@ def prepare(resolved: Resolved, mesh: Mesh) -> Task:
     experiment = resolved.experiment
     pretrained = Pretrained.open(experiment.init_from) if experiment.init_from else None
     choice = experiment.model.over(pretrained.model) if pretrained else experiment.model
-    choice.check_takes(feed_kind(experiment.objective))
+    choice.check_takes(experiment.objective)
     feed = feed_of(experiment) if pretrained is None else pretrained.feed(feed_of(experiment), resolved)
     source = feed.source(experiment.data)
     feed = feed.learned(source)
@@ -212,8 +212,8 @@ def _check_best(experiment: Any, evaluations: dict[str, Evaluation], classes: in
     """Refuses a best checkpoint by a metric that this kind of data doesn't give."""
     best = experiment.checkpoint.keep_best
     name, _, metric = best.partition("/")
-    part = experiment.evaluate.get(name)
-    if hasattr(part, "metric_names"):
+    part = evaluations[name].evaluator if name in evaluations else None
+    if part is not None and hasattr(part, "metric_names"):
         mapping = evaluations[name].classes
         count = classes if mapping is None else mapping.count
         given = part.metric_names(evaluations[name].source.info.multi_label, count)

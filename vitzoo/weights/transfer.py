@@ -30,6 +30,8 @@ EXPLAINED = {
     "layer_scale": r".*/scale[12]",
     "qk_norm": r".*/(query|key)_norm/.*",
     "pre_logits": r"pre_logits/.*",
+    "head": r"(masked_dense|masked_norm|next_sentence)/.*|masked_bias",
+    "pooler": r"pooler/.*",
 }
 """Setting that differs → the leaves that may then be new or left out. The head has a rule of its own."""
 
@@ -132,6 +134,8 @@ def transfer(
     have, want = flatten(source), flatten(shapes)
     if getattr(old, "pre_logits", None) != getattr(new, "pre_logits", None):
         head = Head(None, f"{head.text}, new, since pre_logits differs")
+    if getattr(old, "head", None) != getattr(new, "head", None):
+        head = Head(None, f"for {new.head} in place of {old.head}, new, zero-initialised")
     taken = take_head(adapt(have, old, new, report.add), want, new, head, report)
     explained = [p for field, p in EXPLAINED.items() if getattr(old, field, None) != getattr(new, field, None)]
     other = getattr(old, "num_classes", None) != getattr(new, "num_classes", None)

@@ -10,7 +10,7 @@ from vitzoo.data.text.settings import Text
 from vitzoo.data.text.token_array import token_array
 from vitzoo.data.text.tokenizers.bytes import ByteTokenizer
 from vitzoo.data.text.tokenizers.characters import CharacterTokenizer
-from vitzoo.data.text.windows import Windows
+from vitzoo.data.text.windows import ScoredWindows, Windows
 from vitzoo.errors import Refused
 
 BYTES = ByteTokenizer()
@@ -137,3 +137,27 @@ def test_the_fingerprint_follows_tokenizer_and_length():
         for length in (8, 9)
     }
     assert len(marks) == 4
+
+
+@pytest.mark.parametrize("stride", [None, 8, 5, 1])
+@pytest.mark.parametrize("tokens", [2, 5, 9, 10, 33, 41])
+def test_evaluation_scores_every_token_but_the_first_once_and_with_enough_before_it(tokens, stride):
+    whole = BYTES.encode(LETTERS[:tokens])
+    rows = ScoredWindows(texts(LETTERS[:tokens]), BYTES, Text(sequence_length=8), stride=stride)
+    found = {}
+    for index in range(len(rows)):
+        row = rows.eval_row(index)
+        start = index * (stride or 8)
+        for place in np.flatnonzero(row["weights"]):
+            assert start + place + 1 not in found
+            found[start + place + 1] = row["targets"][place]
+            assert place >= (8 - (stride or 8) if index else 0)
+            assert np.array_equal(row["tokens"][: place + 1], whole[start : start + place + 1])
+    assert found == dict(enumerate(whole[1:].tolist(), 1))
+
+
+def test_what_evaluation_windows_can_not_do_is_refused():
+    with pytest.raises(Refused, match=r"stride = 9: is more than text.sequence_length = 8"):
+        ScoredWindows(texts(LETTERS), BYTES, Text(sequence_length=8), stride=9)
+    with pytest.raises(Refused, match=r"data.name = made: train has no two tokens"):
+        ScoredWindows(texts("a"), BYTES, Text(sequence_length=8))

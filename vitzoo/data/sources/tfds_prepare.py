@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import tensorflow_datasets as tfds
+from etils import epath
 
 from vitzoo.data.folders import data_folders
 from vitzoo.data.settings import Data
@@ -73,7 +74,24 @@ def prepare_class(data: Data, builder_class: Any, folders: Sequence[pathlib.Path
     for folder in folders:
         if found := find_prepared(folder, builder_class.name, config):
             return found
-    return prepare(builder_class(data_dir=os.fspath(folders[0]), **({"config": config} if config else {})))
+    if builder_class.pkg_dir_path is None:  # where TFDS looks for a description, which a class in no package has none of
+        builder_class.pkg_dir_path = epath.Path(sys.modules[builder_class.__module__].__file__ or "").parent
+    try:
+        return prepare(builder_class(data_dir=os.fspath(folders[0]), **({"config": config} if config else {})))
+    except Refused:
+        raise
+    except Exception as error:  # whatever the user's builder raises; TFDS adds the whole example to what it says
+        raise Refused("data.name", data.name, _fault(error)) from error
+
+
+def _fault(error: BaseException) -> str:
+    """What went wrong in a builder, in one line."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    if isinstance(error, ImportError) and "tensorflow" in str(error):
+        needs = "TFDS writes such examples with TensorFlow, which is needed this once: " + install_extra("prepare")
+        return f"{needs}; not where images are given as PIL images, files or bytes"
+    return f"its builder failed: {type(error).__name__}: {' '.join(str(error).split())[:200]}"
 
 
 def prepare_catalogue(data: Data, shards: int) -> pathlib.Path:

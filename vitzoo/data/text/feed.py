@@ -16,6 +16,7 @@ from vitzoo.data.sources.base import SourceInfo
 from vitzoo.data.text.mixed_source import NAME as MIXTURE
 from vitzoo.data.text.mixed_source import MixedSource, open_mixture
 from vitzoo.data.text.mixture import MixtureRows
+from vitzoo.data.text.questions import AskedSource, Questions
 from vitzoo.data.text.settings import TRAINED, Mixture, Text, Tokenizer
 from vitzoo.data.text.sources.as_pairs import as_pairs
 from vitzoo.data.text.sources.base import TextSource, all_text
@@ -24,6 +25,7 @@ from vitzoo.data.text.tokenizers.base import TextTokenizer
 from vitzoo.data.text.tokenizers.load import load_tokenizer
 from vitzoo.data.text.tokenizers.open import open_tokenizer
 from vitzoo.errors import Refused
+from vitzoo.models.text import kind_of
 from vitzoo.schema import build, patch, to_json
 
 MAKERS = {
@@ -36,9 +38,20 @@ MAKERS = {
     "masked": "masked:MaskedRows",
     "labelled": "labelled:LabelledRows",
     "tagged": "labelled:TaggedRows",
+    "prompts": "prompts:Prompts",
+    "choices": "choices:Choices",
+    "last_word": "last_word:LastWords",
 }
+SCORED = {"windows": "windows:ScoredWindows"}
+"""What makes rows of some kinds for evaluation."""
+ASKED = ("prompts", "choices")
+"""Rows of questions."""
+BY_KIND = (*ASKED, "last_word")
+"""Rows that depend on whether a decoder or an encoder-decoder reads them."""
 PACKED_BY_SEED = ("documents", "answers", "pairs")
 ENCODER_DECODER = ("pairs", "span_corruption", "prefix")
+HEADS = {"masked": "pretraining", "labelled": "classes", "tagged": "token_classes"}
+"""Rows by which an encoder learns, and with which head; `labelled` with numbers is for the head `number`."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,6 +65,8 @@ class TextFeed:
         seed: of the plan by which texts are packed.
         mixture: the sources behind `data.name=mixture`.
         known: the tokenizer, once it is made or read.
+        questions: how an evaluator puts questions.
+        stride: of an evaluator's windows.
     """
 
     settings: Tokenizer
@@ -60,6 +75,8 @@ class TextFeed:
     seed: int
     mixture: Mixture = dataclasses.field(default_factory=Mixture)
     known: TextTokenizer | None = None
+    questions: Questions = dataclasses.field(default_factory=Questions)
+    stride: int | None = None
 
     @property
     def tokenizer(self) -> TextTokenizer:
@@ -77,14 +94,26 @@ class TextFeed:
             raise Refused("checkpoint", str(folder), "holds a model of images; this objective takes text")
         known = load_tokenizer(folder / "assets", description["tokenizer"])
         own = build(Text, description["preprocessing"], "text")
-        return dataclasses.replace(self, known=known, text=patch(own, stated.get("text", {}), "text"))
+        text = patch(own, stated.get("text", {}), "text")
+        # whether labels are numbers is for this objective to say, not for that of the checkpoint's training
+        return dataclasses.replace(self, known=known, text=dataclasses.replace(text, regression=self.text.regression))
 
-    def source(self, data: Data, split: str | None = None) -> TextSource | MixedSource:
+    def source(self, data: Data, split: str | None = None) -> TextSource | MixedSource | AskedSource:
+        if self.rows_of in ASKED:
+            return self._questions(data, split)
         if data.name == MIXTURE:
             mixed = open_mixture(self.mixture, data, self.text, split)
             sources = {name: self._taken(source) for name, source in mixed.sources.items()}
             return dataclasses.replace(mixed, sources=sources)
         return self._taken(open_text(data, split, self.text))
+
+    def _questions(self, data: Data, split: str | None) -> AskedSource:
+        if data.name == MIXTURE:
+            raise Refused("data.name", MIXTURE, "questions are asked of one source; name it in the evaluator's data")
+        how = self.questions
+        return AskedSource(
+            open_text(data, split, self.text), lambda: open_text(data, how.split, self.text), how, self.text.prefix
+        )
 
     def _taken(self, source: TextSource) -> TextSource:
         return as_pairs(source) if self.rows_of == "pairs" else source
@@ -96,17 +125,42 @@ class TextFeed:
         texts = None if not trained else source if isinstance(source, MixedSource) else all_text(source)
         return dataclasses.replace(self, known=open_tokenizer(self.settings, texts))
 
+    @property
+    def head(self) -> str | None:
+        """The head of an encoder that these rows are for; None where they are for other models."""
+        head = HEADS.get(self.rows_of)
+        return "number" if head == "classes" and self.text.regression else head
+
     def model_fields(self, source: TextSource | MixedSource) -> dict[str, Any]:
-        classes = source.info.classes
+        classes = self._classes(source)
         known = {"vocabulary_size": self.tokenizer.vocabulary_size, "start_id": self.tokenizer.decoder_start_id}
-        return known | {"num_classes": None if classes is None else len(classes)}
+        return known | {"head": self.head, "num_classes": None if classes is None else len(classes)}
+
+    def _classes(self, source: TextSource | MixedSource) -> tuple[str, ...] | None:
+        """The classes that a head is to tell apart.
+
+        Raises:
+            Refused: the data have none where they are asked for, or have some where numbers are.
+        """
+        name, classes = source.info.name, source.info.classes
+        if self.head == "number" and classes is not None:
+            problem = f"takes numbers, and the labels of {name} are {len(classes)} classes: sequence_classification"
+            raise Refused("objective.name", "regression", problem)
+        if self.head not in ("classes", "token_classes"):
+            return None
+        if isinstance(source, MixedSource):
+            raise Refused("data.name", MIXTURE, "the classes of several sources can't be joined; take one of them")
+        if classes is None and {"label", "tags"} & set(source.fields):
+            problem = f"the labels of {name} are numbers, for the objective regression, or name no classes"
+            raise Refused("data.name", name, problem)
+        return classes
 
     def complete(self, config: Any, source: TextSource | MixedSource) -> Any:
         self._check_vocabulary(config)
         limit, length = getattr(config, "context_length", None), self.text.sequence_length
         if limit is not None and length > limit:
             raise Refused("text.sequence_length", length, f"is more than model.context_length = {limit}")
-        named = len(source.info.classes or ())
+        named = len(self._classes(source) or ())
         if named and getattr(config, "num_classes", named) != named:
             raise Refused("model.num_classes", config.num_classes, f"the data have {named} classes")
         return config
@@ -119,18 +173,28 @@ class TextFeed:
 
     def evaluating(self, evaluator: Any) -> "TextFeed":
         text = patch(self.text, getattr(evaluator, "text", {}), "text")
-        return dataclasses.replace(self, text=text, rows_of=getattr(evaluator, "rows", "") or self.rows_of)
+        rows_of, stride = getattr(evaluator, "rows", "") or self.rows_of, getattr(evaluator, "stride", None)
+        if stride is not None and rows_of != "windows":
+            raise Refused("stride", stride, f"is of windows, which overlap; these rows are {rows_of}")
+        questions = getattr(evaluator, "questions", self.questions)
+        return dataclasses.replace(self, text=text, rows_of=rows_of, questions=questions, stride=stride)
 
     def rows(self, source: TextSource | MixedSource, data: Data, config: Any, *, train: bool) -> Rows:
         if isinstance(source, MixedSource):
-            parts = [self._made(one, source.texts[name]) for name, one in source.sources.items()]
+            parts = [self._made(one, source.texts[name], config, train) for name, one in source.sources.items()]
             return MixtureRows(parts, self.mixture, list(source.sources))
-        return self._made(source, self.text)
+        return self._made(source, self.text, config, train)
 
-    def _made(self, source: TextSource, text: Text) -> Rows:
-        module, _, name = MAKERS[self.rows_of].partition(":")
+    def _made(self, source: TextSource, text: Text, config: Any, train: bool) -> Rows:
+        makers = MAKERS if train else MAKERS | SCORED
+        module, _, name = makers[self.rows_of].partition(":")
         make = getattr(importlib.import_module(f"vitzoo.data.text.{module}"), name)
-        more = {"seed": self.seed} if self.rows_of in PACKED_BY_SEED else {}
+        more: dict[str, Any] = {"seed": self.seed} if self.rows_of in PACKED_BY_SEED else {}
+        if self.rows_of in SCORED and not train:
+            more["stride"] = self.stride
+        if self.rows_of in BY_KIND:
+            encodes = kind_of(config) == "encoder_decoder"
+            more |= {"encodes": encodes, "context": getattr(config, "context_length", None)}
         return make(source, self.tokenizer, text, **more)
 
     def prepare(self, config: Any, info: SourceInfo, *, train: bool) -> Prepare:

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from vitzoo.data.text.layout import Layout
 from vitzoo.data.text.rows import Row, TargetSide, rows_info
 from vitzoo.data.text.settings import Text
 from vitzoo.data.text.sources.base import TextSource, require
@@ -11,12 +12,8 @@ from vitzoo.errors import Failed
 
 
 class LabelledRows:
-    """[CLS] text [SEP], or [CLS] first [SEP] second [SEP], and `label`: int32 [] of `info.classes`, or float32 [] with
-    `text.regression`. A tokenizer without these marks gives the text and its end token instead, which also stands
-    between the parts.
-
-    A text too long is cut at its end; of a pair, tokens are taken from the end of whichever part is longer, the second
-    where equal. How many are cut is in `info.notes`. `text.prefix` goes before the (first) text.
+    """A text or a pair as `Layout` has it, and `label`: int32 [] of `info.classes`, or float32 [] with
+    `text.regression`. How many are too long and cut is in `info.notes`. `text.prefix` goes before the (first) text.
     """
 
     def __init__(self, source: TextSource, tokenizer: TextTokenizer, text: Text):
@@ -24,15 +21,14 @@ class LabelledRows:
         require(source, *parts, "label", what="classification")
         self.source, self.length, self.fill = source, text.sequence_length, tokenizer.fill_id
         self.label_type = np.float32 if source.info.classes is None else np.int32
-        self.opening = _marks(tokenizer.classify_id)
-        self.closing = _marks(tokenizer.end_id if tokenizer.separate_id is None else tokenizer.separate_id)
+        self.layout = Layout(tokenizer, self.length)
+        self.layout.check(len(parts))
         self.arrays = [
             token_array(source, tokenizer, field=field, prefix="" if number else text.prefix, ends=False)
             for number, field in enumerate(parts)
         ]
-        self.room = self.length - len(self.opening) - len(parts) * len(self.closing)
         lengths = np.stack([array.lengths for array in self.arrays], 1)
-        cut = int((lengths.sum(1) > self.room).sum())
+        cut = int((lengths.sum(1) > self.layout.room(len(parts))).sum())
         notes = (f"{cut:,} of {len(source):,} texts are longer than {self.length} tokens and cut",) if cut else ()
         self.info = rows_info(source.info, len(source), tokenizer, notes, "labelled", self.length, text.prefix)
 
@@ -43,12 +39,8 @@ class LabelledRows:
         return self.eval_row(index)
 
     def eval_row(self, index: int) -> Row:
-        parts = [array.document(index) for array in self.arrays]
-        kept = _longest_first([len(part) for part in parts], self.room)
-        pieces = [np.concatenate([part[:k], self.closing]) for part, k in zip(parts, kept, strict=True)]
-        pieces[0] = np.concatenate([self.opening, pieces[0]])
-        types = np.repeat(np.arange(len(pieces)), [len(piece) for piece in pieces])
-        return self._as_row(np.concatenate(pieces), types, self._label(index), int(self.source.ids[index]), 1.0)
+        ids, types = self.layout([array.document(index) for array in self.arrays])
+        return self._as_row(ids, types, self._label(index), int(self.source.ids[index]), 1.0)
 
     def padding(self) -> Row:
         nothing = np.zeros(0, np.int32)
@@ -71,7 +63,8 @@ class LabelledRows:
 
 
 class TaggedRows:
-    """[CLS] words [SEP]; `targets` is a word's class at its first token, scored there alone, as in BERT.
+    """[CLS] words [SEP]; `targets` is a word's class at its first token, scored there alone, as in BERT. `words` int32
+    [T] is the word's number there, from 1, and 0 elsewhere.
 
     Words are tokenized each for itself, those after the first with a space before them. A text too long loses its last
     words; how many texts are cut is in `info.notes`.
@@ -80,9 +73,9 @@ class TaggedRows:
     def __init__(self, source: TextSource, tokenizer: TextTokenizer, text: Text):
         require(source, "words", "tags", what="token classification")
         self.source, self.length, self.fill = source, text.sequence_length, tokenizer.fill_id
-        self.opening = _marks(tokenizer.classify_id)
-        self.closing = _marks(tokenizer.end_id if tokenizer.separate_id is None else tokenizer.separate_id)
-        self.room = self.length - len(self.opening) - len(self.closing)
+        self.layout = Layout(tokenizer, self.length)
+        self.layout.check(1)
+        self.room = self.layout.room(1)
 
         def documents(which: int):
             for index in range(len(source)):
@@ -106,17 +99,19 @@ class TaggedRows:
         tags = np.zeros(len(ids), np.int32)
         places = np.flatnonzero(firsts)
         tags[places] = np.array(self.source[index]["tags"], np.int32)[firsts[places] - 1]
-        before, after = np.zeros(len(self.opening), np.int32), np.zeros(len(self.closing), np.int32)
+        before, after = np.zeros_like(self.layout.opening), np.zeros_like(self.layout.closing)
         side = TargetSide(self.length, self.fill)
         side.add(
-            np.concatenate([self.opening, ids, self.closing]),
+            self.layout([ids])[0],
             np.concatenate([before, tags, after]),
             np.concatenate([before, firsts > 0, after]),
         )
-        return side.row(int(self.source.ids[index]))
+        words = np.zeros(self.length, np.int32)
+        words[len(before) : len(before) + len(firsts)] = firsts
+        return side.row(int(self.source.ids[index]), 1.0, {"words": words})
 
     def padding(self) -> Row:
-        return TargetSide(self.length, self.fill).row(-1, 0.0)
+        return TargetSide(self.length, self.fill).row(-1, 0.0, {"words": np.zeros(self.length, np.int32)})
 
 
 def word_tokens(words: list[str], tokenizer: TextTokenizer) -> tuple[np.ndarray, np.ndarray]:
@@ -129,20 +124,3 @@ def word_tokens(words: list[str], tokenizer: TextTokenizer) -> tuple[np.ndarray,
         first[:1] = number
     nothing = np.zeros(0, np.int32)
     return np.concatenate([nothing, *pieces]), np.concatenate([nothing, *firsts])
-
-
-def _marks(id: int | None) -> np.ndarray:
-    return np.array([] if id is None else [id], np.int32)
-
-
-def _longest_first(lengths: list[int], room: int) -> list[int]:
-    """How many tokens of each part are kept."""
-    if sum(lengths) <= room or len(lengths) == 1:
-        return [min(length, room) for length in lengths]
-    first, second = lengths
-    # the shorter one is only cut below half of the room
-    if first <= second:
-        kept = min(first, room - room // 2)
-        return [kept, room - kept]
-    kept = min(second, room // 2)
-    return [room - kept, kept]

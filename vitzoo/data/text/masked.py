@@ -24,12 +24,18 @@ class Masking:
     Of a row's n tokens that aren't special, max(1, round(n · rate)) are chosen; with `whole_words` words are, in random
     order, as long as they fit into that number (so a few tokens less, but at least one word). Each chosen token is
     shown as [MASK] (80 %), as a random token that isn't special (10 %), or as it is, drawn independently.
+
+    Args:
+        tokenizer: says which token masks, and which are special.
+        rate: share of the tokens chosen.
+        whole_words: all tokens of a word are chosen together.
+        most: of a row with more chosen tokens than that (its one word is longer) only the first ones are.
     """
 
-    def __init__(self, tokenizer: TextTokenizer, rate: float, whole_words: bool):
+    def __init__(self, tokenizer: TextTokenizer, rate: float, whole_words: bool, most: int = 2**31):
         if tokenizer.mask_id is None:
             raise Refused("tokenizer.masking", False, "this tokenizer has no mask token; true adds one")
-        self.rate, self.mask = rate, tokenizer.mask_id
+        self.rate, self.mask, self.most = rate, tokenizer.mask_id, most
         self.special = np.zeros(tokenizer.vocabulary_size, bool)
         self.special[tokenizer.special_ids] = True
         self.ordinary = np.flatnonzero(~self.special).astype(np.int32)
@@ -40,7 +46,7 @@ class Masking:
         candidates = np.flatnonzero(~self.special[ids])
         chosen = np.zeros(len(ids), bool)
         if len(candidates):
-            count = max(1, round(len(candidates) * self.rate))
+            count = chosen_of(len(candidates), self.rate)
             chosen[self._pick(ids, candidates, count, random)] = True
         places = np.flatnonzero(chosen)
         how, other = random.random(len(places)), random.choice(self.ordinary, len(places))
@@ -61,11 +67,17 @@ class Masking:
         for number in random.permutation(len(words)).tolist():
             if not picked or len(picked) + len(words[number]) <= count:
                 picked += words[number].tolist()
-        return np.array(picked)
+        return np.array(picked[: self.most])
+
+
+def chosen_of(tokens: int, rate: float) -> int:
+    """How many of a row's tokens are chosen."""
+    return max(1, round(tokens * rate))
 
 
 class MaskedRows:
     """[CLS] text [SEP], chosen tokens hidden: `tokens` is what is shown, `targets` the text, `weights` 1 where chosen.
+    `chosen` int32 [K] are these places, filled up with place 0; K is as many as the longest text can have.
 
     A row is a piece of one document of at most T - 2 tokens; with `text.packing` it is T - 2 tokens of all text
     joined, documents told apart by their end token (RoBERTa's full sentences; Liu et al. 2019). In training the choice
@@ -78,11 +90,12 @@ class MaskedRows:
     def __init__(self, source: TextSource, tokenizer: TextTokenizer, text: Text):
         require(source, "text", what="masked language modelling")
         self.length, self.fill, self.next_sentence = text.sequence_length, tokenizer.fill_id, text.next_sentence
-        self.masking = Masking(tokenizer, text.mask_rate, text.whole_words)
-        self.first, self.last = _mark(tokenizer.classify_id, "classify"), _mark(tokenizer.separate_id, "separate")
         self.room = self.length - 2 - int(text.next_sentence)
         if self.room < 1 + int(text.next_sentence):
             raise Refused("text.sequence_length", self.length, "leaves no room beside [CLS] and [SEP]")
+        self.most = chosen_of(self.room, text.mask_rate)
+        self.masking = Masking(tokenizer, text.mask_rate, text.whole_words, self.most)
+        self.first, self.last = _mark(tokenizer.classify_id, "classify"), _mark(tokenizer.separate_id, "separate")
         joined = text.packing and not text.next_sentence
         self.array = token_array(source, tokenizer, prefix=text.prefix, ends=joined)
         lengths = np.array([len(self.array)]) if joined else self.array.lengths
@@ -99,7 +112,8 @@ class MaskedRows:
         self.begins = begin + self.pieces[:, 1]
         made = ("masked", self.length, joined, text.mask_rate, text.whole_words, text.next_sentence)
         info = rows_info(source.info, len(self.pieces), tokenizer, (), *made)
-        self.info = dataclasses.replace(info, classes=("follows", "random")) if text.next_sentence else info
+        # labels that the data may have are no part of these rows
+        self.info = dataclasses.replace(info, classes=("follows", "random") if text.next_sentence else None)
 
     def __len__(self) -> int:
         return len(self.pieces)
@@ -144,7 +158,10 @@ class MaskedRows:
         return other[int(random.integers(len(other))) :][:room]
 
     def _finish(self, side: TargetSide, types: np.ndarray, label: int, id: int, weight: float) -> Row:
-        more = {"sentence_types": types}
+        places = np.flatnonzero(side.weights)
+        chosen = np.zeros(self.most, np.int32)
+        chosen[: len(places)] = places
+        more = {"sentence_types": types, "chosen": chosen}
         if self.next_sentence:
             more["label"] = np.array(label, np.int32)
         return side.row(id, weight, more)

@@ -7,7 +7,9 @@ Every array of a row has a fixed shape. Keys, for T = `text.sequence_length` and
 - `segments` int32 [T] 0 where there is nothing, 1, 2, ... the texts that share the row; `positions` int32 [T] start
   anew with each text
 - encoder-decoder: `source_tokens`, `source_segments`, `source_positions` int32 [S]; a target's segment is its source's
+- masked training: `chosen` int32 [K] the scored places, filled up with place 0, which isn't one
 - `sentence_types` int32 [T] 0 and 1 for the first and second part; `label` int32 [], or float32 [] for regression
+- word labels: `words` int32 [T] the number, from 1, of the word that begins there, else 0
 - `weight` float32 [] 0 for rows that only fill up a batch, `id` int64 [], -1 for those
 """
 
@@ -21,7 +23,7 @@ from vitzoo.data.sources.base import SourceInfo, fingerprint
 from vitzoo.data.text.tokenizers.base import TextTokenizer
 
 # each maker of rows has draws of its own
-WINDOWS, SPANS, PREFIX, MASKS = 101, 102, 103, 104
+WINDOWS, SPANS, PREFIX, MASKS, SHOTS = 101, 102, 103, 104, 105
 EVALUATION = 50  # added to these for the draws of an evaluation, which are the same in every run
 
 

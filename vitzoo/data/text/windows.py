@@ -18,7 +18,7 @@ class Windows:
     In training, with `text.random_offsets`, all windows of an epoch start a draw of 0 to T - 1 tokens later (the last
     one stays within the text): every token is a target about once an epoch, each time with another context. Windows
     run across documents, whose ends the end token marks. The tokens after the last whole window, fewer than T,
-    aren't used without offsets.
+    aren't used without offsets. Evaluation uses all: see `ScoredWindows`.
     """
 
     def __init__(self, source: TextSource, tokenizer: TextTokenizer, text: Text):
@@ -51,6 +51,49 @@ class Windows:
         side = TargetSide(self.length, self.fill)
         side.add(ids[:-1], ids[1:])
         return side.row(index)
+
+
+class ScoredWindows:
+    """Windows for evaluation, in which every token but the first is scored exactly once.
+
+    Window i is given the T tokens from i·stride on, fewer at the text's end. The first is scored throughout, each later
+    one in its last `stride` places: the others only give context, at least T - stride tokens.
+
+    Args:
+        stride: from one window's start to the next one's, up to T; None is T, windows without overlap.
+    """
+
+    def __init__(self, source: TextSource, tokenizer: TextTokenizer, text: Text, *, stride: int | None = None):
+        require(source, "text", what="language modelling")
+        self.length, self.fill = text.sequence_length, tokenizer.fill_id
+        self.stride = self.length if stride is None else stride
+        if self.stride > self.length:
+            raise Refused(
+                "stride", stride, f"is more than text.sequence_length = {self.length}: tokens would be left out"
+            )
+        self.array = token_array(source, tokenizer, prefix=text.prefix)
+        if len(self.array) < 2:
+            raise Refused("data.name", source.info.name, f"{source.info.split} has no two tokens, one to go by")
+        targets = len(self.array) - 1
+        self.count = 1 + -(-max(targets - self.length, 0) // self.stride)
+        self.info = rows_info(source.info, self.count, tokenizer, (), "scored windows", self.length, self.stride)
+
+    def __len__(self) -> int:
+        return self.count
+
+    def train_row(self, index: int, seed: int, position: int) -> Row:
+        return self.eval_row(index)
+
+    def eval_row(self, index: int) -> Row:
+        start = index * self.stride
+        ids = self.array.tokens[start : start + self.length + 1].astype(np.int32)
+        scored = np.arange(len(ids) - 1) >= (self.length - self.stride if index else 0)
+        side = TargetSide(self.length, self.fill)
+        side.add(ids[:-1], ids[1:], scored)
+        return side.row(index)
+
+    def padding(self) -> Row:
+        return TargetSide(self.length, self.fill).row(-1, 0.0)
 
 
 @functools.lru_cache(64)

@@ -2,6 +2,8 @@
 (Raffel et al. 2020, 2.4).
 """
 
+import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,11 +12,55 @@ from vitzoo.data.sources.base import SourceInfo
 from vitzoo.data.text.sources.base import TextSource
 from vitzoo.errors import Refused
 
-TAKES = "source + target, prompt + completion, text + label, first + second + label"
+TAKES = (
+    "source + target, prompt + completion, question + answers, question + choices + answer, text + label, "
+    "first + second + label"
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Asked:
+    """An example as a question: right answers, the first the usual one, and where it is one of several, these and the
+    right one's place among them."""
+
+    question: str
+    references: tuple[str, ...]
+    choices: tuple[str, ...] | None = None
+    answer: int | None = None
+
+
+def asked(example: Mapping[str, Any], classes: tuple[str, ...] | None) -> Asked | None:
+    """What an example asks; None where it is of no kind that asks.
+
+    A labelled text asks for its class's name, or its number. Two texts are put as T5 puts them.
+    """
+    for given, wanted in (("source", "target"), ("prompt", "completion")):
+        if given in example:
+            return Asked(example[given], (example[wanted],))
+    if "question" in example:
+        question = example["question"]
+        if "passage" in example:
+            question = f"question: {question} context: {example['passage']}"
+        return _answered(question, example)
+    if "label" not in example or not ({"text", "first"} & set(example)):
+        return None
+    text = example.get("text")
+    if text is None:
+        text = f"first: {example['first']} second: {example['second']}"
+    label = example["label"]
+    return Asked(text, (f"{label:g}",)) if classes is None else Asked(text, (classes[label],), classes, int(label))
+
+
+def _answered(question: str, example: Mapping[str, Any]) -> Asked:
+    if "answers" in example:
+        answers = example["answers"]
+        return Asked(question, (answers,) if isinstance(answers, str) else tuple(answers))
+    choices, right = tuple(example["choices"]), int(example["answer"])
+    return Asked(question, (choices[right],), choices, right)
 
 
 def as_pairs(source: TextSource) -> TextSource:
-    """The examples as pairs. The target of a labelled text is its class's name, or its number.
+    """The examples as pairs of a question and its usual answer.
 
     Raises:
         Refused: they are of no kind that makes a pair.
@@ -22,7 +68,7 @@ def as_pairs(source: TextSource) -> TextSource:
     fields = set(source.fields)
     if {"source", "target"} <= fields:
         return source
-    if {"prompt", "completion"} <= fields or ("label" in fields and fields & {"text", "first"}):
+    if len(source) and asked(source[0], source.info.classes) is not None:
         return PairSource(source)
     raise Refused("data.name", source.info.name, f"sequence to sequence takes {TAKES}; this is {', '.join(fields)}")
 
@@ -30,10 +76,9 @@ def as_pairs(source: TextSource) -> TextSource:
 class PairSource:
     """See `as_pairs`."""
 
-    fields = ("source", "target")
-
     def __init__(self, source: TextSource):
         self.source = source
+        self.fields: tuple[str, ...] = ("source", "target")
         self.info: SourceInfo = source.info
         self.ids: np.ndarray = source.ids
 
@@ -41,16 +86,9 @@ class PairSource:
         return len(self.source)
 
     def __getitem__(self, index: int) -> dict[str, Any]:
-        example = self.source[index]
-        if "prompt" in example:
-            return {"source": example["prompt"], "target": example["completion"]}
-        text = example.get("text")
-        if text is None:
-            text = f"first: {example['first']} second: {example['second']}"
-        return {"source": text, "target": self._said(example["label"])}
-
-    def _said(self, label: Any) -> str:
-        return f"{label:g}" if self.info.classes is None else self.info.classes[label]
+        found = asked(self.source[index], self.info.classes)
+        assert found is not None
+        return {"source": found.question, "target": found.references[0]}
 
     def where(self, index: int) -> str:
         return self.source.where(index)

@@ -24,6 +24,7 @@ class TextSource(Protocol):
     - first, second; and label
     - words, tags: lists of one length; tags index `info.classes`
     - question, choices (a list), answer (the index of the right one)
+    - question, answers (a list, all right); and passage, in which they stand
     """
 
     info: SourceInfo

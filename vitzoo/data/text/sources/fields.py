@@ -22,6 +22,8 @@ USUAL: dict[str, tuple[str, tuple[str, ...]]] = {
     "question": ("", ("question", "context", "ctx")),
     "choices": ("", ("choices", "endings", "options")),
     "answer": ("", ("answer", "label", "gold")),
+    "answers": ("", ("answers", "answer")),
+    "passage": ("", ("passage", "context")),
 }
 # from the most particular to the least
 FORMS = (
@@ -34,6 +36,8 @@ FORMS = (
     ("text", "label"),
     ("first", "second"),
     ("text",),
+    ("passage", "question", "answers"),
+    ("question", "answers"),
 )
 
 
@@ -48,7 +52,7 @@ def recognise(names: Collection[str], text: Text, data_name: str) -> dict[str, s
         if asked and asked not in names:
             raise Refused(f"text.{setting}", asked, f"no such field in {data_name}; there are: {', '.join(names)}")
     for form in FORMS:
-        found = {field: _own_name(field, names, text) for field in form}
+        found = {field: own_name(field, names, text) for field in form}
         if all(found.values()) and len(set(found.values())) == len(found):
             return {field: own for field, own in found.items() if own}
     known = "; ".join("+".join(form) for form in FORMS)
@@ -57,7 +61,8 @@ def recognise(names: Collection[str], text: Text, data_name: str) -> dict[str, s
     )
 
 
-def _own_name(field: str, names: Collection[str], text: Text) -> str | None:
+def own_name(field: str, names: Collection[str], text: Text) -> str | None:
+    """What a record calls a canonical field; None where it has none."""
     setting, usual = USUAL[field]
     asked = getattr(text, setting) if setting else ""
     if asked and field not in ("prompt", "completion", "turns", "words", "tags"):
@@ -79,6 +84,8 @@ def _value(field: str, value: Any, name: str) -> Any:
         return value
     if field == "turns":
         return _turns(value, name)
+    if field == "answers":
+        return _answers(value, name)
     if field in ("words", "choices", "tags"):
         if not isinstance(value, list) or (field != "tags" and not all(isinstance(item, str) for item in value)):
             raise ValueError(f"field {name!r} must be a list of strings")
@@ -86,6 +93,15 @@ def _value(field: str, value: Any, name: str) -> Any:
     if not isinstance(value, str):
         raise ValueError(f"field {name!r} must be text")
     return value
+
+
+def _answers(value: Any, name: str) -> list[str]:
+    """One answer, several, or SQuAD's {"text": several}."""
+    value = value.get("text") if isinstance(value, dict) else value
+    found = [value] if isinstance(value, str) else value
+    if not isinstance(found, list) or not found or not all(isinstance(one, str) for one in found):
+        raise ValueError(f"field {name!r} must be text, or a list of texts that are all right")
+    return found
 
 
 def _turns(value: Any, name: str) -> list[dict[str, str]]:

@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable
 
 from vitzoo import parts
+from vitzoo.data.open import SOURCE, made, refuse_lacking
 from vitzoo.data.settings import Data
 from vitzoo.data.text.settings import Text
 from vitzoo.data.text.sources.base import TextDataset, TextSource
@@ -19,7 +20,9 @@ def open_text(data: Data, split: str | None = None, text: Text | None = None) ->
     Raises:
         Refused: the data isn't there, the split doesn't exist or is empty, or files or fields can't be read.
     """
-    return open_text_dataset(data, text or Text()).open(split or data.split)
+    source = open_text_dataset(data, text or Text()).open(split or data.split)
+    refuse_lacking(data.name, source, (*SOURCE, "fields"))
+    return source
 
 
 def open_text_dataset(data: Data, text: Text) -> TextDataset:
@@ -50,4 +53,5 @@ def open_text_dataset(data: Data, text: Text) -> TextDataset:
 
 
 def _made(make: Callable, data: Data, text: Text) -> TextDataset:
-    return make(data, text) if len(inspect.signature(make).parameters) > 1 else make(data)
+    several = callable(make) and len(inspect.signature(make).parameters) > 1
+    return made(make, data, text) if several else made(make, data)

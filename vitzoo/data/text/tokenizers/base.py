@@ -82,6 +82,11 @@ class TextTokenizer:
         """
         raise NotImplementedError
 
+    def first_bytes(self, text: str) -> int:
+        """UTF-8 bytes of a text that its first token stands for; 0 for an empty text."""
+        ids = self.encode(text)
+        return int(self.byte_lengths[ids[0]]) if len(ids) else 0
+
     @property
     def word_edges(self) -> tuple[np.ndarray, np.ndarray]:
         """Which tokens can go on with the word of the token before, and which leave theirs open: two bool
@@ -160,10 +165,28 @@ class TextTokenizer:
         """What an encoder-decoder's target is given before its first token: the start token, else padding (as T5)."""
         return self.fill_id if self.specials.start is None else self.specials.start
 
+    def opening(self, where: str) -> Ids:
+        """What a decoder is given where there is no text: the start token, else the end token, int32 [1].
+
+        Raises:
+            Refused: it has neither; `where` names what is empty.
+        """
+        first = self.specials.end if self.specials.start is None else self.specials.start
+        if first is None:
+            raise Refused(where, "''", "is empty, and the tokenizer has no token that a text begins with")
+        return as_ids([first])
+
     @functools.cached_property
     def special_ids(self) -> np.ndarray:
         """Every id that stands for no text, sorted int32 [n]."""
         return np.array(sorted(id for id, _ in self.specials.names), np.int32)
+
+    def writable(self, count: int) -> np.ndarray:
+        """Which of a model's `count` ids it may write, bool [count]: those of this vocabulary, without padding (but
+        where that is the end token too).
+        """
+        ids = np.arange(count)
+        return (ids < self.vocabulary_size) & ((ids != self.pad_id) | (ids == self.end_id))
 
     def __getstate__(self) -> dict[str, Any]:
         # what is derived is made anew in a worker process

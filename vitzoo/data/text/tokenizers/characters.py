@@ -71,6 +71,9 @@ class CharacterTokenizer(TextTokenizer):
         lengths[self.specials.unknown] = 1
         return lengths
 
+    def first_bytes(self, text: str) -> int:
+        return len(text[:1].encode("utf-8", "surrogatepass"))
+
     @property
     def word_edges(self) -> tuple[np.ndarray, np.ndarray]:
         inside = np.zeros(self.vocabulary_size, bool)

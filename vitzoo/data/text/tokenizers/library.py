@@ -87,6 +87,14 @@ class LibraryTokenizer(TextTokenizer):
             lengths[self.specials.unknown] = 1
         return lengths
 
+    def first_bytes(self, text: str) -> int:
+        found = self._encoder.encode(text, add_special_tokens=False)
+        if not found.ids:
+            return 0
+        if self._of_bytes:  # where a character may be several tokens
+            return self._byte_length(self._reader.id_to_token(found.ids[0]) or "")
+        return len(text[: found.offsets[0][1]].encode())
+
     @property
     def word_edges(self) -> tuple[np.ndarray, np.ndarray]:
         left, right = np.zeros(self.vocabulary_size, bool), np.zeros(self.vocabulary_size, bool)
@@ -105,8 +113,12 @@ class LibraryTokenizer(TextTokenizer):
     def _special_set(self) -> frozenset[int]:
         return frozenset(self.special_ids.tolist())
 
+    @functools.cached_property
+    def _of_bytes(self) -> bool:
+        return "ByteLevel" in json.dumps(self.definition.get("decoder"))
+
     def _byte_length(self, piece: str) -> int:
-        if "ByteLevel" in json.dumps(self.definition.get("decoder")):
+        if self._of_bytes:
             return len(piece)  # its alphabet has one character for each byte
         if _BYTE.fullmatch(piece):
             return 1

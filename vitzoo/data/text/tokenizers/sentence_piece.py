@@ -92,6 +92,12 @@ class SentencePieceTokenizer(TextTokenizer):
         lengths[self._processor.unk_id()] = 1
         return lengths
 
+    def first_bytes(self, text: str) -> int:
+        ids = self._plain(text)[:1].tolist()
+        if not ids or self._processor.is_unknown(ids[0]):
+            return len(text[:1].encode())
+        return len(self._processor.decode(ids).encode())
+
     @property
     def word_edges(self) -> tuple[np.ndarray, np.ndarray]:
         special = dict(self.specials.names)

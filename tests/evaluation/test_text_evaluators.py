@@ -1,0 +1,208 @@
+"""What evaluators of text find, each example once: the same for every batch and number of devices."""
+
+import json
+import math
+
+import jax
+import numpy as np
+import pytest
+from made_text_run import TOKENIZER, made_model
+
+from vitzoo.data.settings import Data
+from vitzoo.data.text.feed import TextFeed
+from vitzoo.data.text.settings import Text, Tokenizer
+from vitzoo.errors import Refused
+from vitzoo.evaluation.generation import GenerationEvaluator
+from vitzoo.evaluation.last_word import LastWordEvaluator
+from vitzoo.evaluation.multiple_choice import MultipleChoiceEvaluator
+from vitzoo.evaluation.perplexity import PerplexityEvaluator
+from vitzoo.evaluation.run import Evaluation
+from vitzoo.evaluation.text_metrics.table import scores
+from vitzoo.nn import state
+from vitzoo.parallel.mesh import make_mesh
+
+ROWS = {"gpt": "answers", "t5": "pairs"}
+WORDS = ["one", "two", "three", "four", "five", "six", "seven"]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """Files of eleven pairs, of five questions with choices, and of six texts."""
+    folder = tmp_path_factory.mktemp("data")
+    pairs = [{"source": f"{word} {number}", "target": word} for number, word in enumerate((WORDS * 2)[:11])]
+    choices = [
+        {"question": f"say {word}", "choices": WORDS[: 2 + n % 3], "answer": n % 2} for n, word in enumerate(WORDS[:5])
+    ]
+    texts = [{"text": " ".join(WORDS[n:] + WORDS[:n])} for n in range(6)]
+    for name, rows in (("pairs", pairs), ("choices", choices), ("texts", texts)):
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return folder
+
+
+def bound(evaluator, model, data, name, batch=4, devices=1, **text):
+    config, graph, params = made_model(model)
+    text = Text(**{"sequence_length": 48, "source_length": 48, **text})
+    feed = TextFeed(Tokenizer(), text, ROWS[model], 0, known=TOKENIZER)
+    settings = Data(name=f"jsonl:{data}/{name}.jsonl", batch_size=batch)
+    mesh = make_mesh("auto", jax.devices()[:devices])
+    evaluation = Evaluation(evaluator, graph, feed=feed, config=config, data=settings, classes=None, mesh=mesh)
+    return evaluation, params, state.merge(graph, params)
+
+
+METRICS = ("bleu", "chrf", "rougeL", "exact_match", "f1", "word_error_rate")
+
+
+@pytest.mark.parametrize("model", ["gpt", pytest.param("t5", marks=pytest.mark.slow)])
+def test_what_is_written_is_what_the_model_writes_whatever_the_batch_and_the_devices(data, model):
+    how = {"split": "all", "max_new_tokens": 5, "metrics": METRICS, "baselines": True, "shot_split": "all"}
+    found = {}
+    for batch, devices in ((4, 1), (16, 8)):
+        evaluation, params, merged = bound(GenerationEvaluator(**how), model, data, "pairs", batch, devices)
+        rows = evaluation.rows(params)
+        found[batch] = evaluation.metrics(rows)
+        assert rows["position"].tolist() == list(range(11))
+    assert found[4] == pytest.approx(found[16], rel=1e-6)
+    asked = [evaluation.source[index] for index in range(11)]
+    whole = Whole(params, merged)
+    said = [plainly_written(whole, one["question"], 5) for one in asked]
+    right = [one["references"] for one in asked]
+    assert {name: found[4][name] for name in METRICS} == pytest.approx(scores(METRICS, said, right).values)
+    table = evaluation.evaluator.predictions(rows)
+    assert [one["prediction"] for one in table] == said
+    assert table[3] == {"source": "four 3", "reference": "four", "prediction": said[3]}
+    copied = scores(METRICS, [one["question"] for one in asked], right).values
+    common = scores(METRICS, ["one"] * 11, right).values
+    assert {name: found[4][f"{name}_copy_source"] for name in METRICS} == pytest.approx(copied)
+    assert {name: found[4][f"{name}_most_common"] for name in METRICS} == pytest.approx(common)
+    assert set(evaluation.evaluator.signatures(rows)) == {"bleu", "chrf"}
+
+
+def test_a_few_shot_answer_ends_at_the_separator(data):
+    evaluator = GenerationEvaluator(
+        split="all", shots=2, shot_split="all", shot_separator="#", stop=("!",), max_new_tokens=12
+    )
+    evaluation, _, _ = bound(evaluator, "gpt", data, "pairs")
+    ids = np.zeros((2, 64), np.int32)
+    for row, text in zip(ids, (" four#one!", "ab! c#"), strict=True):
+        row[: len(text)] = TOKENIZER.encode(text)
+    rows = {"ids": ids, "length": np.array([10, 6]), "position": np.array([0, 1])}
+    assert [one["prediction"] for one in evaluation.evaluator.predictions(rows)] == ["four", "ab"]
+    assert evaluation.examples.eval_row(0)["tokens"].tolist().count(TOKENIZER.encode("#")[0]) == 2
+
+
+@pytest.mark.parametrize("model", ["gpt", pytest.param("t5", marks=pytest.mark.slow)])
+def test_the_most_probable_choice_is_taken_whatever_the_batch_and_the_devices(data, model):
+    evaluator = MultipleChoiceEvaluator(split="all", answer_format=" {answer}")
+    found = {}
+    for batch, devices in ((2, 1), (8, 8)):
+        evaluation, params, merged = bound(evaluator, model, data, "choices", batch, devices)
+        rows = evaluation.rows(params)
+        found[batch] = {"n": len(rows["position"]), **evaluation.metrics(rows)}
+    assert found[2] == found[8]
+    whole = Whole(params, merged)
+    table, plain, normalised = evaluation.evaluator.predictions(rows), [], []
+    for row, told in enumerate(table):
+        one = evaluation.source[row]
+        values = [whole.log_probability(one["question"], f" {choice}")[0] for choice in one["choices"]]
+        np.testing.assert_allclose(rows["score"][row][: len(values)], values, rtol=1e-4)
+        best = int(np.argmax(values))
+        fair = int(np.argmax([value / len(choice) for value, choice in zip(values, one["choices"], strict=True)]))
+        assert (told["prediction"], told["prediction_normalised"]) == (one["choices"][best], one["choices"][fair])
+        plain.append(best == one["answer"])
+        normalised.append(fair == one["answer"])
+    assert found[2] == {"n": 5, "accuracy": np.mean(plain), "accuracy_normalised": np.mean(normalised)}
+
+
+class Whole:
+    """The logits of whole texts by the model's plain call, compiled once; no cache."""
+
+    def __init__(self, params, model):
+        graph, _ = state.split(model)
+        self.params, self.encodes = params, hasattr(model, "encode")
+        self.run = jax.jit(lambda params, *given: state.merge(graph, params)(*given[:-1], **given[-1]))
+
+    def __call__(self, given, said):
+        """Of what is said, ids, behind a text: float32 [tokens + 1, vocabulary]."""
+        before, tokens, segments = TOKENIZER.encode(given).tolist(), np.zeros(64, np.int32), np.zeros((1, 64), np.int32)
+        if not self.encodes:
+            tokens[: len(before) + len(said)] = [*before, *said]
+            logits = self.run(self.params, tokens[None], {})[0]
+            return logits[len(before) - 1 :][: len(said) + 1]
+        source = np.zeros(64, np.int32)
+        source[: len(before) + 1] = [*before, TOKENIZER.end_id]
+        segments[0, : len(before) + 1] = 1
+        tokens[1 : len(said) + 1] = said
+        return self.run(self.params, source[None], tokens[None], {"source_segments": segments})[0][: len(said) + 1]
+
+    def log_probability(self, given, said):
+        ids = TOKENIZER.encode(said)
+        values = jax.nn.log_softmax(self(given, ids)[:-1])
+        return float(values[np.arange(len(ids)), ids].sum()), bool((values.argmax(-1) == ids).all())
+
+
+def plainly_written(whole, question, count):
+    """The most probable tokens one by one, without a cache, as text."""
+    ids, allowed = [], TOKENIZER.writable(272)
+    while len(ids) < count and (not ids or ids[-1] != TOKENIZER.end_id):
+        ids.append(int(np.where(allowed, whole(question, ids)[-1], -np.inf).argmax()))
+    return TOKENIZER.decode(ids, skip_specials=True).strip()
+
+
+def test_the_last_word_is_measured(data):
+    evaluation, params, merged = bound(LastWordEvaluator(split="all"), "gpt", data, "texts", batch=4, devices=2)
+    rows = evaluation.rows(params)
+    found, whole, told = evaluation.metrics(rows), Whole(params, merged), []
+    for index in range(6):
+        before, _, word = evaluation.source[index]["text"].rpartition(" ")
+        told.append(whole.log_probability(before, f" {word}"))
+    assert found["accuracy"] == np.mean([right for _, right in told])
+    assert found["perplexity"] == pytest.approx(math.exp(-np.mean([value for value, _ in told])), rel=1e-4)
+    table = evaluation.evaluator.predictions(rows)
+    assert (table[1]["source"], table[1]["reference"]) == ("two three four five six seven", "one")
+
+
+def test_an_untrained_model_with_even_odds_has_the_perplexity_of_its_vocabulary_and_the_bits_of_its_bytes(data):
+    evaluator = PerplexityEvaluator(split="all", rows="windows", stride=5)
+    evaluation, params, _ = bound(evaluator, "gpt", data, "texts", batch=4, sequence_length=16)
+    found = evaluation(jax.tree.map(np.zeros_like, params))
+    size = sum(len(evaluation.source[index]["text"].encode()) for index in range(6)) - 1
+    assert found["tokens"] == size + 6  # each text has an end token
+    assert found["perplexity"] == pytest.approx(272)
+    assert found["bits_per_byte"] == pytest.approx((size + 6) * math.log2(272) / size)
+
+
+def test_bits_per_byte_of_answers_are_counted_by_what_their_tokens_stand_for(data):
+    evaluator = PerplexityEvaluator(split="all", rows="pairs")
+    evaluation, params, _ = bound(evaluator, "t5", data, "pairs", batch=16)
+    found = evaluation(params)
+    size = sum(len(evaluation.source[index]["target"]) for index in range(11))
+    assert found["bits_per_byte"] == pytest.approx(found["loss"] * found["tokens"] / math.log(2) / size)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"metrics": ("blue",)}, "metrics = blue: did you mean bleu"),
+        ({"metrics": ()}, "metrics = (): names none"),
+        ({"length_penalty": 0.6}, "length_penalty = 0.6: acts with num_beams above 1 only"),
+        ({"question_format": "Q:"}, "question_format = Q:: must hold {question}"),
+        ({"rows": "windows"}, "rows = windows"),
+    ],
+)
+def test_settings_of_generation_that_mean_nothing_are_refused(settings, message):
+    from vitzoo.schema import build
+
+    with pytest.raises(Refused) as refusal:
+        build(GenerationEvaluator, settings)
+    assert message in str(refusal.value)
+
+
+def test_data_and_models_that_do_not_fit_are_refused(data):
+    with pytest.raises(Refused, match="asks nothing: text; wanted: source \\+ target"):
+        bound(GenerationEvaluator(split="all"), "gpt", data, "texts")
+    with pytest.raises(Refused, match="has no choices"):
+        bound(MultipleChoiceEvaluator(split="all"), "gpt", data, "pairs")
+    with pytest.raises(Refused, match="stride = 4: is of windows, which overlap; these rows are answers"):
+        bound(PerplexityEvaluator(split="all", stride=4), "gpt", data, "pairs")
+    with pytest.raises(Refused, match="shots = 20: all has only 10 other examples"):
+        bound(GenerationEvaluator(split="all", shots=20, shot_split="all", max_new_tokens=8), "gpt", data, "pairs")

@@ -1,0 +1,95 @@
+"""Writing with a checkpoint: beam search, files in and out, what is refused."""
+
+import json
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from made_text_run import TOKENIZER, make_text_run
+
+from vitzoo.cli.entry import main
+from vitzoo.errors import Refused
+from vitzoo.inference.generator import Generator
+from vitzoo.weights.load import load
+
+PROMPTS = ["ab", "a longer prompt", "x"]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    for name in ("gpt", "t5"):
+        make_text_run(folder / name, name, "none")
+    return folder
+
+
+@pytest.fixture(scope="module", params=["gpt", pytest.param("t5", marks=pytest.mark.slow)])
+def generator(request, runs):
+    return Generator(runs / request.param)
+
+
+def test_beam_search_answers_a_prompt_in_a_batch_of_other_lengths_as_among_its_like(generator):
+    together = generator(PROMPTS, max_new_tokens=6, num_beams=3)
+    assert generator(PROMPTS[:1] * 3, max_new_tokens=6, num_beams=3) == together[:1] * 3
+    ended = [one.ids[-1] == TOKENIZER.end_id for one in together]
+    assert [one.reason for one in together] == ["end" if end else "length" for end in ended]
+
+
+def test_neither_padding_nor_ids_that_the_tokenizer_lacks_are_written(generator):
+    answers = generator(PROMPTS * 20, max_new_tokens=16, temperature=3.0)
+    written = np.concatenate([one.ids for one in answers])
+    assert len(written) > 500
+    assert written.max() < TOKENIZER.vocabulary_size
+    assert TOKENIZER.pad_id not in written
+
+
+@pytest.mark.slow
+def test_a_model_continues_ids_as_the_command_does(generator):
+    model, info = load(generator.info.checkpoint)
+    ids = [generator._encoded(prompt) for prompt in PROMPTS]
+    rows = np.stack([np.pad(one, (0, 32 - len(one))) for one in ids])
+    how = {"max_new_tokens": 6, "allowed": info.tokenizer.writable(272), "end_id": info.tokenizer.end_id}
+    for settings in ({"temperature": 0.0}, {"num_beams": 3}):
+        written = model.generate(jnp.asarray(rows), list(map(len, ids)), **how, **settings)
+        for row, answer in enumerate(generator(PROMPTS, max_new_tokens=6, **settings)):
+            assert tuple(written.ids[row, : written.lengths[row]].tolist()) == answer.ids
+
+
+def test_prompts_come_from_a_file_and_answers_go_to_one(runs, tmp_path, capsys):
+    (tmp_path / "prompts.txt").write_text("\n".join(PROMPTS) + "\n")
+    files = ["--prompts", str(tmp_path / "prompts.txt"), "--output", str(tmp_path / "answers.jsonl")]
+    beams = ["--num-beams", "3", "--length-penalty", "0.6", "--max-new-tokens", "6", "--early-stopping", "false"]
+    assert main(["generate", "--checkpoint", str(runs / "gpt"), *files, *beams]) == 0
+    said = capsys.readouterr().out
+    rows = [json.loads(line) for line in (tmp_path / "answers.jsonl").read_text().splitlines()]
+    assert [row["prompt"] for row in rows] == PROMPTS
+    assert [set(row) for row in rows] == [{"prompt", "text", "tokens", "reason"}] * 3
+    assert all(row["prompt"] + row["text"] in said for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--num-beams=2", "--temperature=0.5"], "--temperature = 0.5: acts where tokens are drawn, and beam search"),
+        (["--num-beams=2", "--seed=1"], "--seed = 1: has no effect: beam search draws nothing"),
+        (["--length-penalty=0.6"], "--length-penalty = 0.6: acts with num_beams above 1 only"),
+        (["--early-stopping=later"], "--early-stopping = later"),
+        (["--output=answers.csv"], "--output = answers.csv: must end in .jsonl"),
+    ],
+)
+def test_settings_that_do_not_go_together_are_refused(runs, flags, message, capsys):
+    assert main(["generate", "--checkpoint", str(runs / "gpt"), "--prompt", "a", *flags]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_ids_of_the_wrong_shape_are_refused(generator):
+    model, _ = load(generator.info.checkpoint)
+    with pytest.raises(Refused, match=r"tokens = float32\[2, 3\]: must be whole numbers \[batch, tokens\]"):
+        model.generate(np.zeros((2, 3), np.float32))
+    with pytest.raises(Refused, match=r"lengths = \[0, 3\]: must be from 1 to the 3 tokens of a row"):
+        model.generate(np.zeros((2, 3), int), [0, 3])
+    with pytest.raises(Refused, match="num_beam = 3: no such setting; did you mean num_beams"):
+        model.generate(np.zeros((2, 3), int), num_beam=3)
+    if not generator.encodes:
+        with pytest.raises(Refused, match="tokens = 64: tokens, and the model takes 64"):
+            model.generate(np.zeros((2, 64), int))

@@ -1,0 +1,1 @@
+"""Numbers that compare texts with what they should be."""

@@ -1,0 +1,111 @@
+"""What is to be predicted of text: texts, pairs and words, each with what its row begins with."""
+
+import dataclasses
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from vitzoo.data.text.settings import Text
+from vitzoo.data.text.sources.fields import own_name
+from vitzoo.errors import Refused
+
+FORMS = (("words",), ("first", "second"), ("text",), ("prompt",), ("source",))
+JSON_LINES = (".jsonl", ".ndjson")
+WORD = re.compile(r"\w+(?:['\u2019.-]\w+)*|[^\w\s]")
+
+
+@dataclasses.dataclass(frozen=True)
+class TextInput:
+    """One text (`text`), pair (`first`, `second`) or list of `words`; or why there is none."""
+
+    fields: dict[str, Any]
+    error: str | None = None
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The text, or both of a pair."""
+        fields = self.fields
+        if "words" in fields:
+            return (" ".join(fields["words"]),)
+        return (fields["text"],) if "text" in fields else (fields["first"], fields["second"])
+
+    @property
+    def words(self) -> list[str]:
+        """The words: those given, else what a text falls into, each punctuation mark by itself."""
+        return self.fields["words"] if "words" in self.fields else WORD.findall(" ".join(self.parts))
+
+    @property
+    def name(self) -> str:
+        """It in one line, for the terminal."""
+        line = " ".join(" | ".join(self.parts).split())
+        return line if len(line) <= 60 else f"{line[:59]}…"
+
+
+def gather_texts(inputs: Any, text: Text) -> list[TextInput]:
+    """The texts of inputs, in order.
+
+    Args:
+        inputs: a text, a record with the fields of training (`{"text": ...}`, `{"first": ..., "second": ...}`,
+            `{"words": [...]}`; others don't matter), or several of these.
+        text: how a checkpoint names the fields.
+
+    Raises:
+        Refused: there is none, one is neither text nor record, or a record lacks the fields.
+    """
+    several = [inputs] if isinstance(inputs, str | Mapping) else list(inputs)
+    if not several:
+        raise Refused("inputs", None, "there is no text")
+    return [_as_input(one, number, text) for number, one in enumerate(several, 1)]
+
+
+def read_texts(file: str | Path) -> list[Any]:
+    """What a file holds: of `.jsonl` a record in each line, else a text in each line; empty lines are left out.
+
+    Raises:
+        Refused: it can't be read, or a line isn't JSON.
+    """
+    path = Path(file).expanduser()
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise Refused("--input", file, f"can't be read: {getattr(error, 'strerror', None) or error}") from None
+    if path.suffix.lower() not in JSON_LINES:
+        found: list[Any] = [line for line in lines if line.strip()]
+    else:
+        found = [_parsed(file, number, line) for number, line in enumerate(lines, 1) if line.strip()]
+    if not found:
+        raise Refused("--input", file, "holds no text")
+    return found
+
+
+def _parsed(file: str | Path, number: int, line: str) -> Any:
+    try:
+        return json.loads(line)
+    except ValueError as error:
+        raise Refused("--input", file, f"line {number} is not JSON: {error}") from None
+
+
+def _as_input(one: Any, number: int, text: Text) -> TextInput:
+    if isinstance(one, str):
+        return TextInput({"text": one})
+    if not isinstance(one, Mapping):
+        raise Refused("inputs", type(one).__name__, f"text {number} is neither text nor a record of fields")
+    for form in FORMS:
+        own = {field: own_name(field, one, text) for field in form}
+        found = {field: one[name] for field, name in own.items() if name and name in one}
+        if len(found) == len(form):
+            return TextInput(_checked(found, number))
+    forms = "; ".join(" + ".join(form) for form in FORMS[:3])
+    raise Refused("inputs", ", ".join(map(str, one)), f"the fields of text {number} are none of: {forms}")
+
+
+def _checked(found: dict[str, Any], number: int) -> dict[str, Any]:
+    if "words" in found:
+        if not isinstance(found["words"], list) or not all(isinstance(word, str) for word in found["words"]):
+            raise Refused("inputs", None, f"the words of text {number} must be a list of text")
+        return found
+    if not all(isinstance(value, str) for value in found.values()):
+        raise Refused("inputs", None, f"the fields {', '.join(found)} of text {number} must be text")
+    return found if "first" in found else {"text": next(iter(found.values()))}

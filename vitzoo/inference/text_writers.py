@@ -1,0 +1,90 @@
+"""What is said of texts, as a line, as a table, as files."""
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from vitzoo.outputs import write_whole
+
+FIELDS = ("text", "first", "second")
+
+
+def shown(row: dict[str, Any]) -> str:
+    """The answer of a row in one line."""
+    if row["error"] is not None:
+        return f"error: {row['error']}"
+    if "top" in row:
+        return "  ".join(f"{one['label']} {one['probability']:.1%}" for one in row["top"])
+    if "value" in row:
+        return f"{row['value']:.6g}"
+    if "labels" in row:
+        return "→ " + " ".join(
+            f"{word}/{label or '?'}" for word, label in zip(row["words"], row["labels"], strict=True)
+        )
+    if "next" in row:
+        return _shown_tokens(row["next"])
+    return f"→ {row['filled']}" + "".join(f"\n    {_shown_tokens(mask)}" for mask in row["masks"])
+
+
+def _shown_tokens(tokens: list[dict[str, Any]]) -> str:
+    return "  ".join(f"{one['token']!r} {one['probability']:.1%}" for one in tokens)
+
+
+def write_rows(path: Path, rows: Sequence[dict[str, Any]]) -> None:
+    """Rows as JSON lines, or as CSV: a line for each text, or for each of its words or masks, which are numbered.
+
+    Columns: `text` (or `first` and `second`), `word` or `mask` and their number `place`, `prediction`, `probability`,
+    `prediction_2`, `probability_2` ..., `error`.
+    """
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    if path.suffix.lower() == ".csv":
+        text = _as_csv([cells for row in rows for cells in _lines(row)])
+    write_whole(path, lambda partial: partial.write_bytes(text.encode()))
+
+
+def _as_csv(lines: Sequence[dict[str, Any]]) -> str:
+    """Cells as CSV, with every column that a line has; None is an empty cell."""
+    columns = list(dict.fromkeys(column for line in lines for column in line if column != "error"))
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, [*columns, "error"], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(lines)
+    return text.getvalue()
+
+
+def _lines(row: dict[str, Any]) -> list[dict[str, Any]]:
+    given = {key: row[key] for key in FIELDS if key in row}
+    if "labels" in row:
+        given = given or {"text": " ".join(row["words"])}
+        values = zip(row["words"], row["labels"], row["probabilities"], strict=True)
+        answers: list[dict[str, Any]] = [
+            {"place": number, "word": word, "prediction": label, "probability": probability}
+            for number, (word, label, probability) in enumerate(values, 1)
+        ]
+    elif "masks" in row:
+        answers = [{"place": number, **_ranked(mask, "token")} for number, mask in enumerate(row["masks"], 1)]
+    elif "value" in row:
+        answers = [{"prediction": row["value"]}]
+    else:
+        answers = [_ranked(row["top"], "label") if "top" in row else _ranked(row["next"], "token")]
+    return [{**given, **answer, "error": row["error"]} for answer in answers or [{"place": None, "prediction": None}]]
+
+
+def _ranked(answers: list[dict[str, Any]], key: str) -> dict[str, Any]:
+    cells: dict[str, Any] = {"prediction": None, "probability": None}
+    for rank, one in enumerate(answers, 1):
+        which = f"_{rank}" if rank > 1 else ""
+        cells |= {f"prediction{which}": one[key], f"probability{which}": one["probability"]}
+    return cells
+
+
+def write_embeddings(path: Path, texts: Sequence[str], vectors: np.ndarray) -> None:
+    """`texts` (text [n]) and `features` (float32 [n, width]), readable by `numpy.load` without pickle."""
+    packed = io.BytesIO()
+    np.savez(packed, texts=np.array(texts, dtype=np.str_), features=vectors)
+    write_whole(path, lambda partial: partial.write_bytes(packed.getvalue()))

@@ -1,0 +1,29 @@
+"""How a model is called with a batch, of images or of text."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+
+TOKENS = ("source_tokens", "tokens")
+PLACES = ("sentence_types", "segments", "positions", "source_segments", "source_positions")
+
+
+def logits_of(model: Any, batch: Mapping[str, jax.Array], **how: Any) -> jax.Array:
+    """What a model makes of a batch: float32 [batch, classes] of images and of whole texts, [batch, tokens, classes] or
+    [batch, tokens, vocabulary] of their tokens.
+
+    Args:
+        model: of images, or an encoder, a decoder or both of text.
+        batch: `image`, or `tokens` and what tells where they stand.
+        how: `train` and `key`, as the model takes them.
+    """
+    if "image" in batch:
+        return model(batch["image"], **how)
+    given = [batch[name] for name in TOKENS if name in batch]
+    return model(*given, **told(batch), **how)
+
+
+def told(batch: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
+    """What a batch of text says of its tokens' places, by the name under which a model takes it."""
+    return {name: batch[name] for name in PLACES if name in batch}

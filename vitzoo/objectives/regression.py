@@ -1,0 +1,45 @@
+"""A number for each text, or for each pair of texts: how similar, how good."""
+
+import dataclasses
+from typing import Any, ClassVar, Self
+
+import jax
+import jax.numpy as jnp
+
+from vitzoo.objectives.inputs import logits_of
+from vitzoo.objectives.masked_lm import real
+from vitzoo.objectives.tokens import Batch, Pairs, summed
+
+TERM = "squared_error"
+
+
+@dataclasses.dataclass(frozen=True)
+class Regression:
+    """Of an encoder: the mean squared error over the rows of a batch, as BERT is fine-tuned to STS-B.
+
+    Batches hold `tokens` and what tells where they stand, `label` float [B], and `weight` float [B] (0: a row that
+    only fills up the batch). Labels are read as numbers, whatever `text.regression` says, and aren't scaled: numbers
+    far from -10 to 10 are better scaled in the data.
+    """
+
+    FEED: ClassVar[str] = "text"
+    HEAD: ClassVar[str] = "number"
+    EVALUATOR: ClassVar[str] = "regression"
+    rows: ClassVar[str] = "labelled"
+    term_weights: ClassVar[dict[str, float]] = {TERM: 1.0}
+
+    def bind(self, info: Any, num_classes: int | None = None) -> Self:
+        """This objective for given data: the same for all."""
+        return self
+
+    def counts(self, batch: Batch) -> dict[str, jax.Array]:
+        """What the sum is divided by: the rows of the whole global batch."""
+        return {TERM: real(batch).sum()}
+
+    def sums(
+        self, model: Any, batch: Batch, key: jax.Array | None = None, train: bool = True
+    ) -> tuple[dict[str, jax.Array], Pairs]:
+        """Sums over the rows of a (micro-)batch: `{term: sum}`, and `{metric: (sum, count)}`."""
+        errors = logits_of(model, batch, train=train, key=key).astype(jnp.float32) - batch["label"]
+        rows = real(batch)
+        return {TERM: summed(jnp.square(errors), rows)}, {"absolute_error": (summed(jnp.abs(errors), rows), rows.sum())}
