@@ -1,4 +1,7 @@
-"""Makes `vitzoo/planning/variants.json`, the numbers that `vitzoo models` shows, anew: `python scripts/make_model_table.py`."""
+"""Makes `vitzoo/planning/variants.json` anew, the numbers that `vitzoo models` shows.
+
+    python scripts/make_model_table.py
+"""
 
 import dataclasses
 import json

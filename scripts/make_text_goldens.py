@@ -15,9 +15,9 @@ under a length penalty `beams/PENALTY_I` [3, ids], best first, and `scores/PENAL
 prompt, a T5's start id) is part of it; at most 12 ids are new; `end` ends it, and what follows means nothing. In
 transformers a hypothesis scores the sum of its log-probabilities / (number of its new ids, the end included) ^ PENALTY;
 of a step's continuations those among the best three may end, and a search is over when the best running beam, were it
-to end now, would not beat the worst of three that have ended. `beams/1.0/true_I` are of early_stopping=True, by which a search
-is over once three have ended; `beams/1.0/never_I` of "never", where the best running one is taken to score as if it
-went on to the longest length without losing.
+to end now, would not beat the worst of three that have ended. `beams/1.0/true_I` are of early_stopping=True, by which a
+search is over once three have ended; `beams/1.0/never_I` of "never", where the best running one is taken to score as if
+it went on to the longest length without losing.
 """
 
 import sys

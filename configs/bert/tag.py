@@ -1,7 +1,8 @@
 """Classifies the words of texts with a BERT (parts of speech, named entities): from scratch or fine-tuned.
 
 Command:   vitzoo train --config bert/tag --workdir runs/tag --config.data.name=jsonl:FILE
-           vitzoo train --config bert/tag:finetune --workdir runs/tag --config.init_from=RUN --config.data.name=jsonl:FILE
+           vitzoo train --config bert/tag:finetune --workdir runs/tag --config.init_from=RUN \\
+             --config.data.name=jsonl:FILE
            vitzoo predict --checkpoint runs/tag --text "Ada lives in London"
 Hardware:  2 CPU cores for tiny and mini; an accelerator for small ... large.
 Data:      jsonl:FILE with `words` and `tags`, lists of one length: a file, of which a part is held out, or a folder of

@@ -12,7 +12,9 @@ Images = np.ndarray | Sequence[np.ndarray]
 
 
 def from_arrays(
-    splits: Mapping[str, tuple[Images, Sequence | np.ndarray]], classes: Sequence[str] | None = None, name: str = "arrays"
+    splits: Mapping[str, tuple[Images, Sequence | np.ndarray]],
+    classes: Sequence[str] | None = None,
+    name: str = "arrays",
 ) -> Table:
     """A dataset of images in memory, for a function that `data.name=my_file:my_data` names.
 
@@ -45,7 +47,7 @@ def from_arrays(
         name=name,
         classes=tuple(str(number) for number in range(count)) if classes is None else tuple(classes),
         labels=labels,
-        checksums=np.array([zlib.crc32(np.ascontiguousarray(image)) for image in images], np.uint32),
+        checksums=np.array([zlib.crc32(np.ascontiguousarray(image).data) for image in images], np.uint32),
         splits=rows,
         channels=max(image.shape[2] for image in images),
         image_shape=shapes.pop() if len(shapes) == 1 else None,

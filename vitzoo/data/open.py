@@ -80,4 +80,4 @@ def refuse_lacking(name: str, made: Any, wanted: Sequence[str]) -> None:
     lacking = ", ".join(f"`{one}`" for one in wanted if not hasattr(made, one))
     if lacking:
         what = f"gives a {type(made).__name__}, which lacks {lacking}"
-        raise Refused("data.name", name, f"{what}: return from_arrays(...) of vitzoo.data.arrays, a Table or a TextTable")
+        raise Refused("data.name", name, f"{what}: return vitzoo.data.arrays.from_arrays(...), a Table or a TextTable")

@@ -21,13 +21,16 @@ def example_order(rows: Rows, seed: int, balance: str) -> Order:
     """The order of a stream: shuffled anew in each epoch, or balanced (`data.balance=classes`).
 
     Raises:
-        Refused: balance is asked for where images have several labels.
+        Refused: balance is asked for where images have several labels, or rows no class.
     """
     if balance != "classes":
         return Shuffled(seed, ROUNDS, len(rows))
     if rows.info.multi_label:
         raise Refused("data.balance", balance, "needs one label for each image; this data has several")
-    return Balanced(seed, rows.info.labels())
+    labels = rows.info.labels()
+    if len(labels) != len(rows) or not np.issubdtype(labels.dtype, np.integer):
+        raise Refused("data.balance", balance, "needs one class for each row of a batch; these have none")
+    return Balanced(seed, labels)
 
 
 class Shuffled:

@@ -75,10 +75,6 @@ class GenerationEvaluator(AskingEvaluator):
             return GREEDY
         return how_of(changed | {"num_beams": self.num_beams})
 
-    def metric_names(self, multi_label: bool, classes: int | None) -> tuple[str, ...]:
-        """The metrics that a best checkpoint can be chosen by."""
-        return self.metrics
-
     def bind(self, *, feed: Any, source: Any, config: Any) -> "Generation":
         self.check_bound("generation", "prompts", source, config)
         for metric in set(self.metrics) & set(SACRE):
@@ -104,6 +100,10 @@ class Generation:
     tokenizer: TextTokenizer
     allowed: np.ndarray
     goes_on: bool
+
+    def metric_names(self, multi_label: bool, classes: int | None) -> tuple[str, ...]:
+        """The metrics that a best checkpoint can be chosen by."""
+        return self.settings.metrics
 
     def outputs(self, model: Any, batch: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
         """What a pass keeps of each question, computed on device: `ids` int32 [batch, new tokens], `length` int32."""

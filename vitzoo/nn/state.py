@@ -24,13 +24,13 @@ def split(module: nnx.Module) -> tuple[nnx.GraphDef, Params]:
     Raises:
         Refused: it holds other state, such as running averages or random keys.
     """
-    graph, state, others = nnx.split(module, nnx.Param, ...)
+    graph, state, others = nnx.split(module, nnx.Param, ...)  # type: ignore[misc]
     for path, variable in nnx.to_flat_state(others):
         raise Refused(
             "model",
             type(module).__name__,
-            f"holds {'/'.join(map(str, path))}, a {type(variable).__name__}, and only nnx.Param is kept: take LayerNorm "
-            "or GroupNorm for BatchNorm, and give Dropout its rngs at the call, rngs=nnx.Rngs(key)",
+            f"holds {'/'.join(map(str, path))}, a {type(variable).__name__}, and only nnx.Param is kept: take "
+            "LayerNorm or GroupNorm for BatchNorm, and give Dropout its rngs at the call, rngs=nnx.Rngs(key)",
         )
     return graph, _with_text(nnx.to_pure_dict(state))
 

@@ -99,7 +99,7 @@ def _layer_multipliers(decay: float, leaves: Mapping[str, Any]) -> dict[str, np.
         return dict.fromkeys(leaves, np.ones(()))
     depths = _depths(leaves)
     if not depths:
-        raise Refused("optimizer.layer_decay", decay, "the model has no blocks to count (leaves named `blocks`); 1 is off")
+        raise Refused("optimizer.layer_decay", decay, "the model has no blocks to count (leaves `blocks/`); 1 is off")
 
     def multiplier(path: str, leaf: Any) -> np.ndarray:
         place, number = _block(path)

@@ -53,7 +53,7 @@ def rules_of(model: type) -> Rules:
     return rules
 
 
-_FORM = 'rows are (path, axes), axes a tuple with one for each dimension, or None: ("head/kernel", ("embed", "classes"))'
+_FORM = 'rows are (path, axes), axes a tuple, one for each dimension, or None: ("head/kernel", ("embed", "classes"))'
 
 
 def _are_axes(axes: Any) -> bool:

@@ -74,7 +74,7 @@ def prepare_class(data: Data, builder_class: Any, folders: Sequence[pathlib.Path
     for folder in folders:
         if found := find_prepared(folder, builder_class.name, config):
             return found
-    if builder_class.pkg_dir_path is None:  # where TFDS looks for a description, which a class in no package has none of
+    if builder_class.pkg_dir_path is None:  # where TFDS looks for a description
         builder_class.pkg_dir_path = epath.Path(sys.modules[builder_class.__module__].__file__ or "").parent
     try:
         return prepare(builder_class(data_dir=os.fspath(folders[0]), **({"config": config} if config else {})))

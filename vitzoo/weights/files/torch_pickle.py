@@ -85,6 +85,8 @@ class Named:
     """What a name of the file stands for: called with the file's arguments, it makes a description."""
 
     __slots__ = ("_make", "_name")
+    _name: str
+    _make: Callable[..., Any] | None
 
     def __init__(self, name: str, make: Callable[..., Any] | None):
         object.__setattr__(self, "_name", name)
@@ -146,7 +148,7 @@ def _named(module: str, name: str) -> Any:
         return Named(name, None)
     if module == "torch" and name in DTYPES:
         return Named(name, None)
-    make = {
+    makers: dict[tuple[str, str], Callable[..., Any]] = {
         ("torch._utils", "_rebuild_tensor_v2"): _tensor,
         ("torch._utils", "_rebuild_tensor"): _tensor,
         ("torch._utils", "_rebuild_parameter"): _parameter,
@@ -156,7 +158,8 @@ def _named(module: str, name: str) -> Any:
         ("collections", "defaultdict"): lambda *_: {},
         ("builtins", "set"): _listed,
         ("__builtin__", "set"): _listed,
-    }.get((module, name))
+    }
+    make = makers.get((module, name))
     return None if make is None else Named(f"{module}.{name}", make)
 
 

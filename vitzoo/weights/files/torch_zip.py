@@ -1,6 +1,5 @@
 """Torch's files (`.pth`, `.pt`, `.bin`) read without torch: tensors are mapped from the archive, nothing is run."""
 
-import math
 import mmap
 import struct
 import zipfile
@@ -68,14 +67,15 @@ class TorchFile:
 
     def _array(self, tensor: Tensor) -> np.ndarray:
         storage, size = tensor.storage, tensor.storage.dtype.itemsize
+        numbers_in = int(np.prod(tensor.shape, dtype=object))  # of unbounded integers: a shape may lie
         place = self._places.get(f"{self.prefix}data/{storage.key}")
         if place is None:
             raise self._refused(f"lacks the numbers of a tensor (data/{storage.key})")
         start, length = place
         last = tensor.offset + sum((n - 1) * step for n, step in zip(tensor.shape, tensor.strides, strict=True))
-        if storage.count * size != length or (math.prod(tensor.shape) and last >= storage.count):
+        if storage.count * size != length or (numbers_in and last >= storage.count):
             raise self._refused(f"describes a tensor larger than its numbers (data/{storage.key})")
-        if not math.prod(tensor.shape):
+        if not numbers_in:
             return np.zeros(tensor.shape, storage.dtype)
         numbers = self._bytes()[start : start + length].view(storage.dtype)[tensor.offset :]
         strides = [step * size for step in tensor.strides]
