@@ -135,7 +135,7 @@ CONFIG = "@dataclasses.dataclass(frozen=True)\n    class Config:\n        {field
         (
             "model",
             "class Bad(nnx.Module):\n    Config = MyConfig",
-            r"it has no __init__\); the call .* it has no __call__",
+            r"it has no __init__\); the call .*it has no __call__",
         ),
         ("model", MODEL.format(body="def __init__(self, config, *, rngs): ..."), r"\(it got an unexpected keyword"),
         (
@@ -228,14 +228,15 @@ def test_what_only_shows_when_it_is_made_is_refused_before_training(here, part, 
 @pytest.mark.parametrize(
     ("code", "message"),
     [
+        ("import not_there", r"^data.name = .* can't be imported: ModuleNotFoundError"),
         ("def data(): ...", "must take one argument, the data section"),
         (
             "def data(data): return [1, 2]",
-            r"gives a list, which lacks `open`: return from_arrays\(\.\.\.\) of vitzoo.data.arra",
+            r"gives `list`, which lacks `open`: return vitzoo.data.arrays.from_arrays\(",
         ),
         (
             "class data:\n    def __init__(self, data): ...\n    def open(self, split): return [1]",
-            "gives a list, which lacks `info`, `ids`, `where`",
+            "gives `list`, which lacks `info`, `ids`, `where`",
         ),
         (
             "def data(data): return from_arrays({'train': (np.zeros((3, 8, 8)), [0, 1, 1])})",
@@ -270,6 +271,27 @@ def test_a_dataset_of_another_form_is_refused(here, code, message):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("def texts(data, text, more): ...", "must take one argument, the data section"),
+        ("def texts(data, text): return 3", "gives `int`, which lacks `open`"),
+        (
+            "class texts:\n    def __init__(self, data): ...\n    def open(self, split): return ['a']",
+            "lacks `info`, `ids`",
+        ),
+    ],
+)
+def test_texts_of_another_form_are_refused(here, code, message):
+    from vitzoo.data.settings import Data
+    from vitzoo.data.text.sources.open import open_text
+
+    name = f"my_texts_{zlib.crc32(code.encode())}"
+    (here / f"{name}.py").write_text(code)
+    with pytest.raises(vitzoo.Refused, match=message):
+        open_text(Data(name=f"{name}:texts"))
+
+
 def test_arrays_of_any_sizes_and_with_several_labels_are_a_dataset():
     from vitzoo.data.arrays import from_arrays
 
@@ -287,7 +309,7 @@ import numpy as np
 import tensorflow_datasets as tfds
 from PIL import Image
 
-class MyPictures(tfds.core.GeneratorBasedBuilder):
+class %(title)s(tfds.core.GeneratorBasedBuilder):
     VERSION = tfds.core.Version("1.0.0")
 
     def _info(self):
@@ -296,11 +318,11 @@ class MyPictures(tfds.core.GeneratorBasedBuilder):
         return self.dataset_info_from_configs(features=tfds.features.FeaturesDict({"image": image, "label": label}))
 
     def _split_generators(self, dl_manager):
-        return {"train": self.examples()}
+        return {"train": self._generate_examples()}
 
-    def examples(self):
+    def _generate_examples(self):
         for index in range(4):
-            yield index, {"image": %s, "label": index %% 2}
+            yield index, {"image": %(image)s, "label": index %% 2}
 """
 
 
@@ -317,12 +339,13 @@ def test_a_builder_class_of_ones_own_is_prepared_or_says_in_one_line_what_failed
     from vitzoo.data.prepare import prepare
     from vitzoo.data.settings import Data
 
-    name = f"my_builder_{zlib.crc32(image.encode())}"
-    (here / f"{name}.py").write_text(BUILDER % image)
+    number = zlib.crc32(image.encode())
+    name, title = f"my_builder_{number}", f"MyPictures{number}"
+    (here / f"{name}.py").write_text(BUILDER % {"title": title, "image": image})
     if message is None:
-        prepare(f"{name}:MyPictures", dir=str(tmp_path))
-        assert open_source(Data(name=f"{name}:MyPictures", dir=str(tmp_path))).info.classes == ("a", "b")
+        prepare(f"{name}:{title}", dir=str(tmp_path))
+        assert open_source(Data(name=f"{name}:{title}", dir=str(tmp_path))).info.classes == ("a", "b")
         return
     with pytest.raises(vitzoo.Refused, match=message) as caught:
-        prepare(f"{name}:MyPictures", dir=str(tmp_path))
+        prepare(f"{name}:{title}", dir=str(tmp_path))
     assert "\n" not in str(caught.value)

@@ -70,15 +70,15 @@ def find(kind: str, name: str) -> type:
     Raises:
         Refused: the name is unknown (the nearest is named), or the user's own module can't be imported.
     """
-    known = PARTS[kind]
+    known, field = PARTS[kind], f"{'data' if kind.endswith('dataset') else kind}.name"
     if ":" not in name and name not in known:
         near = difflib.get_close_matches(name, known, 1)
         hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(sorted(known))}."
-        raise Refused(f"{kind}.name", name, f"no such {kind}; {hint} Your own is written package.module:Class")
+        raise Refused(field, name, f"no such {kind}; {hint} Your own is written package.module:Class")
     module, _, attribute = known.get(name, name).partition(":")
     try:
         return getattr(importlib.import_module(module), attribute)
     except Exception as error:  # whatever the user's own module raises
         if name in known:
             raise
-        raise Refused(f"{kind}.name", name, f"can't be imported: {type(error).__name__}: {error}") from error
+        raise Refused(field, name, f"can't be imported: {type(error).__name__}: {error}") from error

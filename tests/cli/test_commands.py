@@ -56,7 +56,13 @@ def test_configs_shows_each_setting_of_one_with_value_source_and_help(capsys):
 def test_a_dry_run_shows_settings_data_and_rules_and_writes_nothing(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     said = printed(
-        capsys, "train", "--config", "quickstart", "--dry-run", "--config.optimizer.layer_decay=0.5", "--json",
+        capsys,
+        "train",
+        "--config",
+        "quickstart",
+        "--dry-run",
+        "--config.optimizer.layer_decay=0.5",
+        "--json",
         "--config.optimizer.freeze=patch_embedding/.*,.*/blocks/1/mlp/.*",
     )
     result = json.loads(said.splitlines()[-1])
@@ -83,7 +89,7 @@ def test_eval_passes_on_what_was_asked_and_prints_the_results(capsys, monkeypatc
     result = {"checkpoint": "runs/a", "step": 3, "weights": "ema", "results": {}}
     monkeypatch.setattr(evaluation, "evaluate", lambda *args, **more: asked.append((args, more)) or result)
     said = printed(capsys, "eval", "--workdir", "runs/a", "--weights=ema", "--config.data.split=test", "--json")
-    options = {"weights": "ema", "predictions": None, "output": None, "restrict_classes": False}
+    options = {"weights": "ema", "predictions": None, "output": None, "all_classes": False, "shots": None}
     assert asked == [(("runs/a", ["data.split=test"]), options)]
     assert json.loads(said) == result
 

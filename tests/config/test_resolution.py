@@ -254,10 +254,17 @@ def test_resolving_starts_no_device_backend(write):
     subprocess.run([sys.executable, "-c", code, write()], check=True, timeout=120)
 
 
+NEEDS = {
+    "vit/finetune": ["init_from=runs/a", "data.name=folder:/photos"],
+    "gpt/instruct": ["init_from=runs/a", "data.name=jsonl:/answers.jsonl"],
+    "bert/tag": ["data.name=jsonl:/words.jsonl"],
+    "t5/c4": ["tokenizer.file=spiece.model"],
+}
+
+
 def test_every_config_of_the_package_resolves_with_its_defaults():
     for name, summary in vitzoo.config.list_configs():
-        needs = ["init_from=runs/a", "data.name=folder:/photos"] if name == "vit/finetune" else []
-        assert resolve(name, overrides=needs).experiment.data.name
+        assert resolve(name, overrides=NEEDS.get(name, [])).experiment.data.name
         assert summary
 
 

@@ -11,9 +11,30 @@ from vitzoo.models.vit import PUBLISHED
 from vitzoo.training import setup
 
 GRAY = {"data.name": "config_data:gray28"}
+PROSE, PAIRS, MAILS, TAGGED = ({"data.name": f"config_data:{name}"} for name in ("prose", "pairs", "mails", "tagged"))
+BYTES = {"tokenizer.kind": "bytes", "tokenizer.file": ""}
+TASKS = {"translate": "pairs", "pronounce": "pairs", "spam": "mails"}
+TEXT_CASES = [
+    ("gpt/quickstart", {}),
+    ("gpt/char", PROSE | {"data.batch_size": 16}),
+    ("gpt/adder", {}),
+    *[(f"gpt/gpt2:{size}", PROSE | BYTES) for size in ("124M", "1558M")],
+    *[(f"t5/c4:{size}", PROSE | BYTES) for size in ("small", "xxl")],
+    ("t5/translate", PAIRS),
+    (
+        "t5/multitask",
+        {f"mixture.sources.{task}.name": f"config_data:{data}" for task, data in TASKS.items()}
+        | {f"evaluate.{task}.data.name": f"config_data:{data}" for task, data in TASKS.items()},
+    ),
+    ("transformer/translate", PAIRS),
+    *[(f"transformer/wmt14:{arg}", PAIRS) for arg in ("en-de,base", "en-fr,big")],
+    *[(f"bert/pretrain:{size}", PROSE) for size in ("quick", "large")],
+    ("bert/classify:tiny", MAILS),
+    ("bert/tag:tiny", TAGGED),
+]
 CASES = [
     ("quickstart", {}),
-    ("gpt/quickstart", {}),
+    *TEXT_CASES,
     *[(f"vit/fashion_mnist:{length}", GRAY) for length in ("short", "long")],
     *[
         (f"vit/ablation:{kind}", GRAY | {"data.split": "train"})
@@ -24,7 +45,7 @@ CASES = [
 
 
 def test_no_config_is_forgotten_here():
-    named = {name.partition(":")[0] for name, _ in CASES} | {"vit/finetune"}
+    named = {name.partition(":")[0] for name, _ in CASES} | {"vit/finetune", "gpt/instruct"}
     assert named == {name for name, _ in vitzoo.config.list_configs()}
 
 
@@ -40,30 +61,36 @@ def data_for(name):
         yield
 
 
-def batch_of(task):
+def batch_of(rows, size):
     """The shapes of a global batch."""
-    size = task.resolved.experiment.data.batch_size
-    row = {key: np.asarray(value) for key, value in task.stream.rows.padding().items() if key != "id"}
+    row = {key: np.asarray(value) for key, value in rows.padding().items() if key != "id"}
     return {key: jax.ShapeDtypeStruct((size, *value.shape), value.dtype) for key, value in row.items()}
 
 
-@pytest.mark.parametrize(("name", "changes"), CASES, ids=[name for name, _ in CASES])
+SLOW = {"gpt/gpt2:1558M", "t5/c4:xxl", "t5/translate", "transformer/wmt14:en-fr,big", "bert/pretrain:large"}
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [pytest.param(*case, id=case[0], marks=[pytest.mark.slow] * (case[0] in SLOW)) for case in CASES],
+)
 def test_a_config_resolves_and_its_step_and_evaluators_trace(name, changes):
-    resolved = vitzoo.config.resolve(name, overrides={**changes, "mesh": "data:8"})
+    resolved = vitzoo.config.resolve(name, overrides={"mesh": "data:8", **changes})
     with data_for(name):
         task = setup.prepare(resolved, setup.mesh_of(resolved.experiment))
         task.stream.close()
-    batch = batch_of(task)
+    size = resolved.experiment.data.batch_size
+    batch = batch_of(task.stream.rows, size)
     state, metrics = jax.eval_shape(task.step, task.state, batch, 0)
     assert jax.tree.map(lambda leaf: (leaf.shape, leaf.dtype), state) == jax.tree.map(
         lambda leaf: (leaf.shape, leaf.dtype), task.state
     )
-    assert {"loss", "accuracy", "learning_rate", "grad_norm", "skipped"} <= set(metrics)
+    assert {"loss", "learning_rate", "grad_norm", "skipped"} <= set(metrics)
     if resolved.experiment.total_epochs:
         assert task.total_steps == int(np.ceil(resolved.experiment.total_epochs * task.info.n / len_of(batch)))
     for evaluation in task.evaluations.values():
-        outputs = jax.eval_shape(evaluation._step, task.state["params"], batch)
-        assert all(rows.shape[0] == len_of(batch) for rows in jax.tree.leaves(outputs))
+        outputs = jax.eval_shape(evaluation._step, task.state["params"], batch_of(evaluation.examples, size))
+        assert all(rows.shape[0] == size for rows in jax.tree.leaves(outputs))
 
 
 def len_of(batch):

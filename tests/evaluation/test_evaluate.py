@@ -55,16 +55,16 @@ def test_a_run_is_measured_by_its_own_evaluators(run, tmp_path):
 
 def test_other_data_are_asked_for_by_name_and_split_and_have_a_folder_of_these_names(run):
     overrides = ["data.name=made_data:Four", "data.split=test[:30]", "data.batch_size=7"]
-    result, text = evaluated(f"{run}@7", overrides, weights="raw")
-    one, folder = result["results"]["eval"], run / "eval" / "7-raw" / "made_data_Four-test_30"
+    result, text = evaluated(f"{run}@7", overrides, weights="raw", all_classes=True)
+    one, folder = result["results"]["eval"], run / "eval" / "7-raw" / "made_data_Four-test_30-all_classes"
     assert (result["weights"], one["n"]) == ("raw", 30)
     assert "top5_accuracy" in one["metrics"]
     assert "classes  4 of the model's 10 occur in this data; predictions over all 10" in text
     assert f"wrote    {folder}/mistakes.png" in text
-    restricted, text = evaluated(f"{run}@7", overrides, weights="raw", restrict_classes=True)
+    few, text = evaluated(f"{run}@7", overrides, weights="raw")
     assert "predictions over these 4 only" in text
-    assert "top5_accuracy" not in restricted["results"]["eval"]["metrics"]
-    assert f"wrote    {folder}-restricted/metrics.json" in text
+    assert "top5_accuracy" not in few["results"]["eval"]["metrics"]
+    assert f"wrote    {folder.with_name('made_data_Four-test_30')}/metrics.json" in text
     assert json.loads((folder / "metrics.json").read_text()) == one
 
 

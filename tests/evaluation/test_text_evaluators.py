@@ -6,8 +6,9 @@ import math
 import jax
 import numpy as np
 import pytest
-from made_text_run import TOKENIZER, made_model
+from made_text_run import TOKENIZER, made_model, make_text_run
 
+from vitzoo.cli.entry import main
 from vitzoo.data.settings import Data
 from vitzoo.data.text.feed import TextFeed
 from vitzoo.data.text.settings import Text, Tokenizer
@@ -206,3 +207,31 @@ def test_data_and_models_that_do_not_fit_are_refused(data):
         bound(PerplexityEvaluator(split="all", stride=4), "gpt", data, "pairs")
     with pytest.raises(Refused, match="shots = 20: all has only 10 other examples"):
         bound(GenerationEvaluator(split="all", shots=20, shot_split="all", max_new_tokens=8), "gpt", data, "pairs")
+
+
+def test_the_command_gives_shots_and_writes_what_was_said_and_how_it_was_counted(data, tmp_path, capsys):
+    settings = {"name": "generation", "split": "all", "metrics": ["bleu"], "max_new_tokens": 4, "shot_split": "all"}
+    how = {"question_format": "{question}=", "shot_separator": ";"}
+    make_text_run(tmp_path / "run", "gpt", f"jsonl:{data}/pairs.jsonl", evaluate={"said": settings | how})
+    file = tmp_path / "said.jsonl"
+    given = ["--checkpoint", str(tmp_path / "run"), "--shots", "2"]
+    assert main(["eval", *given, "--predictions", str(file)]) == 0
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    assert [row["source"] for row in rows][:3] == ["one 0", "two 1", "three 2"]
+    assert set(rows[0]) == {"source", "reference", "prediction"}
+    metrics = json.loads((tmp_path / "run" / "eval" / "3-raw" / "said" / "metrics.json").read_text())
+    assert (metrics["n"], metrics["signatures"]["bleu"][:7]) == (11, "nrefs:1")
+    assert f"bleu  {metrics['signatures']['bleu']}" in capsys.readouterr().out
+    assert main(["eval", *given, "--config.data.split=all", "--config.data.name=none"]) == 2
+    assert "--shots = 2: none of the evaluators asks questions" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", ["gpt", "t5"])
+def test_beam_search_finds_the_same_on_eight_devices_as_on_one(data, model):
+    how = {"split": "all", "max_new_tokens": 5, "num_beams": 3, "length_penalty": 0.6, "length_normalisation": "gnmt"}
+    said = []
+    for batch, devices in ((4, 1), (16, 8)):
+        evaluation, params, _ = bound(GenerationEvaluator(**how), model, data, "pairs", batch, devices)
+        said.append(evaluation.evaluator.predictions(evaluation.rows(params)))
+    assert said[0] == said[1]

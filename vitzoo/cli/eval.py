@@ -9,8 +9,8 @@ from vitzoo.errors import Refused
 TAKES_CONFIG = True
 EXAMPLES = """\
 Without settings, the evaluators of the checkpoint's own run. With --config.data.split (and --config.data.name), that
-data, which goes to RUN/eval/STEP-WEIGHTS/DATASET-SPLIT: classes are matched by name, and predictions are among all of
-the model's.
+data, which goes to RUN/eval/STEP-WEIGHTS/DATASET-SPLIT. Classes are matched by name; where the data have only some of
+the model's, predictions are among those (--all-classes: among all).
 
 examples:
   vitzoo eval --workdir runs/quickstart
@@ -26,7 +26,11 @@ def arguments(parser: Parser) -> None:
     parser.add_argument(
         "--weights", choices=("auto", "ema", "raw"), default="auto", help="auto: ema where there is one"
     )
-    parser.add_argument("--restrict-classes", action="store_true", help="predict only among the classes of the data")
+    parser.add_argument(
+        "--all-classes",
+        action="store_true",
+        help="predict among all of the model's classes, where the data have only some of them",
+    )
     parser.add_argument(
         "--predictions",
         metavar="FILE",
@@ -51,7 +55,7 @@ def run(args: argparse.Namespace) -> Result:
             weights=args.weights,
             predictions=args.predictions,
             output=args.output,
-            restrict_classes=args.restrict_classes,
+            all_classes=args.all_classes,
             shots=args.shots,
         )
     )

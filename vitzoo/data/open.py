@@ -79,5 +79,5 @@ def refuse_lacking(name: str, made: Any, wanted: Sequence[str]) -> None:
     """Refuses what a user's own dataset gives where it lacks something that is read of it."""
     lacking = ", ".join(f"`{one}`" for one in wanted if not hasattr(made, one))
     if lacking:
-        what = f"gives a {type(made).__name__}, which lacks {lacking}"
+        what = f"gives `{type(made).__name__}`, which lacks {lacking}"
         raise Refused("data.name", name, f"{what}: return vitzoo.data.arrays.from_arrays(...), a Table or a TextTable")

@@ -44,11 +44,9 @@ def how_of(settings: Mapping[str, Any], prefix: str = "") -> How:
         draws_none = f"acts where tokens are drawn, and beam search (num_beams = {given.get('num_beams')}) draws none"
         message = draws_none if searched else "acts with num_beams above 1 only"
         raise Refused(dotted(prefix, odd[0]), given[odd[0]], message)
-    return build(BeamSearch, given, prefix) if searched else build(Sampling, _without_beams(given), prefix)
-
-
-def _without_beams(given: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in given.items() if name != "num_beams"}
+    if searched:
+        return build(BeamSearch, given, prefix)
+    return build(Sampling, {name: value for name, value in given.items() if name != "num_beams"}, prefix)
 
 
 def write(
@@ -61,7 +59,6 @@ def write(
     ends: tuple[int, ...] = (),
     allowed: jax.Array | None = None,
     seed: jax.Array | int = 0,
-    numbers: jax.Array | None = None,
 ) -> Written:
     """What `generate` does, to be compiled with what stands around it.
 
@@ -74,14 +71,12 @@ def write(
         ends: ids that end a text.
         allowed: bool [vocabulary], ids that may be written; None is all.
         seed: of draws.
-        numbers: int32 [batch], each row's own number, for its draws; its place in the batch by default.
     """
     room, most = _room(model, tokens, lengths, new)
     if isinstance(how, BeamSearch):
         found = search(model, start(model, tokens, lengths, room), most, new, how, ends, allowed)
         return Written(found.ids[:, 0], found.lengths[:, 0], found.scores[:, 0])
-    numbers = jnp.arange(len(tokens)) if numbers is None else numbers
-    before = begin_texts(model, tokens, lengths, numbers, room)
+    before = begin_texts(model, tokens, lengths, jnp.arange(len(tokens)), room)
     texts = continue_texts(model, before, seed, new, how, ends, allowed)
     at = jnp.arange(new)
     ids = jnp.take_along_axis(texts.tokens, jnp.minimum(before.lengths[:, None] + at, room - 1), 1)
@@ -91,13 +86,11 @@ def write(
 
 def _room(model: Any, tokens: jax.Array, lengths: jax.Array, new: int) -> tuple[int, jax.Array]:
     """Places of a text with what is added, and how many tokens may be added to each: int32 [batch]."""
+    most = jnp.full(len(tokens), new)
     if hasattr(model, "encode"):
-        return 1 + new, jnp.full(len(tokens), new)
-    context = context_of(model)
-    room = tokens.shape[1] + new
-    return (room, jnp.full(len(tokens), new)) if context is None else (
-        min(room, context), jnp.minimum(new, context - lengths)
-    )  # fmt: skip
+        return 1 + new, most
+    room, context = tokens.shape[1] + new, context_of(model)
+    return (room, most) if context is None else (min(room, context), jnp.minimum(most, context - lengths))
 
 
 def context_of(model: Any) -> int | None:

@@ -53,7 +53,7 @@ def match(
     data: Sequence[str] | None,
     data_count: int,
     *,
-    restrict: bool = False,
+    restrict: bool = True,
 ) -> Mapping:
     """Find the dataset's classes among the model's.
 
@@ -79,8 +79,9 @@ def match(
         return Mapping(columns, False, model, len(model), f"the model's {len(model)}, matched by name")
     occur = f"{len(data)} of the model's {len(model)} occur in this data"
     if restrict:
-        return Mapping(columns, True, data, len(data), f"{occur}; predictions over these {len(data)} only")
-    text = f"{occur}; predictions over all {len(model)} (--restrict-classes: over these {len(data)})"
+        text = f"{occur}; predictions over these {len(data)} only (--all-classes: over all {len(model)})"
+        return Mapping(columns, True, data, len(data), text)
+    text = f"{occur}; predictions over all {len(model)}"
     return Mapping(columns, False, model, len(model), text)
 
 

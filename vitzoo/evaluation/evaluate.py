@@ -27,7 +27,7 @@ def evaluate(
     weights: str = "auto",
     predictions: str | Path | None = None,
     output: str | Path | None = None,
-    restrict_classes: bool = False,
+    all_classes: bool = False,
     shots: int | None = None,
     out: TextIO | None = None,
 ) -> dict[str, Any]:
@@ -46,7 +46,8 @@ def evaluate(
         output: folder for `metrics.json`, `per_class.csv`, `confusion.png` and `mistakes.png`; else
             `RUN/eval/STEP-WEIGHTS/NAME`, NAME being the evaluator's, or DATASET-SPLIT for other data; none for a
             checkpoint outside a run.
-        restrict_classes: predictions only among the classes of the data, where the model has more.
+        all_classes: where the data have only some of the model's classes, predictions among all of them; else among
+            the data's.
         shots: solved training examples before each question, for the evaluators that ask some.
         out: where the report is printed; standard output by default.
 
@@ -64,7 +65,7 @@ def evaluate(
         checked_file("--predictions", predictions, (".csv", ".jsonl"))
     if output is not None:
         checked_folder("--output", output)
-    ready = make_ready(str(checkpoint), overrides, weights, restrict_classes, shots)
+    ready = make_ready(str(checkpoint), overrides, weights, all_classes, shots)
     say_first(ready, out)
     results = {}
     for name in ready.evaluators:
@@ -138,7 +139,7 @@ def output_folder(ready: Ready, name: str, output: str | Path | None) -> Path | 
     if run is None:
         return None
     parent, data = run / "eval" / f"{info.step}-{info.weights}", ready.experiment.data
-    kind = "-restricted" if getattr(ready.evaluators[name], "restrict_classes", False) else ""
+    kind = "-all_classes" if getattr(ready.evaluators[name], "all_classes", False) else ""
     return parent / f"{name}{kind}" if ready.own else free_folder(parent, data.name, data.split, kind)
 
 

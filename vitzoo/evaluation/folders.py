@@ -9,7 +9,7 @@ LONGEST = 100  # bytes of a dataset's or a split's name: a folder's name has roo
 
 
 def free_folder(parent: Path, dataset: str, split: str, kind: str = "") -> Path:
-    """The folder for an evaluation of these data: `mnist_5k-test`, `photos-validation-restricted`.
+    """The folder for an evaluation of these data: `mnist_5k-test`, `photos-validation-all_classes`.
 
     Where other data of the same short name were evaluated there, as `folder:a/photos` and `folder:b/photos` may be, a
     number is added.
@@ -18,7 +18,7 @@ def free_folder(parent: Path, dataset: str, split: str, kind: str = "") -> Path:
         parent: of all evaluations of one checkpoint.
         dataset: as `data.name`.
         split: as `data.split`.
-        kind: what else tells this evaluation from others of the same data: `-restricted`.
+        kind: what else tells this evaluation from others of the same data: `-all_classes`.
     """
     name = f"{short_name(dataset)}-{safe(split)}{kind}"
     numbered = (parent / (f"{name}-{number}" if number > 1 else name) for number in itertools.count(1))

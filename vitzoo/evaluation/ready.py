@@ -66,7 +66,7 @@ class Ready:
 
 
 def make_ready(
-    checkpoint: str, overrides: Overrides, weights: str, restrict_classes: bool = False, shots: int | None = None
+    checkpoint: str, overrides: Overrides, weights: str, all_classes: bool = False, shots: int | None = None
 ) -> Ready:
     """Find, check and read a checkpoint; see `evaluation.evaluate`."""
     located, flags = locate(checkpoint), nested(overrides)
@@ -74,8 +74,8 @@ def make_ready(
     evaluators = evaluators_of(experiment, flags)
     if shots is not None:
         evaluators = with_shots(evaluators, shots)
-    if restrict_classes:
-        evaluators = {name: restricted(evaluator) for name, evaluator in evaluators.items()}
+    if all_classes:
+        evaluators = {name: over_all(evaluator) for name, evaluator in evaluators.items()}
     config, classes = with_sizes(experiment.model.config()), located.description["classes"]
     feed = feed_of(experiment).adopt(located.description, located.folder, flags)
     mesh = make_mesh(experiment.mesh, devices(experiment.platform))
@@ -125,15 +125,15 @@ def evaluators_of(experiment: Experiment, flags: dict[str, Any]) -> dict[str, An
     return experiment.evaluate
 
 
-def restricted(evaluator: Any) -> Any:
-    """The evaluator with predictions only among its data's classes.
+def over_all(evaluator: Any) -> Any:
+    """The evaluator with predictions among all of the model's classes.
 
     Raises:
         Refused: it has no classes.
     """
-    if not hasattr(evaluator, "restrict_classes"):
-        raise Refused("--restrict-classes", None, "the evaluator predicts no classes")
-    return dataclasses.replace(evaluator, restrict_classes=True)
+    if not hasattr(evaluator, "all_classes"):
+        raise Refused("--all-classes", None, "the evaluator predicts no classes")
+    return dataclasses.replace(evaluator, all_classes=True)
 
 
 def with_shots(evaluators: dict[str, Any], shots: int) -> dict[str, Any]:

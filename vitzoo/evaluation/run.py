@@ -123,7 +123,7 @@ class Evaluation:
             logits = getattr(config, "num_classes", None)
             if not logits:
                 raise Refused("name", type(evaluator).__name__, "measures classes, and the model tells none apart")
-            restrict = getattr(evaluator, "restrict_classes", False)
+            restrict = not getattr(evaluator, "all_classes", False)
             count = len(info.classes or ()) or logits
             self.classes = match(classes, logits, info.classes, count, restrict=restrict)
             self.evaluator = self.evaluator.of_classes(self.classes.names)

@@ -31,8 +31,11 @@ class TokenClassificationEvaluator(TextEvaluator):
         "class of words that are nothing in particular, left out of the averages of F1; empty: none",
         execution=True,
     )
-    restrict_classes: bool = setting(
-        False, "predictions only among the classes of these data, where the model has more", execution=True
+    all_classes: bool = setting(
+        False,
+        "where the data have only some of the model's classes, predict among all of them; else among the data's, as "
+        "ImageNet-A and -R are scored",
+        execution=True,
     )
 
     CLASSES: ClassVar[bool] = True

@@ -14,7 +14,8 @@ from vitzoo.schema import setting
 class Optimizer:
     """Settings of the chain that `build` makes: clip, scale by `method`, decay, multipliers, schedule.
 
-    A new optimizer is a subclass with a `method`.
+    A new optimizer is a subclass with a `method`. Rules see each block by its number, `encoder/blocks/0/...`; one that
+    names the star, `encoder/blocks/\\*/...`, takes all.
     """
 
     learning_rate: float = setting(1e-3, "peak of the schedule", minimum=0.0)
@@ -35,7 +36,10 @@ class Optimizer:
         above=0.0,
         maximum=1.0,
     )
-    freeze: tuple[str, ...] = setting((), "paths of parameters that don't train; `(?!head/).*` is all but the head")
+    freeze: tuple[str, ...] = setting(
+        (),
+        "paths of parameters that don't train; `(?!head/).*` is all but the head, `.*blocks/[01]/.*` two blocks",
+    )
 
     per_tensor: ClassVar[bool] = True
     """Whether `method` looks at whole tensors, so that it must see each layer of a stack by itself."""
