@@ -28,6 +28,7 @@ def get_config():
             metrics=("bleu", "chrf"),
             num_beams=4,
             length_penalty=0.6,
+            length_normalisation="gnmt",
             max_new_tokens=64,
             baselines=True,
             every_epochs=12,

@@ -46,6 +46,7 @@ def get_config(arg="en-de,base"):
             metrics=("bleu", "chrf"),
             num_beams=4,
             length_penalty=0.6,
+            length_normalisation="gnmt",
             max_new_tokens=128,
             every_steps=steps,
         ),
