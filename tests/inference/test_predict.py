@@ -186,7 +186,7 @@ def test_json_lines_hold_the_same_rows(run, photos, tmp_path):
     say_written(rows, "rows.jsonl", "f.npz", out)
     said = out.getvalue()
     assert "half.jpg  error: can't be read" in said
-    assert said.endswith("wrote    rows.jsonl: 2 rows\nwrote    f.npz: features of 1 images\n")
+    assert said.endswith("wrote    rows.jsonl: 2 rows\nwrote    f.npz: features of 1 image\n")
 
 
 def test_features_are_what_the_head_sees(predictor, run):

@@ -133,4 +133,4 @@ def say_written(
     if output is not None:
         print(f"wrote    {output}: {len(rows):,} rows", file=out or sys.stdout)
     if features is not None:
-        print(f"wrote    {features}: features of {read:,} images", file=out or sys.stdout)
+        print(f"wrote    {features}: features of {read:,} image{'s' * (read != 1)}", file=out or sys.stdout)
