@@ -15,29 +15,32 @@ from vitzoo.nn.paths import flatten, unflatten
 from vitzoo.parts import find
 from vitzoo.schema import to_json
 
-TOKENIZER = ByteTokenizer()
+TOKENIZER, MASKING = ByteTokenizer(), ByteTokenizer(masking=True)
 SIZES = {"vocabulary_size": 272, "width": 16, "num_heads": 2, "mlp_dim": 24}  # a few ids beyond the tokenizer's
 MODELS = {
     "gpt": {"depth": 1, "context_length": 64, **SIZES},
     "t5": {"encoder_depth": 1, "decoder_depth": 1, "head_dim": 8, **SIZES},
+    "bert": {"depth": 1, "context_length": 64, "dropout": 0.0, "attention_dropout": 0.0, **SIZES},
 }
 OBJECTIVES = {"gpt": {"name": "causal_lm", "rows": "answers"}, "t5": {"name": "seq2seq", "rows": "pairs"}}
 
 
-def made_model(name, seed=0, scale=0.5):
+def made_model(name, seed=0, scale=0.5, **changes):
     """The config, the structure and random parameters of a tiny model."""
     model = find("model", name)
-    config = model.Config(**MODELS[name])
+    config = model.Config(**MODELS[name] | changes)
     graph, shapes = state.abstract(lambda rngs: model(config, rngs=rngs))
     random = np.random.default_rng(seed)
     drawn = {path: scale * random.normal(size=leaf.shape) for path, leaf in flatten(shapes).items()}
     return config, graph, unflatten({path: value.astype(np.float32) for path, value in drawn.items()})
 
 
-def make_text_run(folder, name, data, *, text=None, evaluate=None):
-    """A run at step 3 of `gpt` or `t5` on `data` (its name); its parameters."""
+def make_text_run(folder, name, data, *, text=None, evaluate=None, objective=None, classes=None, **changes):
+    """A run at step 3 of `gpt`, `t5` or `bert` (with `objective` and `head`) on `data` (its name); its parameters."""
     folder.mkdir(exist_ok=True)
-    config, _, params = made_model(name)
+    config, _, params = made_model(name, **changes)
+    objective = {"name": objective} if objective else OBJECTIVES[name]
+    tokenizer = MASKING if name == "bert" else TOKENIZER
     saved = {"params": jax.tree.map(jnp.asarray, params), "optimizer": {"count": jnp.int32(3)}}
     saved |= {"step": jnp.int32(3), "updates": jnp.int32(3), "skipped": jnp.int32(0)}
     text = Text(**{"sequence_length": 48, "source_length": 48, **(text or {})})
@@ -45,10 +48,10 @@ def make_text_run(folder, name, data, *, text=None, evaluate=None):
     content = description.describe(
         version="0",
         model=model,
-        objective=OBJECTIVES[name],
+        objective=objective,
         preprocessing=to_json(text),
-        classes=None,
-        tokenizer=TOKENIZER.save(folder / "tokenizer"),
+        classes=classes,
+        tokenizer=tokenizer.save(folder / "tokenizer"),
         data={"name": data, "split": "train", "fingerprint": "f"},
         step=3,
         examples=12,
@@ -56,7 +59,7 @@ def make_text_run(folder, name, data, *, text=None, evaluate=None):
     store = Store(folder / "checkpoints")
     store.save(3, saved, content, {}, folder / "tokenizer")
     store.close()
-    values = {"total_steps": 3, "model": model, "objective": OBJECTIVES[name], "data": {"name": data, "batch_size": 8}}
+    values = {"total_steps": 3, "model": model, "objective": objective, "data": {"name": data, "batch_size": 8}}
     values |= {"text": to_json(text), "evaluate": evaluate or {}}
     (folder / "config.json").write_text(json.dumps(values))
     return params
