@@ -122,7 +122,7 @@ def test_only_the_chosen_tokens_go_through_the_head_and_the_loss_is_that_of_all(
 class Fixed:
     """An encoder whose answers don't depend on the text."""
 
-    class config:  # noqa: N801
+    class config:
         key = staticmethod(lambda train, key: key)
 
     def __init__(self, masked, following):
