@@ -25,7 +25,6 @@ from typing import Any
 
 import jax
 import numpy as np
-from vitzoo.objectives.masked_lm import MaskedLanguageModelling
 
 from vitzoo.models.bert import BERT
 from vitzoo.models.gpt import GPT
@@ -36,6 +35,7 @@ from vitzoo.nn import state as modules
 from vitzoo.nn.execution import Execution
 from vitzoo.objectives.causal_lm import CausalLanguageModelling
 from vitzoo.objectives.classification import Classification
+from vitzoo.objectives.masked_lm import MaskedLanguageModelling
 from vitzoo.objectives.seq2seq import SequenceToSequence
 from vitzoo.optim.adamw import AdamW
 from vitzoo.optim.build import build
