@@ -67,12 +67,20 @@ def batch_of(rows, size):
     return {key: jax.ShapeDtypeStruct((size, *value.shape), value.dtype) for key, value in row.items()}
 
 
-SLOW = {"gpt/gpt2:1558M", "t5/c4:xxl", "t5/translate", "transformer/wmt14:en-fr,big", "bert/pretrain:large"}
+QUICK = {
+    "quickstart",
+    "gpt/quickstart",
+    "t5/multitask",
+    "transformer/translate",
+    "bert/classify:tiny",
+    "vit/ablation:1d",
+}
+QUICK |= {"vit/fashion_mnist:short", "vit/imagenet:S/16", "vit/ablation:map"}
 
 
 @pytest.mark.parametrize(
     ("name", "changes"),
-    [pytest.param(*case, id=case[0], marks=[pytest.mark.slow] * (case[0] in SLOW)) for case in CASES],
+    [pytest.param(*case, id=case[0], marks=[pytest.mark.slow] * (case[0] not in QUICK)) for case in CASES],
 )
 def test_a_config_resolves_and_its_step_and_evaluators_trace(name, changes):
     resolved = vitzoo.config.resolve(name, overrides={"mesh": "data:8", **changes})

@@ -15,6 +15,8 @@ from vitzoo.nn import state
 from vitzoo.nn.attention import Memory
 from vitzoo.nn.stack import Cache
 
+pytestmark = pytest.mark.slow  # compiles many programs
+
 NEW, BEAMS = 12, 3
 
 

@@ -19,6 +19,8 @@ from vitzoo.evaluation.text_regression import RegressionEvaluator, correlation, 
 from vitzoo.evaluation.text_tagging import Tagging, TokenClassificationEvaluator
 from vitzoo.parallel.mesh import make_mesh
 
+pytestmark = pytest.mark.slow  # compiles many programs
+
 WORDS = ["one", "two", "three", "four", "five", "six", "seven"]
 
 
@@ -64,6 +66,7 @@ def bound(kind, data, batch=4, devices=1, evaluator=None, name=None, **settings)
     return evaluation, params
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_text_counts_once_whatever_the_batch_and_the_devices(kind, data):
     few, params = bound(kind, data)
@@ -92,8 +95,8 @@ def test_words_are_matched_with_the_models_classes_by_name_and_counted_once(data
 
 
 def test_texts_are_scored_among_all_of_the_models_classes_or_only_their_own(data):
-    every, params = bound("labelled", data)
-    among, _ = bound("labelled", data, restrict_classes=True)
+    every, params = bound("labelled", data, all_classes=True)
+    among, _ = bound("labelled", data)
     assert every.classes.names == ("c", "b", "a")
     all_rows, own = every.rows(params), among.rows(params)
     assert [("c", "b", "a")[label] for label in all_rows["label"]] == [("a", "b")[label] for label in own["label"]]

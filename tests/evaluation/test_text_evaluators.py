@@ -22,6 +22,8 @@ from vitzoo.evaluation.text_metrics.table import scores
 from vitzoo.nn import state
 from vitzoo.parallel.mesh import make_mesh
 
+pytestmark = pytest.mark.slow  # compiles many programs
+
 ROWS = {"gpt": "answers", "t5": "pairs"}
 HOW = [
     ("gpt", 4, 2),

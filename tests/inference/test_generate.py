@@ -12,6 +12,8 @@ from vitzoo.errors import Refused
 from vitzoo.inference.generator import Generator
 from vitzoo.weights.load import load
 
+pytestmark = pytest.mark.slow  # compiles many programs
+
 PROMPTS = ["ab", "a longer prompt", "x"]
 
 

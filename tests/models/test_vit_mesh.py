@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from jax.sharding import AxisType
 
 from vitzoo.models.vit import ViT
@@ -26,6 +27,7 @@ def step(model, shape):
     return jax.tree.map(np.asarray, compiled(params))
 
 
+@pytest.mark.slow
 def test_eight_devices_give_loss_and_gradients_of_one_within_1e_5_randomness_on(tiny):
     model = tiny(registers=1, drop_path=0.3, dropout=0.1, patch_dropout=0.25)
     (loss, gradients), (other_loss, others) = step(model, (1, 1, 1)), step(model, (2, 2, 2))

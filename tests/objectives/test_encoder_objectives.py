@@ -88,6 +88,7 @@ def close(first, second):
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=2e-5, rtol=2e-5), first, second)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", OBJECTIVES)
 def test_a_texts_share_of_loss_and_gradient_is_the_same_alone_padded_and_in_any_batch(kind):
     made = case(kind)
@@ -108,6 +109,7 @@ def test_a_batch_of_padding_alone_has_no_loss_and_no_gradient(kind):
     assert all(not np.asarray(leaf).any() for leaf in jax.tree.leaves(gradient))
 
 
+@pytest.mark.slow
 def test_only_the_chosen_tokens_go_through_the_head_and_the_loss_is_that_of_all_in_longer_rows_too():
     made = case("masked_lm")
     rows = [made.rows.eval_row(index) for index in range(4)]

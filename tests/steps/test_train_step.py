@@ -45,11 +45,12 @@ def same_on(mesh, **settings):
     np.testing.assert_allclose(losses(spread, size=size), losses(alone, size=size), rtol=1e-5)
 
 
-@pytest.mark.parametrize("mesh", ["data:8", "fsdp:8"])
+@pytest.mark.parametrize("mesh", [pytest.param("data:8", marks=pytest.mark.slow), "fsdp:8"])
 def test_a_mesh_changes_neither_initial_state_nor_losses_with_dropout_and_accumulation_on(mesh):
     same_on(mesh, model=net(dropout=0.1), settings={"accumulate": 2}, size=8)
 
 
+@pytest.mark.slow
 def test_a_vit_trains_alike_on_a_mesh_of_all_axes():
     rate = {"optimizer": SGD(grad_clip=1.0), "schedule": lambda step: jnp.float32(0.05)}
     same_on(ALL_AXES, model=vit(dropout=0.1, drop_path=0.1), size=16, **rate)

@@ -357,7 +357,7 @@ def test_a_folder_of_another_program_is_refused(tmp_path):
             {"evaluate": {"test": {"split": "validation"}}},
             r"evaluate\.test\.split = validation: no split .*; add --config\.evaluate\.test\.split=test$",
         ),
-        ({"checkpoint": {"keep_best": "test/f1_macro"}}, r"these data give no f1_macro; take one of test/accuracy, "),
+        ({"checkpoint": {"keep_best": "test/f1_micro"}}, r"these data give no f1_micro; take one of test/accuracy, "),
         ({"model": {"num_classes": 1}}, r"model\.num_classes = 1: the data have \d+ classes; leave it out"),
     ],
 )

@@ -90,6 +90,7 @@ def test_the_architecture_is_the_checkpoints_but_for_what_the_config_changes(pre
     assert (model.drop_path, model.layer_scale, model.depth, model.num_classes) == (0.3, 0.2, 2, 3)
 
 
+@pytest.mark.slow
 def test_a_longer_training_with_its_state_is_the_one_that_was_never_interrupted(pretrained, tmp_path):
     run(pretraining(total_steps=7), tmp_path / "straight")
     with pytest.raises(Refused) as refusal:
@@ -109,6 +110,7 @@ def test_a_last_line_comes_though_the_training_is_shorter_than_the_interval(pret
     assert [(line["step"], line["split"]) for line in lines] == [(4, "train")]
 
 
+@pytest.mark.slow
 def test_a_dry_run_shows_what_becomes_of_the_weights(pretrained, tuned, tmp_path):
     with contextlib.redirect_stdout(io.StringIO()) as out:
         dry_run(resolve(finetune(pretrained, preprocessing={"std": (50.0,)})), str(tmp_path / "run"))
