@@ -68,7 +68,6 @@ def run(here, commands):
     return here / "runs" / "mine"
 
 
-@pytest.mark.slow
 def test_parts_of_ones_own_train_and_are_measured(run, commands, capsys):
     lines = vitzoo.train("my_parts.py", run)["metrics"]  # a finished run: nothing is done
     assert lines["train"]["step"] == 100
@@ -82,7 +81,6 @@ def test_parts_of_ones_own_train_and_are_measured(run, commands, capsys):
     assert results["test"]["metrics"]["accuracy"] == lines["test"]["accuracy"]
 
 
-@pytest.mark.slow
 def test_a_model_of_ones_own_predicts_and_is_loaded(run, here, commands, capsys):
     Image.new("L", (8, 8), 80).save(here / "digit.png")
     assert main(commands[2]) == 0
@@ -101,7 +99,6 @@ def test_a_model_of_ones_own_is_made_by_name(here):
     assert model(jnp.ones((2, 4, 6, 1))).shape == (2, 5)
 
 
-@pytest.mark.slow
 def test_a_model_of_ones_own_is_fine_tuned_to_other_classes(run, here):
     changes = {"init_from": str(run), "data.name": "my_lines:lines", "min_steps": 0, "total_epochs": None}
     changes |= {"total_steps": 2, "optimizer.freeze": ("hidden/.*",), "optimizer.weight_decay": 0.1}

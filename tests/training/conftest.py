@@ -10,7 +10,7 @@ from vitzoo.training import setup
 from vitzoo.training.compilation_cache import use_compilation_cache
 
 
-@pytest.fixture(autouse=True, scope="session")
+@pytest.fixture(autouse=True, scope="package")
 def one_device(home_folders):
     """The trainer's tests see one of the eight simulated devices: less to compile; meshes have tests of their own."""
     use_compilation_cache()
@@ -21,7 +21,7 @@ def one_device(home_folders):
     patch.undo()
 
 
-@pytest.fixture(autouse=True, scope="session")
+@pytest.fixture(autouse=True, scope="package")
 def traced_once(one_device):
     """The same config gives the same task, so that resuming in this process traces nothing anew."""
     prepare, tasks = setup.prepare, {}
