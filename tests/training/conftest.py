@@ -9,8 +9,10 @@ from vitzoo.parallel import mesh as meshes
 from vitzoo.training import setup
 from vitzoo.training.compilation_cache import use_compilation_cache
 
+TASKS: dict = {}
 
-@pytest.fixture(autouse=True, scope="package")
+
+@pytest.fixture(autouse=True, scope="module")
 def one_device(home_folders):
     """The trainer's tests see one of the eight simulated devices: less to compile; meshes have tests of their own."""
     use_compilation_cache()
@@ -21,16 +23,16 @@ def one_device(home_folders):
     patch.undo()
 
 
-@pytest.fixture(autouse=True, scope="package")
+@pytest.fixture(autouse=True, scope="module")
 def traced_once(one_device):
     """The same config gives the same task, so that resuming in this process traces nothing anew."""
-    prepare, tasks = setup.prepare, {}
+    prepare = setup.prepare
 
     def once(resolved, mesh):
         key = json.dumps([resolved.values, resolved.sources, Stripes.shifted], sort_keys=True, default=str)
-        if key not in tasks:
-            tasks[key] = prepare(resolved, mesh)
-        return tasks[key]
+        if key not in TASKS:
+            TASKS[key] = prepare(resolved, mesh)
+        return TASKS[key]
 
     patch = pytest.MonkeyPatch()
     patch.setattr(setup, "prepare", once)
