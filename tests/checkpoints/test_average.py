@@ -41,6 +41,7 @@ def test_the_mean_is_of_the_last_checkpoints_and_can_be_located(run, tmp_path):
     wanted = jax.tree.map(lambda a, b: ((a.astype(np.float64) + b) / 2).astype(a.dtype), *parts)
     jax.tree.map(np.testing.assert_array_equal, read.arrays(found.folder / "params"), wanted)
     assert not (found.folder / "optimizer").exists()
+    assert read.values(found.folder / "loop") == {"step": 6, "updates": 5, "skipped": 1, "averaged": [4, 6]}
 
 
 def test_what_cannot_be_averaged_is_refused_and_nothing_is_written(run, tmp_path):
@@ -52,6 +53,8 @@ def test_what_cannot_be_averaged_is_refused_and_nothing_is_written(run, tmp_path
     assert not output.exists()
     with pytest.raises(Refused, match="there already"):
         average(run, 2, run)
+    with pytest.raises(Refused, match=r"--output.*is not a folder"):
+        average(run, 2, run / "config.json" / "mean")
     (run / "checkpoints" / "4" / "model.json").write_text("{}")
     with pytest.raises(Refused, match=r"model\.json"):
         average(run, 2, output)

@@ -9,8 +9,9 @@ import numpy as np
 
 from vitzoo.checkpoints import manifest, read, steps
 from vitzoo.checkpoints.locate import CHECKPOINTS, Located, locate
-from vitzoo.checkpoints.store import Store
+from vitzoo.checkpoints.store import COUNTERS, Store
 from vitzoo.errors import Refused
+from vitzoo.outputs import checked_folder
 
 
 def average(run: str | Path, last: int, output: str | Path) -> list[int]:
@@ -30,10 +31,10 @@ def average(run: str | Path, last: int, output: str | Path) -> list[int]:
         Refused: the run has fewer checkpoints, one is damaged, or the output exists.
         Failed: it couldn't be written.
     """
-    folder, target = Path(run).expanduser(), Path(output).expanduser()
+    folder, target = Path(run).expanduser(), checked_folder("--output", output)
     if last < 2:
         raise Refused("--last", last, "must be at least 2")
-    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+    if target.exists() and any(target.iterdir()):
         raise Refused("--output", str(output), "is there already and not empty; give another folder")
     newest = locate(folder)
     there = steps.listed(folder / CHECKPOINTS)
@@ -75,9 +76,9 @@ def _write(newest: Located, mean: Any, chosen: list[int], target: Path) -> None:
     if config is not None and config.is_file():
         shutil.copyfile(config, target / "config.json")
     store = Store(target / CHECKPOINTS)
-    state = {"params": mean, "step": newest.step, "updates": newest.step, "skipped": 0}
+    counters = read.values(newest.folder / "loop")
+    state = {"params": mean} | {name: counters[name] for name in COUNTERS}
     assets = newest.folder / "assets"
-    loop = {"averaged": chosen}
-    store.save(newest.step, state, newest.description, loop, assets if assets.is_dir() else None)
+    store.save(newest.step, state, newest.description, {"averaged": chosen}, assets if assets.is_dir() else None)
     store.wait()
     store.close()

@@ -1,5 +1,7 @@
 """WordNet's definitions of nouns and verbs, and the topic of each."""
 
+import functools
+import pathlib
 import re
 
 from vitzoo.data.settings import Data
@@ -31,7 +33,11 @@ def open_definitions(data: Data) -> TextTable:
     Raises:
         Refused: the files aren't there.
     """
-    folder = find_folder(data, PLACES, "data.noun", REMEDY, SYSTEM)
+    return _read(find_folder(data, PLACES, "data.noun", REMEDY, SYSTEM))
+
+
+@functools.lru_cache(1)  # training and each evaluator open it
+def _read(folder: pathlib.Path) -> TextTable:
     texts, labels, where = [], [], []
     for name in ("data.noun", "data.verb"):
         for number, line in enumerate((folder / name).read_text("latin-1").splitlines(), 1):

@@ -2,6 +2,7 @@
 
 import email
 import email.policy
+import functools
 import pathlib
 
 from vitzoo.data.settings import Data
@@ -19,7 +20,11 @@ def open_spam(data: Data) -> TextTable:
     Raises:
         Refused: the files aren't there.
     """
-    root = npm_folder(data, "spam-assassin/data", "*-*/*.txt")
+    return _read(npm_folder(data, "spam-assassin/data", "*-*/*.txt"))
+
+
+@functools.lru_cache(1)  # training and each evaluator open it
+def _read(root: pathlib.Path) -> TextTable:
     files = sorted(root.glob("*-*/*.txt"), key=lambda file: file.relative_to(root).parts)
     texts = [said(file) for file in files]
     labels = [CLASSES.index("spam" if file.parent.name.startswith("spam") else "ham") for file in files]

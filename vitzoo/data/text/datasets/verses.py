@@ -1,5 +1,6 @@
 """The Bible's verses in English and Spanish, aligned: from two modules in the SWORD format."""
 
+import functools
 import html
 import pathlib
 import re
@@ -58,6 +59,7 @@ def without_repeats(aligned: TextTable, columns: dict[str, list[str]]) -> TextTa
     )
 
 
+@functools.lru_cache(len(MODULES))  # training and each evaluator open both
 def read_module(folder: pathlib.Path) -> dict[Place, str]:
     """Every verse of a module as plain text, in order.
 
