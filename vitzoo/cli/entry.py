@@ -18,6 +18,7 @@ COMMANDS = {
     "eval": "measure a checkpoint on a dataset",
     "predict": "classify images with a checkpoint",
     "generate": "write with a language model",
+    "convert": "read published weights, or write them in another format",
     "average": "write the mean of a run's last checkpoints",
     "models": "list the models, their parameters and their cost",
     "configs": "list the configs, or what can be set in one",

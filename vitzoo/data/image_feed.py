@@ -74,11 +74,8 @@ class ImageFeed:
         return make_prepare(augment, preprocessing, config.num_classes, info.multi_label)
 
     def described(self, config: Any) -> dict[str, Any]:
-        values = to_json(for_channels(self.preprocessing, config.channels))
-        for field in ("mean", "std"):
-            one = values[field] or [127.5]
-            values[field] = one * config.channels if len(one) == 1 else one
-        return {"preprocessing": {"size": list(_pair(config.image_size)), "channels": config.channels, **values}}
+        own = for_channels(self.preprocessing, config.channels)
+        return {"preprocessing": described_preprocessing(own, _pair(config.image_size), config.channels)}
 
     def assets(self, folder: Path) -> Path | None:
         return None
@@ -96,6 +93,15 @@ def preprocessing_of(description: Mapping[str, Any]) -> Preprocessing:
     values = description["preprocessing"]
     fields = {f.name: values[f.name] for f in dataclasses.fields(Preprocessing) if f.name in values}
     return build(Preprocessing, fields, "preprocessing")
+
+
+def described_preprocessing(preprocessing: Preprocessing, size: tuple[int, int], channels: int) -> dict[str, Any]:
+    """What `model.json` says of it, mean and std for each channel."""
+    values = to_json(preprocessing)
+    for field in ("mean", "std"):
+        one = values[field] or [127.5]
+        values[field] = one * channels if len(one) == 1 else one
+    return {"size": list(size), "channels": channels, **values}
 
 
 def for_channels(preprocessing: Preprocessing, channels: int) -> Preprocessing:

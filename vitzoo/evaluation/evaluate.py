@@ -165,9 +165,10 @@ def finite(value: float) -> float | None:
 def say_first(ready: Ready, out: TextIO) -> None:
     """Version and devices, checkpoint and weights, preprocessing, and where overrides depart from it."""
     info, first = ready.info, ready.mesh.devices.flat[0]
-    averaged = "ema (moving average)" if info.weights == "ema" else "raw"
+    weights = "ema (moving average)" if info.weights == "ema" else info.weights
+    where = ready.info.checkpoint if info.weights == "published" else ready.located.folder
     print(f"vitzoo {vitzoo.__version__} on {first.platform}, mesh {show_mesh(ready.mesh)}", file=out)
-    print(f"loads    {ready.located.folder}: step {info.step}, weights {averaged}", file=out)
+    print(f"loads    {where}: step {info.step}, weights {weights}", file=out)
     print(f"{'pixels' if isinstance(info, ImageInfo) else 'tokens'}   {info.shown()}", file=out)
     if info.report.notes:
         print("\n".join(info.report.lines()), file=out)

@@ -6,7 +6,7 @@ from typing import Any
 import jax
 from jax.sharding import Mesh
 
-from vitzoo.checkpoints.locate import Located, locate
+from vitzoo.checkpoints.locate import Located
 from vitzoo.config import resolve
 from vitzoo.config.experiment import Experiment, feed_kind
 from vitzoo.config.feeds import feed_of
@@ -23,6 +23,7 @@ from vitzoo.parallel.sharding import param_shardings, rules_of
 from vitzoo.parts import find
 from vitzoo.schema import patch
 from vitzoo.weights.load import ImageInfo, Info, builder, fitted, information, with_sizes
+from vitzoo.weights.opened import open_weights
 
 HERE = {"mesh": "auto", "platform": "", "init_from": "", "init_from_state": False, "profile": ""}
 """Settings of a run that don't concern where it is evaluated."""
@@ -69,7 +70,8 @@ def make_ready(
     checkpoint: str, overrides: Overrides, weights: str, all_classes: bool = False, shots: int | None = None
 ) -> Ready:
     """Find, check and read a checkpoint; see `evaluation.evaluate`."""
-    located, flags = locate(checkpoint), nested(overrides)
+    flags = nested(overrides)
+    located = open_weights(checkpoint, flags.get("model"))
     experiment = resolve(config_of_run(located, flags), overrides=overrides).experiment
     evaluators = evaluators_of(experiment, flags)
     if shots is not None:

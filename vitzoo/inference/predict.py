@@ -8,7 +8,6 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from vitzoo.checkpoints.locate import locate
 from vitzoo.errors import Refused
 from vitzoo.evaluation.progress import counting
 from vitzoo.inference.inputs import gather
@@ -16,6 +15,7 @@ from vitzoo.inference.predictor import Predictor, row
 from vitzoo.inference.text_predict import predict_texts
 from vitzoo.inference.writers import write_features, write_predictions
 from vitzoo.outputs import checked_file
+from vitzoo.weights.opened import open_weights
 
 
 def predict(
@@ -90,7 +90,7 @@ def _are_texts(checkpoint: str | Path, inputs: Any) -> bool:
     several = [inputs] if isinstance(inputs, str | Mapping) else inputs if isinstance(inputs, list | tuple) else []
     if not any(isinstance(one, Mapping) or (isinstance(one, str) and not _is_there(one)) for one in several):
         return False
-    if locate(checkpoint).description["tokenizer"] is None:
+    if open_weights(checkpoint).description["tokenizer"] is None:
         return False
     for one in several:
         if isinstance(one, str) and _is_there(one):

@@ -1,15 +1,18 @@
 """The checkpoint that a training starts from (`init_from`): its architecture, preprocessing and weights."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from vitzoo.checkpoints.locate import Located, locate
+from vitzoo.checkpoints.locate import Located
 from vitzoo.config import Resolved
 from vitzoo.config.experiment import FEED_SECTIONS
 from vitzoo.data.feed import Feed
 from vitzoo.errors import Refused
 from vitzoo.weights.load import fitted
+from vitzoo.weights.opened import open_weights
+
+WEIGHTS = {"ema": "averaged weights", "raw": "raw weights", "published": "published weights"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,14 +28,18 @@ class Pretrained:
     located: Located
 
     @classmethod
-    def open(cls, checkpoint: str) -> "Pretrained":
+    def open(cls, checkpoint: str, given: Mapping[str, Any]) -> "Pretrained":
         """Find it.
+
+        Args:
+            checkpoint: as the config says it.
+            given: the config's settings of the model, for what can't be known from published files.
 
         Raises:
             Refused: it is missing, damaged or no checkpoint.
         """
         try:
-            return cls(checkpoint, locate(checkpoint))
+            return cls(checkpoint, open_weights(checkpoint, given))
         except Refused as refusal:
             raise Refused("init_from", checkpoint, refusal.message) from None
 
@@ -56,5 +63,5 @@ class Pretrained:
     ) -> tuple[dict[str, Any], list[str]]:
         """The weights made to fit a model, as nested NumPy arrays, and lines that say what became of them."""
         params, report, which = fitted(self.located, config, classes, build, seed=seed)
-        first = f"from    {self.name}, step {self.located.step}, {'averaged' if which == 'ema' else 'raw'} weights"
+        first = f"from    {self.name}, step {self.located.step}, {WEIGHTS[which]}"
         return params, [first, *report.lines()]

@@ -135,7 +135,7 @@ def prepare(resolved: Resolved, mesh: Mesh) -> Task:
         Refused: the data is missing, or a setting does not fit the data, the model or the checkpoint to start from.
     """
     experiment = resolved.experiment
-    pretrained = Pretrained.open(experiment.init_from) if experiment.init_from else None
+    pretrained = Pretrained.open(experiment.init_from, experiment.model.changes) if experiment.init_from else None
     choice = experiment.model.over(pretrained.model) if pretrained else experiment.model
     choice.check_takes(experiment.objective)
     feed = feed_of(experiment) if pretrained is None else pretrained.feed(feed_of(experiment), resolved)

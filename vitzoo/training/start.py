@@ -13,6 +13,7 @@ from vitzoo.nn.state import initialise
 from vitzoo.steps.state import create
 from vitzoo.training.run_folder import existing
 from vitzoo.training.setup import Task
+from vitzoo.weights.published import Published
 
 
 def is_finished(store: Store, found: int | None) -> bool:
@@ -57,6 +58,8 @@ def check(task: Task, store: Store, found: int | None) -> None:
     elif task.resolved.experiment.init_from_state:
         assert task.pretrained is not None
         step, name = task.pretrained.located.step, task.pretrained.name
+        if isinstance(task.pretrained.located, Published):
+            raise Refused("init_from_state", True, f"{name} are published weights, without an optimizer's state")
         if step >= task.total_steps:
             message = f"{name} is at step {step:,} of this run's {task.total_steps:,}; set a larger total"
             raise Refused("init_from_state", True, message)

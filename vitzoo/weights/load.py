@@ -8,8 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from vitzoo.checkpoints.locate import Located, locate
-from vitzoo.checkpoints.read import read_params
+from vitzoo.checkpoints.locate import Located
 from vitzoo.config.experiment import ModelChoice, config_class_of
 from vitzoo.data.image_feed import for_channels, preprocessing_of
 from vitzoo.data.images import decode, resize_eval
@@ -24,6 +23,7 @@ from vitzoo.nn import state
 from vitzoo.nn.execution import DEFAULT, Execution
 from vitzoo.parts import find
 from vitzoo.schema import build
+from vitzoo.weights.opened import open_weights, read_weights
 from vitzoo.weights.transfer import Report, match_head, transfer
 
 
@@ -34,7 +34,7 @@ class Info:
     Attributes:
         checkpoint: as it was asked for.
         step: batches it had been trained on.
-        weights: which they are, `ema` or `raw`.
+        weights: which they are, `ema`, `raw` or `published`.
         classes: the names by index; `None` where there are none.
         num_classes: how many classes the model tells apart; 0 where that is not what it does.
         description: all of `model.json`.
@@ -126,7 +126,7 @@ def load(checkpoint: str, weights: str = "auto", *, execution: Execution = DEFAU
         logits = model(info.preprocess(["a.png", "b.png"]))        # [2, classes]
 
     Args:
-        checkpoint: `RUN`, `RUN@best`, `RUN@STEP` or `RUN/checkpoints/STEP`.
+        checkpoint: `RUN`, `RUN@best`, `RUN@STEP` or `RUN/checkpoints/STEP`; or published weights, `FILE`, `FOLDER`.
         weights: `ema`, `raw`, or `auto` for the moving average where there is one.
         execution: how the model is computed.
         changes: settings of the model that shall differ: `num_classes=5` (a new head, zeros), `image_size=384`,
@@ -138,7 +138,7 @@ def load(checkpoint: str, weights: str = "auto", *, execution: Execution = DEFAU
     Raises:
         Refused: there is no such checkpoint, it is damaged, or a change doesn't fit it.
     """
-    located = locate(checkpoint)
+    located = open_weights(checkpoint, changes)
     choice = ModelChoice("", "", changes).over(located.description["model"])
     config = with_sizes(choice.config())
     classes = located.description["classes"]
@@ -212,7 +212,7 @@ def fitted(
     """A checkpoint's weights made to fit a model.
 
     Args:
-        located: from `checkpoints.locate`.
+        located: from `open_weights`.
         config: the Config of the model wanted.
         classes: its classes' names, if known; they decide whether the head is kept.
         make: makes the model from its random keys.
@@ -220,20 +220,20 @@ def fitted(
         seed: of leaves that are new.
 
     Returns:
-        Nested NumPy parameters, the report, and which weights they are (`ema` or `raw`).
+        Nested NumPy parameters, the report, and which weights they are (`ema`, `raw` or `published`).
 
     Raises:
         Refused: a leaf is missing, left over or of another shape, and no setting that differs explains it.
     """
     old = config_of(located.description)
     check_family(old, config)
-    # Orbax finds nothing at a relative path
-    params, which = read_params(located, weights)
+    params, which, notes = read_weights(located, weights)
     _, shapes = state.abstract(make)
     head = match_head(located.description["classes"], _classes(old), classes, _classes(config))
     params, report = transfer(
         params, old, with_sizes(config), shapes, head=head, fresh=lambda: state.initialise(make, seed)
     )
+    report.told = notes
     return params, report, which
 
 

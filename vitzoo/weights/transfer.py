@@ -42,12 +42,13 @@ KINDS = ("resized", "adapted", "new", "dropped")
 class Report:
     """What became of every leaf: how many were taken as they are, and a note (kind, path, text) on each other.
 
-    `head` says why the class head was kept, where it was.
+    `head` says why the class head was kept, where it was; `told` are lines on how published weights were read.
     """
 
     used: int = 0
     head: str = ""
     notes: list[tuple[str, str, str]] = dataclasses.field(default_factory=list)
+    told: list[str] = dataclasses.field(default_factory=list)
 
     def add(self, kind: str, path: str, text: str) -> None:
         """Note a leaf that was resized or adapted, is new or was dropped."""
@@ -61,6 +62,7 @@ class Report:
         """The report as it is printed, the counts first."""
         counts = [f"{len(self.paths(kind))} {kind}" for kind in KINDS if self.paths(kind)]
         lines = [f"weights: {', '.join([f'{self.used} leaves as they are', *counts])}"]
+        lines += [f"  {line}" for line in self.told]
         lines += [f"  {kind:8} {path}: {text}" for kind, path, text in self.notes]
         return lines + ([f"  kept     head: {self.head}"] if self.head else [])
 

@@ -1,0 +1,50 @@
+"""`vitzoo convert`."""
+
+import argparse
+
+from vitzoo.cli.arguments import Parser
+from vitzoo.cli.output import Result
+from vitzoo.config.resolution import nested
+
+TAKES_CONFIG = True
+EXAMPLES = """\
+Published weights become a run of vitzoo's; weights of vitzoo's become those of Hugging Face transformers, or --format.
+What can't be known from a file is given as --config.model.KEY=VALUE.
+
+examples:
+  vitzoo convert gpt2/model.safetensors runs/gpt2
+  vitzoo convert runs/photos@best photos-hf
+  vitzoo convert runs/photos photos-timm --format timm
+  vitzoo convert simple_vit.pt runs/simple --config.model.num_heads=16"""
+
+
+def arguments(parser: Parser) -> None:
+    """Adds the command's flags."""
+    parser.add_argument("source", metavar="SRC", help="any checkpoint, or a file or folder of published weights")
+    parser.add_argument("output", metavar="DST", help="a new folder")
+    parser.add_argument("--format", default="", metavar="NAME", help="to write: vitzoo, gpt2, ...")
+    parser.add_argument("--source-format", default="", metavar="NAME", help="to read, where it isn't to be recognised")
+    parser.add_argument(
+        "--weights", choices=("auto", "ema", "raw"), default="auto", help="auto: ema where there is one"
+    )
+
+
+def run(args: argparse.Namespace) -> Result:
+    """Writes them."""
+    from vitzoo.weights.export import convert
+
+    given = nested(args.overrides).get("model", {})
+    made = convert(
+        args.source,
+        args.output,
+        form=args.format,
+        source_format=args.source_format,
+        weights=args.weights,
+        given=given,
+    )
+    for note in made.notes:
+        print(note)
+    print(f"wrote    {made.output}: {made.format}, {made.weights} weights, {made.parameters:,} parameters")
+    return Result(
+        {"output": made.output, "format": made.format, "weights": made.weights, "parameters": made.parameters}
+    )

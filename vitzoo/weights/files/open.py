@@ -1,0 +1,156 @@
+"""From a path to the published weights there: which file, what kind, its arrays."""
+
+import functools
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from vitzoo.errors import Refused
+from vitzoo.weights.files.npz import read_npz
+from vitzoo.weights.files.safe import INDEX, parts_of, read_safetensors
+from vitzoo.weights.files.source import Source, Tensors
+from vitzoo.weights.files.torch_zip import TorchFile
+
+SUFFIXES = {
+    ".safetensors": "safetensors",
+    ".npz": "npz",
+    ".pth": "torch",
+    ".pt": "torch",
+    ".bin": "torch",
+    ".ckpt": "torch",
+}
+IN_FOLDERS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
+"""What a folder is looked through for, best first; otherwise its only file of a known kind."""
+WRAPPERS = ("module.", "_orig_mod.")
+"""Prefixes that torch's wrappers put before every name."""
+SUBTREES = ("teacher", "model_ema", "state_dict", "model")
+"""Which of several sets of weights in a torch file is meant, best first: DINO's teacher, an average, the model."""
+
+
+def open_source(name: str) -> Source:
+    """The weights at `FILE`, `FOLDER` or either with `:subtree`.
+
+    Raises:
+        Refused: nothing is there, it is of no known kind, damaged, or holds several sets of weights.
+    """
+    path, subtree = _split(name)
+    file = _file_in(path, name) if path.is_dir() else path
+    kind, tensors, besides, notes = _read(file, name, subtree)
+    for prefix in WRAPPERS:
+        if tensors and all(key.startswith(prefix) for key in tensors):
+            tensors = tensors.without(prefix)
+    if not tensors:
+        raise Refused("checkpoint", name, f"{file.name} holds no arrays")
+    return Source(name, kind, tensors, file.parent, _config(file.parent, name), besides, notes)
+
+
+def is_published(name: str) -> bool:
+    """Whether the name leads to a file of a known kind, or a folder with one."""
+    path, _ = _split(name)
+    if path.is_dir():
+        return bool(_candidates(path))
+    return path.is_file() and (path.suffix in SUFFIXES or path.name.endswith(INDEX))
+
+
+def _split(name: str) -> tuple[Path, str]:
+    path = Path(name).expanduser()
+    before, _, subtree = name.rpartition(":")
+    if path.exists() or not before or not Path(before).expanduser().exists():
+        return path, ""
+    return Path(before).expanduser(), subtree
+
+
+def _candidates(folder: Path) -> list[Path]:
+    known = [folder / name for name in IN_FOLDERS if (folder / name).is_file()]
+    return known[:1] or sorted(path for path in folder.iterdir() if path.is_file() and path.suffix in SUFFIXES)
+
+
+def _file_in(folder: Path, name: str) -> Path:
+    found = _candidates(folder)
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise Refused(
+            "checkpoint", name, f"holds several files of weights: {', '.join(f.name for f in found[:6])}; name one"
+        )
+    raise Refused(
+        "checkpoint",
+        name,
+        f"holds no file of weights (looked for {', '.join(IN_FOLDERS)} or one {', '.join(SUFFIXES)})",
+    )
+
+
+Read = tuple[str, Tensors, Mapping[str, Any], tuple[str, ...]]
+
+
+def _read(file: Path, name: str, subtree: str) -> Read:
+    if file.name.endswith(INDEX):
+        return _read_parts(file, name, subtree)
+    kind = SUFFIXES.get(file.suffix)
+    if kind is None:
+        raise Refused("checkpoint", name, f"is of no known kind ({', '.join(SUFFIXES)})")
+    if kind == "torch":
+        return _read_torch(file, name, subtree)
+    tensors = read_npz(file, name) if kind == "npz" else read_safetensors(file, name)
+    if subtree:
+        below = tensors.without(f"{subtree}/" if kind == "npz" else f"{subtree}.")
+        if not below:
+            tops = sorted({key.partition("/" if kind == "npz" else ".")[0] for key in tensors})
+            raise Refused("checkpoint", name, f"has nothing below {subtree}; there are {', '.join(tops[:8])}")
+        tensors = below
+    return kind, tensors, {}, ()
+
+
+def _read_parts(index: Path, name: str, subtree: str) -> Read:
+    readers: dict[str, Callable[[], np.ndarray]] = {}
+    kind = ""
+    for part, keys in parts_of(index, name).items():
+        kind, tensors, _, _ = _read(index.parent / part, name, subtree)
+        if lost := [key for key in keys if key not in tensors]:
+            raise Refused("checkpoint", name, f"{part} lacks {lost[0]}, which {index.name} says is there")
+        readers |= {key: functools.partial(tensors.__getitem__, key) for key in keys}
+    return kind, Tensors(readers), {}, ()
+
+
+def _read_torch(file: Path, name: str, subtree: str) -> Read:
+    content = TorchFile(file).content()
+    if not isinstance(content, Mapping):
+        raise Refused("checkpoint", name, f"holds a {type(content).__name__}, not weights by name")
+    for part in filter(None, subtree.split(".")):
+        if not isinstance(content, Mapping) or part not in content:
+            raise Refused("checkpoint", name, f"has no {part}; there are {', '.join(map(str, list(content)[:8]))}")
+        content = content[part]
+    arrays = _arrays(content)
+    notes: tuple[str, ...] = ()
+    if not arrays:
+        sets = [key for key, value in content.items() if isinstance(value, Mapping) and _arrays(value)]
+        chosen = next((key for key in SUBTREES if key in sets), sets[0] if len(sets) == 1 else None)
+        if chosen is None:
+            raise Refused(
+                "checkpoint", name, f"holds no weights by name, or several sets ({', '.join(sets)}): write FILE:SET"
+            )
+        arrays = _arrays(content[chosen])
+        notes = (f"of {', '.join(sets)} in the file, {chosen} was taken",) if len(sets) > 1 else ()
+    besides = {key: value for key, value in content.items() if not isinstance(value, np.ndarray)}
+    return "torch", Tensors({key: functools.partial(arrays.__getitem__, key) for key in arrays}), besides, notes
+
+
+def _arrays(content: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """The arrays of one set, if it is one: all names are text."""
+    return {key: value for key, value in content.items() if isinstance(key, str) and isinstance(value, np.ndarray)}
+
+
+def _config(folder: Path, name: str) -> Mapping[str, Any]:
+    file = folder / "config.json"
+    if not file.is_file():
+        return {}
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise Refused("checkpoint", name, f"{file} can't be read ({error})") from None
+    if not isinstance(content, dict):
+        raise Refused("checkpoint", name, f"{file} holds no settings")
+    return content

@@ -1,0 +1,116 @@
+"""Published weights in the place of a checkpoint: the same description, the same parameters, the same uses."""
+
+import atexit
+import dataclasses
+import functools
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import vitzoo
+from vitzoo.checkpoints.description import describe
+from vitzoo.checkpoints.locate import Located
+from vitzoo.config.experiment import config_class_of
+from vitzoo.data.image_feed import described_preprocessing
+from vitzoo.data.settings import Preprocessing
+from vitzoo.data.text.settings import Text
+from vitzoo.models.geometry import image_shape
+from vitzoo.nn.paths import unflatten
+from vitzoo.schema import build, convert_fields, to_json
+from vitzoo.weights.files.open import open_source
+from vitzoo.weights.files.source import Source
+from vitzoo.weights.formats.base import Reading
+from vitzoo.weights.formats.known import find_format, recognise
+from vitzoo.weights.rows import read_rows
+
+
+@dataclasses.dataclass(frozen=True)
+class Published(Located):
+    """Published weights, recognised; their arrays are read when asked for.
+
+    `folder` holds `assets/` with the tokenizer, as a checkpoint's does; `step` is 0.
+
+    Attributes:
+        source: the file.
+        reading: what its names, shapes and config say.
+        form: the format's name.
+    """
+
+    source: Source
+    reading: Reading
+    form: str
+
+    def params(self) -> tuple[dict[str, Any], list[str]]:
+        """Nested parameters, and lines for the report.
+
+        Raises:
+            Refused: arrays are missing, left over or of the wrong shape.
+        """
+        flat, ignored = read_rows(self.reading.rows, self.source.tensors, self.reading.ignored, self.source.name)
+        return unflatten(flat), [f"format  {self.form}", *self.source.notes, *self.reading.notes, *ignored]
+
+
+def open_published(name: str, given: Mapping[str, Any] | None = None, form: str = "") -> Published:
+    """Published weights by path.
+
+    Args:
+        name: `FILE`, `FOLDER`, or either with `:subtree`.
+        given: settings of the model, for what can't be known from the files.
+        form: the format's name; recognised where none is given.
+
+    Raises:
+        Refused: they can't be read, are of no known format, or something must be given (named).
+    """
+    source = open_source(name)
+    reader = find_format(form) if form else recognise(source)
+    stated = {key: value for key, value in (given or {}).items() if key not in ("name", "variant")}
+    reading = reader.read(source, convert_fields(config_class_of(reader.model), stated, "model"))
+    config: Any = build(config_class_of(reading.model["name"]), _fields(reading), "model")
+    folder = source.folder
+    tokenizer = None
+    if hasattr(config, "image_size"):
+        preprocessing = _of_images(config, reading)
+    else:
+        preprocessing = to_json(build(Text, dict(reading.preprocessing), "text"))
+        if reading.tokenizer is None:
+            raise source.refused(
+                "is a model of text without its tokenizer: put tokenizer.json (or vocab.txt, vocab.json with "
+                f"merges.txt, spiece.model) into {source.folder}"
+            )
+        folder = _scratch()
+        tokenizer = reading.tokenizer.save(folder / "assets")
+    description = describe(
+        version=vitzoo.__version__,
+        model={"name": reading.model["name"], "variant": "", **to_json(config)},
+        objective=dict(reading.objective),
+        classes=None if reading.classes is None else list(reading.classes),
+        data={"name": name, "split": "", "fingerprint": ""},
+        step=0,
+        examples=0,
+        preprocessing=preprocessing,
+        tokenizer=tokenizer,
+    )
+    return Published(folder, 0, None, description, source, reading, reader.name)
+
+
+def _fields(reading: Reading) -> dict[str, Any]:
+    return {key: value for key, value in reading.model.items() if key != "name"}
+
+
+def _of_images(config: Any, reading: Reading) -> dict[str, Any]:
+    height, width, channels = image_shape(config)
+    own = build(Preprocessing, dict(reading.preprocessing), "preprocessing")
+    return described_preprocessing(own, (height, width), channels)
+
+
+@functools.cache
+def _scratch_root() -> Path:
+    root = Path(tempfile.mkdtemp(prefix="vitzoo-"))
+    atexit.register(shutil.rmtree, root, ignore_errors=True)
+    return root
+
+
+def _scratch() -> Path:
+    return Path(tempfile.mkdtemp(dir=_scratch_root()))
