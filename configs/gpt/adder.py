@@ -12,7 +12,7 @@ import vitzoo.config
 
 def get_config():
     config = vitzoo.config.default()
-    config.total_steps = 3000
+    config.total_steps = 1200
     config.model = dict(name="gpt", variant="gpt-nano", context_length=16, dropout=0.0, attention_dropout=0.0)
     config.objective = dict(name="causal_lm", rows="answers")
     config.data = dict(name="sums", split="train", batch_size=256)
@@ -21,7 +21,7 @@ def get_config():
     config.optimizer = dict(name="adamw", learning_rate=2e-3, weight_decay=0.1, grad_clip=1.0)
     config.schedule = dict(name="cosine", warmup_steps=100)
     config.evaluate = dict(
-        val=dict(name="perplexity", split="validation", every_steps=500),
-        test=dict(name="generation", split="test", metrics=("exact_match",), max_new_tokens=6, every_steps=1000),
+        val=dict(name="perplexity", split="validation", every_steps=300),
+        test=dict(name="generation", split="test", metrics=("exact_match",), max_new_tokens=6, every_steps=600),
     )
     return config

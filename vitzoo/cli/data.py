@@ -10,7 +10,7 @@ from vitzoo.schema import nearest
 
 TAKES_CONFIG = True
 ACTIONS = {
-    "prepare": ("dir", "bad_files", "shards"),
+    "prepare": ("dir", "bad_files", "shards", "split", "output"),
     "check": ("dir", "bad_files", "split"),
     "show": ("dir", "bad_files", "split", "count", "output"),
 }
@@ -18,31 +18,45 @@ ACTIONS = {
 OF_DATA = ("validation_fraction", "image_key", "label_key", "image_column", "label_column")
 """Fields of the data section that say what is read, besides those that are flags here."""
 EXAMPLES = """\
-prepare  write the dataset once as ArrayRecord, which reads fast: TFDS's, or folder:PATH and csv:FILE of any size
-check    decode every image; count classes and sizes; name what can't be read, and end with 1 if training would stop
-show     a picture of some examples with their labels
+prepare  write images once as ArrayRecord, which reads fast: TFDS's, or folder:PATH and csv:FILE of any size;
+         of text, train a tokenizer (--config.tokenizer.kind=bpe, unigram or wordpiece) and write it to --output
+check    read every example; count classes and sizes; name what can't be read, and end with 1 if training would stop
+show     some examples with their labels: a picture, or of text as it is
 
 examples:
   vitzoo data prepare imagenet2012 --dir /data
   vitzoo data prepare folder:/photos --shards 64 --dir /data
   vitzoo data check csv:/photos/labels.csv --config.data.label_column=species
-  vitzoo data show fashion_mnist --split test --output examples.png"""
+  vitzoo data show fashion_mnist --split test --output examples.png
+  vitzoo data check jsonl:reviews.jsonl
+  vitzoo data prepare text:book.txt --output my-tokenizer --config.tokenizer.kind=bpe \\
+    --config.tokenizer.vocabulary_size=4000"""
 
 
 def arguments(parser: Parser) -> None:
     """Adds the command's flags."""
     parser.add_argument("action", metavar="prepare|check|show")
-    parser.add_argument("name", metavar="NAME", help="as data.name: a TFDS name, folder:PATH, csv:FILE, digits ...")
+    parser.add_argument("name", metavar="NAME", help="as data.name: a TFDS name, folder:PATH, csv:FILE, text:FILE ...")
     parser.add_argument("--dir", metavar="DIR", help="of prepared data; else $TFDS_DATA_DIR or ~/tensorflow_datasets")
     parser.add_argument("--bad-files", metavar="stop|skip", help="an unreadable image stops, or is left out (stop)")
     parser.add_argument("--shards", metavar="N", type=typed("--shards", int, minimum=1), help="files for each split")
-    parser.add_argument("--split", metavar="SPLIT", help="which examples (check: all; show: train)")
-    parser.add_argument("--count", metavar="N", type=typed("--count", int, minimum=1), help="how many to show (64)")
-    parser.add_argument("--output", metavar="FILE.png", help="the picture's file (examples.png)")
+    parser.add_argument("--split", metavar="SPLIT", help="which examples (check: all; else train)")
+    parser.add_argument(
+        "--count", metavar="N", type=typed("--count", int, minimum=1), help="how many to show (64; of text 5)"
+    )
+    parser.add_argument(
+        "--output", metavar="FILE.png|DIR", help="the picture's file (examples.png); the tokenizer's folder"
+    )
     parser.add_argument(
         "--config.data.KEY",
         metavar="VALUE",
         help=f"another setting of the data section: {', '.join(OF_DATA)}",
+        dest="_",
+    )
+    parser.add_argument(
+        "--config.text.KEY, --config.tokenizer.KEY",
+        metavar="VALUE",
+        help="settings of these sections, of text",
         dest="_",
     )
     parser.by_action = ACTIONS
@@ -50,11 +64,21 @@ def arguments(parser: Parser) -> None:
 
 def run(args: argparse.Namespace) -> Result:
     """Prepares, checks or shows a dataset."""
+    from vitzoo.cli.data_text import run_text
+    from vitzoo.data.text.check import is_text
+
     if args.action not in ACTIONS:
         raise Refused("action", args.action, nearest(args.action, ACTIONS))
     given = {name for names in ACTIONS.values() for name in names if getattr(args, name) is not None}
     for name in sorted(given - set(ACTIONS[args.action])):
         raise Refused(_flag(name), getattr(args, name), f"is no flag of `vitzoo data {args.action}`")
+    if is_text(args.name):
+        return run_text(args, {name: getattr(args, name) for name in given})
+    if args.action == "prepare":
+        for name in sorted(given & {"split", "output"}):
+            raise Refused(
+                _flag(name), getattr(args, name), "is for a tokenizer; images are written to --dir, all splits"
+            )
     settings = _settings(args)
     for name in sorted(given & set(settings)):
         raise Refused(f"--config.data.{name}", settings[name], f"is given besides {_flag(name)}; keep one of them")

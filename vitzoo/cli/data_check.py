@@ -9,6 +9,26 @@ EVERY = 20  # classes up to which each has its row
 ENDS = 5  # of more, the smallest and the largest shown
 
 
+def say_text_check(found: Mapping[str, Any], stops: bool) -> None:
+    """Prints a checked dataset of text.
+
+    Args:
+        found: what `vitzoo.data.text.check.check_text` returns.
+        stops: whether training stops at what can't be read.
+    """
+    rows = [["split", "examples", "classes", "bytes", "shortest", "median", "longest", "empty"]]
+    for split, counted in found["splits"].items():
+        lengths = [f"{counted[name]:,.0f}" for name in ("shortest", "median", "longest", "empty")]
+        rows.append([split, f"{counted['n']:,}", f"{_present(counted)}", f"{counted['bytes']:,}", *lengths])
+    print(table(rows, right=range(1, 8)))
+    print(f"\nfields: {', '.join(found['fields'])}; lengths in characters")
+    if found["classes"]:
+        print(f"\n{_classes(found['classes'], found['splits'])}")
+    for note in found["notes"]:
+        print(note)
+    _say_unreadable(found["unreadable"], stops, "every example can be read")
+
+
 def say_check(found: Mapping[str, Any], stops: bool) -> None:
     """Prints a checked dataset.
 
@@ -22,9 +42,12 @@ def say_check(found: Mapping[str, Any], stops: bool) -> None:
     print()
     for note in found["notes"]:
         print(note)
-    unreadable = found["unreadable"]
+    _say_unreadable(found["unreadable"], stops, "every image can be read")
+
+
+def _say_unreadable(unreadable: Sequence[str], stops: bool, fine: str) -> None:
     if not unreadable:
-        print("every image can be read")
+        print(fine)
         return
     print("can't be read:", *(f"  {file}" for file in unreadable), sep="\n")
     if stops:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from vitzoo.data import left_out
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.files import standard_split
 from vitzoo.data.text.settings import Text
@@ -48,19 +49,21 @@ def open_json_lines(data: Data, path: str, text: Text) -> TextTable:
     fixed permutation of its records (`data.validation_fraction`).
 
     Raises:
-        Refused: nothing is there; a line isn't JSON or lacks a field; a label of another split that train lacks.
+        Refused: nothing is there; a line isn't JSON or lacks a field (under `data.bad_files=stop`); a label of another
+            split that train lacks.
     """
     files, names = _files(data, pathlib.Path(path).expanduser().absolute())
     places, sums, labels, stated = [], [], [], []
     own: dict[str, str] | None = None
+    bad = 0
     for number, file in enumerate(files):
         start = 0
         with open(file, "rb") as opened:
             for line, content in enumerate(opened, 1):
-                if content.strip():
-                    record = _record(data, file, line, content)
-                    own = own or recognise(list(record), text, data.name)
-                    example = _example(data, file, line, record, own)
+                found = _read(data, file, line, content, own, text) if content.strip() else None
+                bad += found is None and bool(content.strip())
+                if found is not None:
+                    own, example = found
                     places.append((number, line, start, len(content)))
                     sums.append(checksum(content.strip()))
                     labels.append(_labels(example))
@@ -69,6 +72,7 @@ def open_json_lines(data: Data, path: str, text: Text) -> TextTable:
     if own is None:
         raise Refused("data.name", data.name, "holds no records")
     splits, notes = _splits(data, stated)
+    notes = (*((f"{bad:,} records left out, can't be read",) if bad else ()), *notes)
     classes = None if text.regression or not labels[0] else _classes(labels, splits)
     reader = LineReader([str(file) for file in files], np.array(places, np.int64), own, classes)
     return TextTable(
@@ -87,6 +91,21 @@ def _files(data: Data, root: pathlib.Path) -> tuple[list[pathlib.Path], list[str
     if not files or None in names:
         raise Refused("data.name", data.name, "a folder must hold train.jsonl, validation.jsonl, test.jsonl, no others")
     return files, names
+
+
+def _read(
+    data: Data, file: pathlib.Path, line: int, content: bytes, own: dict[str, str] | None, text: Text
+) -> tuple[dict[str, str], dict[str, Any]] | None:
+    """The names of the fields and the example of a line; None where it can't be read and is left out."""
+    try:
+        record = _record(data, file, line, content)
+        own = own or recognise(list(record), text, data.name)
+        return own, _example(data, file, line, record, own)
+    except Refused as refusal:
+        if data.bad_files == "stop":
+            raise
+        left_out.name(refusal.message)
+        return None
 
 
 def _record(data: Data, file: pathlib.Path, line: int, content: bytes) -> dict[str, Any]:

@@ -10,30 +10,50 @@ from vitzoo.data.text.tokenizers.base import split_at_specials as _split
 FIRST = 3  # padding 0, end 1, unknown 2, then the 256 bytes
 NAMES = {0: "<pad>", 1: "</s>", 2: "<unk>"}
 ROLES = {"pad": "<pad>", "end": "</s>", "unknown": "<unk>"}
+NEVER_IN_TEXT = 11
+"""Byte values from 245 on, which stand nowhere in UTF-8."""
 MASKING = {"mask": "<mask>", "classify": "<cls>", "separate": "<sep>"}
 
 
 class ByteTokenizer(TextTokenizer):
     """ids = byte + 3, as in ByT5; tokens for masked training and sentinels follow the bytes.
 
-    Published ByT5 checkpoints were trained with the last byte values (258, 257, ...) as sentinels; here sentinels are
-    tokens of their own.
+    Args:
+        sentinels: how many.
+        masking: <mask>, <cls> and <sep> are added.
+        lowercase: text is lowered first.
+        special_in_text: the names of special tokens in text mean them.
+        bytes_as_sentinels: the sentinels are the last byte values (`<extra_id_0>` = 258, then 257, ...) and no tokens
+            of their own, as the published ByT5s were trained; `of_byt5` makes theirs.
     """
 
     kind = "bytes"
 
     def __init__(
-        self, sentinels: int = 0, *, masking: bool = False, lowercase: bool = False, special_in_text: bool = False
+        self,
+        sentinels: int = 0,
+        *,
+        masking: bool = False,
+        lowercase: bool = False,
+        special_in_text: bool = False,
+        bytes_as_sentinels: bool = False,
     ):
         self.settings = dict(
             sentinels=sentinels, masking=masking, lowercase=lowercase, special_in_text=special_in_text
         )  # fmt: skip
-        self.lowercase, self.special_in_text = lowercase, special_in_text
+        self.settings |= {"bytes_as_sentinels": True} if bytes_as_sentinels else {}
+        self.lowercase, self.special_in_text, self.is_byt5 = lowercase, special_in_text, bytes_as_sentinels
         extra = MASKING if masking else {}
         names = NAMES | dict(enumerate(extra.values(), FIRST + 256))
-        first_sentinel = FIRST + 256 + len(extra)
-        self.vocabulary_size = first_sentinel + sentinels
+        end = FIRST + 256 + len(extra)
+        first_sentinel = FIRST + 256 - sentinels if bytes_as_sentinels else end
+        self.vocabulary_size = end if bytes_as_sentinels else end + sentinels
         self.specials = Specials.of(names | sentinel_names(first_sentinel, sentinels), ROLES | extra, sentinels)
+
+    @classmethod
+    def of_byt5(cls) -> "ByteTokenizer":
+        """The published ByT5s', with those sentinels that no UTF-8 holds as a byte."""
+        return cls(NEVER_IN_TEXT, bytes_as_sentinels=True)
 
     def encode(self, text: str) -> Ids:
         if not self.special_in_text:
@@ -42,9 +62,10 @@ class ByteTokenizer(TextTokenizer):
         return np.concatenate([as_ids([]), *parts])
 
     def decode(self, ids: Sequence[int] | Ids, *, skip_specials: bool = False) -> str:
-        names = {} if skip_specials else dict(self.specials.names)
+        special = dict(self.specials.names)
+        names = {} if skip_specials else special
         content = b"".join(
-            bytes([id - FIRST]) if FIRST <= id < FIRST + 256 else names.get(int(id), "").encode()
+            bytes([id - FIRST]) if FIRST <= id < FIRST + 256 and id not in special else names.get(id, "").encode()
             for id in map(int, ids)
         )
         return content.decode("utf-8", "replace")
@@ -56,6 +77,7 @@ class ByteTokenizer(TextTokenizer):
     def byte_lengths(self) -> np.ndarray:
         lengths = np.zeros(self.vocabulary_size, np.int32)
         lengths[FIRST : FIRST + 256] = 1
+        lengths[list(self.specials.sentinels)] = 0
         return lengths
 
     @property

@@ -172,9 +172,7 @@ def roles_of(definition: dict[str, Any], given: dict[str, str]) -> dict[str, str
     Raises:
         Refused: a token given for a role isn't in the vocabulary.
     """
-    vocabulary = definition["model"]["vocab"]
-    names = set(vocabulary if isinstance(vocabulary, dict) else [piece for piece, _ in vocabulary])
-    names |= {token["content"] for token in definition.get("added_tokens", ())}
+    names = token_names(definition)
     roles = {}
     for role, usual in ROLE_NAMES.items():
         if role in given and given[role] not in names:
@@ -182,6 +180,13 @@ def roles_of(definition: dict[str, Any], given: dict[str, str]) -> dict[str, str
         if found := [name for name in (given.get(role), *usual) if name in names]:
             roles[role] = found[0]
     return roles  # type: ignore[return-value]
+
+
+def token_names(definition: dict[str, Any]) -> set[str]:
+    """Every token's name."""
+    vocabulary = definition["model"]["vocab"]
+    names = set(vocabulary if isinstance(vocabulary, dict) else [piece for piece, _ in vocabulary])
+    return names | {token["content"] for token in definition.get("added_tokens", ())}
 
 
 def with_sentinels(definition: dict[str, Any], count: int) -> dict[str, Any]:

@@ -107,6 +107,11 @@ class SentencePieceTokenizer(TextTokenizer):
                 left[id], right[id] = piece[0].isalnum(), piece[-1].isalnum()
         return left, right
 
+    def pieces(self) -> list[tuple[str, float]]:
+        """Each piece of the model with its score, by id."""
+        ids = range(self._processor.get_piece_size())
+        return [(self._processor.id_to_piece(id), self._processor.get_score(id)) for id in ids]
+
     def _plain(self, text: str) -> Ids:
         return as_ids(self._processor.encode(text.lower() if self.lowercase else text))
 

@@ -1,0 +1,100 @@
+"""Counting a text dataset and reading every example of it, for `vitzoo data check`; a few of them, for `show`."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from vitzoo import parts
+from vitzoo.data import left_out
+from vitzoo.data.progress import progress
+from vitzoo.data.settings import Data
+from vitzoo.data.text.settings import Text
+from vitzoo.data.text.sources.base import TextSource, strings
+from vitzoo.data.text.sources.open import open_text_dataset
+from vitzoo.schema import build
+
+KINDS = ("text:", "jsonl:")
+NOT_TEXT = ("label", "tags", "answer")
+"""Fields that are no text themselves."""
+
+
+def is_text(name: str) -> bool:
+    """Whether a dataset's name alone says that it is of text."""
+    return name.startswith(KINDS) or name.partition("/")[0] in parts.PARTS["text_dataset"]
+
+
+def check_text(name: str, *, split: str = "", text: Mapping[str, Any] | None = None, **settings: Any) -> dict[str, Any]:
+    """Reads every example of every split, or of `split`.
+
+    Args:
+        text: fields of `Text` that say what is read (document, label_field, regression ...).
+        settings: further fields of `Data`. Whatever `bad_files` is, what can't be read is collected, all of it.
+
+    Returns:
+        `{"dataset", "classes", "fields", "notes", "unreadable", "splits": {split: {"n", "class_counts", "bytes",
+        "shortest", "median", "longest", "empty"}}}`: bytes of UTF-8 of all text; characters of the shortest, the
+        median and the longest example; and how many have no text at all.
+
+    Raises:
+        Refused: no such data, or none that can be read.
+    """
+    data = dataclasses.replace(build(Data, {"name": name, **settings}, "data"), bad_files="skip")
+    with left_out.collected() as unreadable:
+        dataset = open_text_dataset(data, build(Text, text or {}, "text"))
+        notes = list(getattr(dataset, "notes", ()))
+    results: dict[str, Any] = {"dataset": name, "classes": None, "fields": [], "notes": notes, "splits": {}}
+    for part in [split] if split else dataset.counts():
+        source = dataset.open(part)
+        results["classes"] = list(source.info.classes or ()) or None
+        results["fields"] = list(source.fields)
+        results["splits"][part] = _check_split(source)
+    return {**results, "unreadable": unreadable}
+
+
+def some(name: str, count: int, *, split: str = "train", text: Mapping[str, Any] | None = None, **settings: Any):
+    """Examples taken evenly from a split: where each comes from, and its fields with labels by name.
+
+    Raises:
+        Refused: no such data, or an example can't be read.
+    """
+    source = open_text_dataset(build(Data, {"name": name, **settings}, "data"), build(Text, text or {}, "text")).open(
+        split
+    )
+    for index in np.unique(np.linspace(0, len(source) - 1, min(count, len(source))).astype(int)):
+        yield source.where(int(index)), _named(source, source[int(index)])
+
+
+def _named(source: TextSource, example: dict[str, Any]) -> dict[str, Any]:
+    classes = source.info.classes
+    if classes is None:
+        return example
+    named = dict(example)
+    if "label" in named:
+        named["label"] = classes[int(named["label"])]
+    if "tags" in named:
+        named["tags"] = [classes[tag] for tag in named["tags"]]
+    return named
+
+
+def _check_split(source: TextSource) -> dict[str, Any]:
+    fields = [field for field in source.fields if field not in NOT_TEXT]
+    lengths, size = np.zeros(len(source), np.int64), 0
+    counts = np.zeros(len(source.info.classes or ()), np.int64)
+    for index in progress(range(len(source)), len(source), f"checking {source.info.name} {source.info.split}"):
+        example = source[index]
+        said = [part for field in fields for part in strings(example[field])]
+        lengths[index] = sum(map(len, said))
+        size += sum(len(part.encode("utf-8", "surrogatepass")) for part in said)
+        if len(counts):
+            np.add.at(counts, example["tags"] if "tags" in example else [int(example["label"])], 1)
+    return {
+        "n": len(source),
+        "class_counts": dict(zip(source.info.classes or (), counts.tolist(), strict=True)),
+        "bytes": size,
+        "shortest": int(lengths.min()) if len(lengths) else 0,
+        "median": float(np.median(lengths)) if len(lengths) else 0.0,
+        "longest": int(lengths.max(initial=0)),
+        "empty": int((lengths == 0).sum()),
+    }

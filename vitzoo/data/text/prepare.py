@@ -1,0 +1,88 @@
+"""A tokenizer made from a user's text and kept as the files that others read, for `vitzoo data prepare`."""
+
+import dataclasses
+import pathlib
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from vitzoo.data.settings import Data
+from vitzoo.data.text.settings import Text, Tokenizer
+from vitzoo.data.text.sources.base import all_text
+from vitzoo.data.text.sources.open import open_text
+from vitzoo.data.text.tokenizers.open import byte_length
+from vitzoo.data.text.tokenizers.train import train_tokenizer
+from vitzoo.errors import Refused
+from vitzoo.outputs import checked_folder
+from vitzoo.schema import build
+
+KEPT = ("bpe", "unigram", "wordpiece")
+"""Kinds that have a published form; the others need no preparing."""
+
+
+@dataclasses.dataclass(frozen=True)
+class PreparedTokenizer:
+    """A tokenizer on disk.
+
+    Attributes:
+        folder: where its files lie.
+        vocabulary_size: its ids, special tokens and sentinels included.
+        tokens: of the text it was made from.
+        bytes_per_token: of that text.
+        command: what trains with it.
+    """
+
+    folder: pathlib.Path
+    vocabulary_size: int
+    tokens: int
+    bytes_per_token: float
+    command: str
+
+
+def prepare_tokenizer(
+    name: str,
+    output: str | pathlib.Path,
+    tokenizer: Mapping[str, Any],
+    *,
+    text: Mapping[str, Any] | None = None,
+    **settings: Any,
+) -> PreparedTokenizer:
+    """Trains a tokenizer on the train split (or `split`) and writes it: the one that a training with the same settings
+    would make for itself.
+
+    Args:
+        name: as `data.name`.
+        output: a new folder.
+        tokenizer: fields of `Tokenizer`: kind, vocabulary_size ...
+        text: fields of `Text`.
+        settings: further fields of `Data`.
+
+    Raises:
+        Refused: no such data, a kind that isn't trained, or the folder isn't empty.
+    """
+    how = build(Tokenizer, tokenizer, "tokenizer")
+    if how.kind not in KEPT:
+        raise Refused("tokenizer.kind", how.kind, f"needs no preparing; {', '.join(KEPT)} are trained on text")
+    folder = checked_folder("output", output)
+    if folder.exists() and any(folder.iterdir()):
+        raise Refused("output", str(output), "is there already and not empty; give another folder")
+    source = open_text(build(Data, {"name": name, **settings}, "data"), None, build(Text, text or {}, "text"))
+    texts = all_text(source)
+    made = train_tokenizer(how, texts)
+    made.save(folder)
+    sizes = np.array([(len(made.encode(one)), byte_length(one)) for one in texts], np.int64).sum(0)
+    flags = [f"--config.data.name={name}", "--config.tokenizer.kind=file", f"--config.tokenizer.file={folder}"]
+    flags += [f"--config.tokenizer.{key}={value}" for key, value in _not_in_file(how).items()]
+    command = f"vitzoo train --config CONFIG --workdir DIR {shlex.join(flags)}"
+    return PreparedTokenizer(folder, made.vocabulary_size, int(sizes[0]), float(sizes[1] / sizes[0]), command)
+
+
+def _not_in_file(how: Tokenizer) -> dict[str, Any]:
+    """Settings that the files don't hold and a training must be told again."""
+    told: dict[str, Any] = {}
+    if how.kind == "unigram":
+        told |= {"sentinels": how.sentinels} if how.sentinels else {}
+        told |= {"lowercase": "true"} if how.lowercase else {}
+    return told | ({"special_in_text": "true"} if how.special_in_text else {})
