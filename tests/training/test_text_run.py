@@ -2,8 +2,11 @@
 
 import io
 import json
+import logging
 import random
+import re
 
+import jax
 import pytest
 
 import vitzoo.config
@@ -194,3 +197,34 @@ def test_what_does_not_fit_text_is_refused(corpus, tmp_path, changes, message):
         loop.train(config_of(corpus, **changes), tmp_path / "run", io.StringIO())
     assert message in str(refusal.value)
     assert not (tmp_path / "run" / "config.json").exists()
+
+
+@pytest.mark.slow
+def test_every_step_is_compiled_once_whatever_the_rows_and_the_evaluations(tmp_path):
+    # 103 texts in batches of 8: an odd last batch, two evaluations of each of two evaluators, lengths that vary
+    draw = random.Random(0)
+    file = tmp_path / "lines.txt"
+    file.write_text("".join(" ".join(draw.choices(WORDS, k=draw.randint(1, 9))) + "\n" for _ in range(103)))
+    config = config_of(file, steps=None, total_epochs=3.0, accumulate=1)
+    config.data = dict(name=f"text:{file}", batch_size=8, validation_fraction=0.0)
+    config.text = dict(document="line", sequence_length=48, packing=False)
+    config.evaluate = dict(
+        val=dict(name="perplexity", split="train", every_steps=None, every_epochs=2),
+        few=dict(name="perplexity", split="train[:13]", every_epochs=2),
+    )
+    compiled = []
+
+    class Names(logging.Handler):
+        def emit(self, record):
+            if found := re.match(r"Finished XLA compilation of jit\((\w+)\)", record.getMessage()):
+                compiled.append(found[1])
+
+    handler = Names()
+    logging.getLogger("jax").addHandler(handler)
+    try:
+        with jax.log_compiles(True):
+            loop.train(config, tmp_path / "run")
+    finally:
+        logging.getLogger("jax").removeHandler(handler)
+    assert compiled.count("step") == 3  # one of training, one of each evaluator
+    assert len(compiled) == len(set(compiled)) + 2

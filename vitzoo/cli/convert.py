@@ -5,6 +5,7 @@ import argparse
 from vitzoo.cli.arguments import Parser
 from vitzoo.cli.output import Result
 from vitzoo.config.resolution import nested
+from vitzoo.errors import Refused
 
 TAKES_CONFIG = True
 EXAMPLES = """\
@@ -15,13 +16,14 @@ examples:
   vitzoo convert gpt2/model.safetensors runs/gpt2
   vitzoo convert runs/photos@best photos-hf
   vitzoo convert runs/photos photos-timm --format timm
+  vitzoo convert runs/photos photos.stablehlo          # a function that needs only jax
   vitzoo convert simple_vit.pt runs/simple --config.model.num_heads=16"""
 
 
 def arguments(parser: Parser) -> None:
     """Adds the command's flags."""
     parser.add_argument("source", metavar="SRC", help="any checkpoint, or a file or folder of published weights")
-    parser.add_argument("output", metavar="DST", help="a new folder")
+    parser.add_argument("output", metavar="DST", help="a new folder, or FILE.stablehlo")
     parser.add_argument("--format", default="", metavar="NAME", help="to write: vitzoo, gpt2, ...")
     parser.add_argument("--source-format", default="", metavar="NAME", help="to read, where it isn't to be recognised")
     parser.add_argument(
@@ -34,6 +36,8 @@ def run(args: argparse.Namespace) -> Result:
     from vitzoo.weights.export import convert
 
     given = nested(args.overrides).get("model", {})
+    if args.output.endswith(".stablehlo"):
+        return _function(args, given)
     made = convert(
         args.source,
         args.output,
@@ -48,3 +52,14 @@ def run(args: argparse.Namespace) -> Result:
     return Result(
         {"output": made.output, "format": made.format, "weights": made.weights, "parameters": made.parameters}
     )
+
+
+def _function(args: argparse.Namespace, given: dict) -> Result:
+    from vitzoo.weights.stablehlo import write_stablehlo
+
+    for flag in ("format", "source_format"):
+        if value := getattr(args, flag):
+            raise Refused(f"--{flag.replace('_', '-')}", value, "has no effect on a .stablehlo file")
+    path = write_stablehlo(args.source, args.output, args.weights, **given)
+    print(f"wrote    {path}, and {path.name}.json, which says what it takes")
+    return Result({"output": str(path), "format": "stablehlo"})

@@ -1,0 +1,86 @@
+"""A model as one function that runs with jax alone: `vitzoo convert CKPT model.stablehlo`."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import export
+
+from vitzoo.data.mixing import normalise
+from vitzoo.errors import Refused
+from vitzoo.models.text import kind_of
+from vitzoo.nn.execution import Execution
+from vitzoo.outputs import checked_file, write_whole
+from vitzoo.weights.load import ImageInfo, load
+
+SUFFIX = ".stablehlo"
+PLATFORMS = ("cpu", "cuda", "tpu")
+
+
+def write_stablehlo(checkpoint: str, output: str | Path, weights: str = "auto", **changes: Any) -> Path:
+    """Writes a model, its parameters and its scaling of pixels as a serialised `jax.export.Exported`.
+
+    Of images it takes uint8 [batch, height, width, channels] of the model's size, 0 to 255, for any batch, and gives
+    float32 logits [batch, classes]. Of text: int32 ids and segments [batch, tokens] (1 for a token, 0 for padding) of
+    the trained length, an encoder-decoder's source before its target; logits [batch, tokens, vocabulary], or
+    [batch, classes]. Beside it, `FILE.json` says what it takes and gives, and how an image is resized. To run it:
+
+        from jax import export
+        function = export.deserialize(bytearray(open("model.stablehlo", "rb").read()))
+        logits = function.call(images)
+
+    Args:
+        checkpoint: any CKPT.
+        output: a new file that ends in .stablehlo.
+        weights: `ema`, `raw`, or `auto` for the moving average where there is one.
+        changes: settings of the model that shall differ.
+
+    Raises:
+        Refused: the checkpoint can't be read, or the file is there already.
+    """
+    path = checked_file("DST", output, (SUFFIX,))
+    if path.exists():
+        raise Refused("DST", str(output), "is there already; give another file")
+    model, info = load(checkpoint, weights, execution=Execution(derivatives="plain"), **changes)
+    (batch,) = export.symbolic_shape("batch")
+    if isinstance(info, ImageInfo):
+        preprocessing = info.preprocessing
+
+        def function(images: jax.Array) -> jax.Array:
+            return model(normalise(images, preprocessing))
+
+        takes = [jax.ShapeDtypeStruct((batch, *info.size, info.channels), jnp.uint8)]
+    else:
+        function, takes = _of_text(model, info, batch)
+    made = export.export(jax.jit(function), platforms=PLATFORMS)(*takes)
+    write_whole(path, lambda file: Path(file).write_bytes(made.serialize()))
+    about = {
+        "takes": [_shown(value) for value in made.in_avals],
+        "gives": [_shown(value) for value in made.out_avals],
+        "classes": info.classes,
+        "preprocessing": info.description["preprocessing"],
+        "weights": info.weights,
+        "checkpoint": checkpoint,
+    }
+    path.with_name(f"{path.name}.json").write_text(json.dumps(about, indent=1, ensure_ascii=False) + "\n")
+    return path
+
+
+def _of_text(model: Any, info: Any, batch: Any) -> tuple[Any, list[jax.ShapeDtypeStruct]]:
+    """The function of a model of text, and what it takes."""
+    target = jax.ShapeDtypeStruct((batch, info.text.sequence_length), jnp.int32)
+    if kind_of(model.config) != "encoder_decoder":
+        return lambda tokens, segments: model(tokens, segments=segments), [target, target]
+
+    def function(source: jax.Array, source_segments: jax.Array, tokens: jax.Array, segments: jax.Array) -> jax.Array:
+        return model(source, tokens, source_segments=source_segments, segments=segments)
+
+    source = jax.ShapeDtypeStruct((batch, info.text.source_length), jnp.int32)
+    return function, [source, source, target, target]
+
+
+def _shown(value: Any) -> str:
+    return f"{np.dtype(value.dtype).name} [{', '.join(map(str, value.shape))}]"
