@@ -1,12 +1,16 @@
 """What a notebook calls."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import vitzoo
+from vitzoo import api
 from vitzoo.errors import Refused
+from vitzoo.nn import state
 from vitzoo.training import loop
+from vitzoo.weights.load import builder, with_sizes
 
 TINY = {"width": 32, "depth": 2, "mlp_dim": 64, "num_heads": 2, "image_size": (8, 16), "num_classes": 5}
 
@@ -34,6 +38,22 @@ def test_a_model_that_there_is_not_is_refused(arguments, message):
     assert str(caught.value).startswith(message)
     with pytest.raises(Refused, match="did you mean depth"):
         vitzoo.create_model("vit", "S/16", dpeth=3)
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        *(("vit_b_16", 86_567_656), ("vit_b_32", 88_224_232), ("vit_l_16", 304_326_632)),
+        *(("vit_l_32", 306_535_400), ("vit_h_14", 632_045_800)),
+    ],
+)
+def test_torchvisions_names_are_its_models(name, parameters):
+    choice = api.choose_model(name, "", {})
+    _, shapes = state.abstract(builder(choice.name, with_sizes(choice.config())))
+    assert sum(leaf.size for leaf in jax.tree.leaves(shapes)) == parameters
+    assert api.choose_model(name, "", {"num_classes": 5}).config().num_classes == 5
+    with pytest.raises(Refused, match="said by torchvision's name"):
+        api.choose_model(name, "B/16", {})
 
 
 def test_train_takes_a_name_a_file_or_a_config_with_overrides(monkeypatch):

@@ -6,14 +6,21 @@ from typing import Any
 from vitzoo.config import resolve
 from vitzoo.config.experiment import ModelChoice
 from vitzoo.config.resolution import Overrides
+from vitzoo.errors import Refused
+
+TORCHVISION = {"vit_b_16": "B/16", "vit_b_32": "B/32", "vit_l_16": "L/16", "vit_l_32": "L/32", "vit_h_14": "H/14"}
+"""torchvision's names of models → the variants of `vit` that they are."""
+
+AS_TORCHVISION = {"gelu": "exact", "num_classes": 1000, "position_resize": "corner_bicubic"}
+"""What these have besides."""
 
 
 def create_model(name: str, variant: str = "", *, seed: int = 0, **changes: Any) -> Any:
     """A model with initial parameters.
 
     Args:
-        name: `vit`, or your own, `my_package.my_file:MyModel`.
-        variant: a size and a patch, `B/16`.
+        name: `vit`, torchvision's `vit_b_16` and its like, or your own, `my_package.my_file:MyModel`.
+        variant: a size and a patch, `B/16`; none where torchvision's name says it.
         seed: of the initial parameters.
         changes: fields of the model's config, `num_classes=10`, `image_size=64`.
 
@@ -26,9 +33,19 @@ def create_model(name: str, variant: str = "", *, seed: int = 0, **changes: Any)
     from vitzoo.nn import state
     from vitzoo.weights.load import builder, with_sizes
 
-    make = builder(name, with_sizes(ModelChoice(name, variant, changes).config()))
+    choice = choose_model(name, variant, changes)
+    make = builder(choice.name, with_sizes(choice.config()))
     graph, _ = state.abstract(make)
     return state.merge(graph, state.initialise(make, seed))
+
+
+def choose_model(name: str, variant: str, changes: dict[str, Any]) -> ModelChoice:
+    """What `create_model` makes; see there."""
+    if name not in TORCHVISION:
+        return ModelChoice(name, variant, changes)
+    if variant:
+        raise Refused("model.variant", variant, "is said by torchvision's name already; leave it out, or name vit")
+    return ModelChoice("vit", TORCHVISION[name], AS_TORCHVISION | changes)
 
 
 def train(config: Any, workdir: str | Path, overrides: Overrides = ()) -> dict[str, Any]:

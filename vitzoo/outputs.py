@@ -22,7 +22,7 @@ def checked_file(flag: str, path: str | Path, endings: Sequence[str]) -> Path:
     """
     file = Path(path).expanduser()
     if file.suffix.lower() not in endings:
-        raise Refused(flag, path, f"must end in {' or '.join(endings)}")
+        raise Refused(flag, path or "''", f"must end in {' or '.join(endings)}")
     if file.is_dir():
         raise Refused(flag, path, "is a folder; name a file")
     if not file.parent.is_dir():
@@ -35,8 +35,10 @@ def checked_folder(flag: str, path: str | Path) -> Path:
     """A folder that is to be filled, made when the first file comes.
 
     Raises:
-        Refused: it, or what is to hold it, is no folder or can't be written to.
+        Refused: it has no name, or it, or what is to hold it, is no folder or can't be written to.
     """
+    if not str(path).strip():
+        raise Refused(flag, "''", "names no folder")
     folder = Path(path).expanduser()
     there = next(parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists())
     if not there.is_dir():

@@ -6,8 +6,12 @@ that naming a part from a lower floor imports nothing until a config asks for it
 
 import difflib
 import importlib
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
 
-from vitzoo.errors import Refused
+from vitzoo.errors import Failed, Refused
 
 PARTS: dict[str, dict[str, str]] = {
     "model": {
@@ -64,21 +68,76 @@ PARTS: dict[str, dict[str, str]] = {
 }
 
 
-def find(kind: str, name: str) -> type:
+OWN: dict[str, str] = {}
+"""The user's own parts that were found, and the setting that names each."""
+
+
+def find(kind: str, name: str, field: str = "") -> type:
     """The class that `name` stands for.
+
+    Args:
+        kind: a key of `PARTS`.
+        name: of a part, or `module:Class`.
+        field: the setting that names it, where that isn't `KIND.name`.
 
     Raises:
         Refused: the name is unknown (the nearest is named), or the user's own module can't be imported.
     """
-    known, field = PARTS[kind], f"{'data' if kind.endswith('dataset') else kind}.name"
+    known, field = PARTS[kind], field or f"{'data' if kind.endswith('dataset') else kind}.name"
     if ":" not in name and name not in known:
         near = difflib.get_close_matches(name, known, 1)
         hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(sorted(known))}."
         raise Refused(field, name, f"no such {kind}; {hint} Your own is written package.module:Class")
     module, _, attribute = known.get(name, name).partition(":")
+    if name not in known:
+        OWN[name] = field
     try:
         return getattr(importlib.import_module(module), attribute)
     except Exception as error:  # whatever the user's own module raises
         if name in known:
             raise
         raise Refused(field, name, f"can't be imported: {type(error).__name__}: {error}") from error
+
+
+class OwnFaults:
+    """A block in which an exception out of a user's own part ends as a refusal that names the part and the line; once
+    `begun` is set, as a failure.
+    """
+
+    begun = False
+
+    def __enter__(self) -> "OwnFaults":
+        return self
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if isinstance(error, Exception) and (refusal := own_fault(error)) is not None:
+            raise (Failed(str(refusal)) if self.begun else refusal) from error
+
+
+def own_fault(error: Exception) -> Refused | None:
+    """The refusal of the user's own part out of whose code an exception came; None where it came out of none."""
+    if isinstance(error, Refused | Failed) or "RESOURCE_EXHAUSTED" in str(error):
+        return None
+    files = _own_files()
+    passed = [(frame.f_code, line) for frame, line in traceback.walk_tb(error.__traceback__)]
+    passed = [(code, line) for code, line in passed if code.co_filename in files]
+    if not passed:
+        return None
+    # the innermost that is a part itself, and not a helper beside one
+    parts = [files[code.co_filename].get(code.co_qualname.partition(".")[0], "") for code, _ in passed]
+    code, line = passed[-1]
+    name = next((part for part in reversed(parts) if part), next(iter(files[code.co_filename].values())))
+    said = str(error).strip().partition("\n")[0]
+    place = f"{Path(code.co_filename).name}:{line}: {type(error).__name__}"
+    return Refused(OWN[name], name, f"{place}: {said}" if said else place)
+
+
+def _own_files() -> dict[str, dict[str, str]]:
+    """The files of the user's own parts, and in each the parts by the name that they have there."""
+    files: dict[str, dict[str, str]] = {}
+    for name in OWN:
+        module, _, attribute = name.partition(":")
+        file = getattr(sys.modules.get(module), "__file__", None)
+        if file:
+            files.setdefault(file, {})[attribute] = name
+    return files

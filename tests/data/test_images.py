@@ -129,6 +129,14 @@ def test_squash_changes_proportions_and_crop_keeps_them():
     assert squashed[5, 5].min() > 245
 
 
+def test_the_side_that_is_not_asked_for_is_rounded_down():
+    image = np.random.default_rng(0).integers(0, 255, (20, 31, 3), np.uint8)
+    crop = resize_eval(image, (16, 16), Preprocessing(resize="short_side_crop"))  # 24.8 columns
+    assert (crop == resize(image, (16, 24), Preprocessing())[:, 4:20]).all()
+    padded = resize_eval(image, (20, 20), Preprocessing(resize="pad"))  # 12.9 rows
+    assert (padded[4:16] == resize(image, (12, 20), Preprocessing())).all()
+
+
 def test_pad_fits_the_whole_image_between_black_borders():
     padded = resize_eval(np.full((10, 30, 1), 255, np.uint8), (30, 30), Preprocessing(resize="pad"))
     assert (padded[10:20] == 255).all()

@@ -24,6 +24,7 @@ RUNS = {
     "number": ("bert", "regression", {"head": "number"}, None),
     "words": ("bert", "token_classification", {"head": "token_classes", "num_classes": 2}, ["O", "B-X"]),
     "masked": ("bert", "masked_lm", {"head": "pretraining"}, None),
+    "vectors": ("bert", "masked_lm", {"head": "none", "unit_embedding": True}, None),
     "next": ("gpt", "causal_lm", {}, None),
     "answers": ("t5", "seq2seq", {}, None),
 }
@@ -127,6 +128,18 @@ def test_an_embedding_is_the_mean_of_the_encoded_tokens_and_its_cosine_the_simil
     cosine = vectors[0] @ vectors[1] / lengths.prod()
     values = similar(runs / "classes", ["one cat", "two"])
     assert values == [[pytest.approx(1), pytest.approx(cosine, abs=1e-5)], [pytest.approx(cosine, abs=1e-5), 1]]
+
+
+def test_an_encoder_without_a_head_gives_embeddings(predictors, runs, tmp_path, capsys):
+    vectors = predictors["vectors"].embeddings(["one", "two"])
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
+    arguments = ["predict", "--checkpoint", str(runs / "vectors"), "--output", str(tmp_path / "rows.csv")]
+    assert main([*arguments, "--text", "one", "--text", "two"]) == 0
+    assert f"one  16 numbers: {vectors[0, 0]:.4f} " in capsys.readouterr().out
+    with open(tmp_path / "rows.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert list(rows[1]) == ["text", *(f"number_{place}" for place in range(1, 17)), "error"]
+    assert float(rows[1]["number_16"]) == pytest.approx(vectors[1, 15], abs=1e-6)
 
 
 def test_predict_takes_text_where_the_checkpoint_does(runs):

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from vitzoo.errors import Refused
-from vitzoo.models.vit import POSITIONS, PUBLISHED, ViT, ViTConfig
+from vitzoo.models.vit import PUBLISHED, ViT, ViTConfig
+from vitzoo.models.vit_config import POSITIONS
 from vitzoo.nn import paths, state
 from vitzoo.nn.execution import Execution
 from vitzoo.nn.stochastic import fold, kept_patches, kept_tokens
@@ -78,6 +79,10 @@ CHOICES = [
     {"positions": positions, "pooling": pooling, "registers": 2, "qk_norm": True, "layer_scale": 0.1, "pre_logits": 8}
     for positions, pooling in itertools.product(POSITIONS, ("cls", "map"))
 ]
+CHOICES.append(
+    {"distilled": "head", "gated_mlp": True, "patch_norms": True, "embedding_norm": True, "head_dim": 20}
+    | {"qk_norm": True, "qk_norm_bias": True, "out_bias": False, "prefix_positions": "all", "registers": 1}
+)
 
 
 @pytest.mark.parametrize("changes", [*CHOICES, {"pooling": "gap", "norm_after_pooling": True}], ids=str)

@@ -37,6 +37,12 @@ def test_an_unknown_variant_names_the_nearest(variant, hint):
         ({"positions": "learned2d", "width": 33, "num_heads": 3}, "width", r"multiple of 2 \(nearest: 32, 34\)"),
         ({"positions": "sincos2d", "width": 6}, "width", r"multiple of 4 \(nearest: 4, 8\)"),
         ({"class_token": False}, "class_token", "pooling=cls needs it"),
+        ({"class_token": False, "pooling": "cls_gap"}, "class_token", "pooling=cls_gap needs it"),
+        ({"pooling": "gap", "distilled": "token"}, "class_token", "distilled=token needs it"),
+        ({"pooling": "cls_gap", "distilled": "head"}, "distilled", "needs pooling cls"),
+        ({"pool_prefix": True}, "pool_prefix", "acts with pooling gap or map; it is cls"),
+        ({"pooling": "map", "num_heads": 7, "head_dim": 5}, "num_heads", "does not divide width 384"),
+        ({"positions": "rotary", "head_dim": 6}, "head_dim", "multiple of 4"),
     ],
 )
 def test_what_does_not_fit_is_refused_by_field_with_what_would(changes, field, message):
@@ -58,10 +64,34 @@ def test_sizes_from_the_data_default_to_224_and_three_channels():
     assert ViTConfig(image_size=(32, 64), patch_size=(8, 16)).grid == (4, 4)
 
 
+def test_an_image_that_does_not_divide_into_patches_may_be_padded():
+    with pytest.raises(Refused, match="pad_to_patch=true fills it up"):
+        ViTConfig(image_size=(225, 200)).check()
+    config = ViTConfig(image_size=(225, 200), pad_to_patch=True)
+    config.check()
+    assert config.grid == (15, 13)
+
+
 def test_tokens_before_the_patches():
     assert ViTConfig().prefix_tokens == 1
     assert ViTConfig(pooling="gap", registers=4).prefix_tokens == 4
     assert ViTConfig(pooling="map", class_token=True).prefix_tokens == 1
+    assert ViTConfig(distilled="token", registers=2).prefix_tokens == 4
+
+
+@pytest.mark.parametrize(("rows", "placed"), [("none", 0), ("class", 2), ("all", 5)])
+def test_tokens_before_the_patches_with_rows_of_their_own(rows, placed):
+    config = ViTConfig(distilled="head", registers=3, prefix_positions=rows, image_size=32)
+    assert config.placed_prefix == placed
+    _, shapes = state.abstract(lambda rngs: ViT(config, rngs=rngs))
+    assert shapes["positions"]["embedding"].shape == (1, placed + 4, 384)
+
+
+def test_heads_may_have_any_size():
+    config = ViTConfig(num_heads=7, head_dim=5, image_size=32)
+    config.check()
+    _, shapes = state.abstract(lambda rngs: ViT(config, rngs=rngs))
+    assert shapes["encoder"]["blocks"]["attention"]["out"]["kernel"].shape == (12, 7, 5, 384)
 
 
 def test_stochastic_depth_grows_from_zero_or_is_uniform():

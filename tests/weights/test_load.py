@@ -87,7 +87,7 @@ def test_another_image_size_resizes_positions_and_pixels(run):
         ({"widht": 3}, "widht"),
         ({"depth": 3}, "model.depth"),
         ({"image_size": 9}, "image_size"),
-        ({"patch_size": 2}, "patch_size"),
+        ({"patch_size": 3}, "patch_size 3"),
     ],
 )
 def test_changes_that_do_not_fit_are_refused_by_name(run, changes, field):

@@ -7,6 +7,7 @@ import pytest
 from made_checkpoint import random_params
 
 from vitzoo.errors import Refused
+from vitzoo.models.resizing import resize_patches
 from vitzoo.models.vit import Config, ViT
 from vitzoo.nn import state
 from vitzoo.nn.paths import flatten, unflatten
@@ -114,7 +115,7 @@ def test_four_layers_into_six_are_refused(trained):
         onto(trained, changed(depth=6), old=changed(depth=6))  # a file that says of itself what isn't so
 
 
-@pytest.mark.parametrize("change", [{"patch_size": 16}, {"width": 32}, {"mlp_dim": 64}, {"num_heads": 4}])
+@pytest.mark.parametrize("change", [{"width": 32}, {"mlp_dim": 64}, {"num_heads": 4}])
 def test_another_body_is_refused_by_setting(trained, change):
     with pytest.raises(Refused, match=f"model.{next(iter(change))}"):
         onto(trained, changed(**change))
@@ -137,6 +138,25 @@ def test_a_grid_of_as_many_patches_but_another_form_is_resized_too(trained):
     assert report.paths("resized") == ["positions/embedding"]
     assert result["positions/embedding"].shape == trained["positions"]["embedding"].shape
     assert not np.array_equal(result["positions/embedding"], trained["positions"]["embedding"])
+
+
+def test_another_patch_size_resizes_the_patch_embedding_and_keeps_the_grid(trained):
+    result, report = onto(trained, changed(patch_size=(16, 8), image_size=(64, 32)))
+    same_but(trained, result, "patch_embedding/kernel")
+    right = resize_patches(trained["patch_embedding"]["kernel"], (16, 8))
+    np.testing.assert_array_equal(result["patch_embedding/kernel"], right)
+    assert "  resized  patch_embedding/kernel: 8×8 → 16×8 pixels (pseudo-inverse of bilinear)" in report.lines()
+
+
+def test_another_patch_size_of_the_same_image_resizes_positions_too(trained):
+    _, report = onto(trained, changed(patch_size=4))
+    assert report.paths("resized") == ["positions/embedding", "patch_embedding/kernel"]
+
+
+def test_patches_with_a_norm_of_their_pixels_keep_their_size():
+    old = changed(patch_norms=True)
+    with pytest.raises(Refused, match=r"model.patch_size = 4: can't change under patch_norms: the checkpoint's is 8×8"):
+        onto(random_params(old), changed(patch_norms=True, patch_size=4), old=old)
 
 
 def test_grey_images_have_the_same_response_with_one_channel_or_three(trained):
@@ -163,6 +183,16 @@ def test_class_token_to_average_drops_the_token_and_its_row(trained):
     same_but(trained, result, "positions/embedding")
     np.testing.assert_array_equal(result["positions/embedding"], trained["positions"]["embedding"][:, 1:])
     assert report.paths("dropped") == ["class_token"]
+
+
+@pytest.mark.parametrize("rows", ["none", "all"])
+def test_without_the_class_token_its_row_goes_where_it_had_one(trained, rows):
+    old = changed(prefix_positions=rows, registers=1)
+    params = random_params(old)
+    table = params["positions"]["embedding"]
+    result, report = onto(params, changed(prefix_positions=rows, registers=1, pooling="gap"), old=old)
+    np.testing.assert_array_equal(result["positions/embedding"], table if rows == "none" else table[:, 1:])
+    assert report.paths("adapted") == ([] if rows == "none" else ["positions/embedding"])
 
 
 def test_average_to_class_token_makes_the_token_new_and_its_row_zero(trained):
@@ -201,3 +231,30 @@ def test_every_kind_of_positions_goes_to_another_grid(kind):
     resized = {"learned2d": ["positions/y"], "relative": ["encoder/blocks/*/attention/relative/embedding"]}
     resized["relative_bias"] = ["encoder/blocks/*/attention/relative/table"]
     assert set(report.paths("resized")) >= set(resized.get(kind, []))
+
+
+def test_a_distilled_models_second_token_and_head_are_new_and_its_row_zero(trained):
+    result, report = onto(trained, changed(distilled="head"))
+    assert set(report.paths("new")) == {"distillation_token", "distillation_head/kernel", "distillation_head/bias"}
+    table = flatten(trained)["positions/embedding"]
+    np.testing.assert_array_equal(result["positions/embedding"][:, [0, *range(2, 18)]], table)
+    assert not result["positions/embedding"][:, 1].any()
+    same_but(
+        trained,
+        result,
+        *("positions/embedding", "distillation_token", "distillation_head/kernel", "distillation_head/bias"),
+    )
+
+
+def test_both_heads_of_a_distilled_model_are_new_for_other_classes():
+    old = changed(distilled="head")
+    result, _ = onto(random_params(old), changed(distilled="head", num_classes=4, head_bias_init=-2.0), old=old)
+    for head in ("head", "distillation_head"):
+        assert not result[f"{head}/kernel"].any()
+        np.testing.assert_array_equal(result[f"{head}/bias"], np.full(4, -2.0, np.float32))
+
+
+def test_a_head_that_sees_something_of_another_size_is_new(trained):
+    result, report = onto(trained, changed(pooling="cls_gap"))
+    assert result["head/kernel"].shape == (32, 10)
+    assert "since pooling gives another size" in "".join(report.lines())

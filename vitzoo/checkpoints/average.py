@@ -8,9 +8,10 @@ import jax
 import numpy as np
 
 from vitzoo.checkpoints import manifest, read, steps
-from vitzoo.checkpoints.locate import CHECKPOINTS, Located, locate
+from vitzoo.checkpoints.locate import CHECKPOINTS, Located, check_outside, locate
 from vitzoo.checkpoints.store import COUNTERS, Store
 from vitzoo.errors import Refused
+from vitzoo.nn.paths import display, flatten
 from vitzoo.outputs import checked_folder
 
 
@@ -28,10 +29,11 @@ def average(run: str | Path, last: int, output: str | Path) -> list[int]:
         The steps that were averaged.
 
     Raises:
-        Refused: the run has fewer checkpoints, one is damaged, or the output exists.
+        Refused: the run has fewer checkpoints, they are damaged or of unlike models, or the output can't be used.
         Failed: it couldn't be written.
     """
     folder, target = Path(run).expanduser(), checked_folder("--output", output)
+    check_outside("--output", output)
     if last < 2:
         raise Refused("--last", last, "must be at least 2")
     if target.exists() and any(target.iterdir()):
@@ -48,17 +50,32 @@ def average(run: str | Path, last: int, output: str | Path) -> list[int]:
 
 
 def mean_params(folders: list[Path]) -> Any:
-    """The mean of the item `params` of checkpoints, leaf by leaf, in the leaves' type."""
+    """The mean of the item `params` of checkpoints, leaf by leaf, in the leaves' type.
+
+    Raises:
+        Refused: one is damaged, or has other leaves than the first.
+    """
     total: Any = None
     for folder in folders:
         try:
             params = read.arrays(folder / "params")
         except manifest.Damaged as error:
             raise Refused("--workdir", str(folder), str(error)) from None
+        if total is not None:
+            _check_alike(folders[0], total, folder, params)
         wide = jax.tree.map(lambda leaf: leaf.astype(np.float64), params)
         total = wide if total is None else jax.tree.map(np.add, total, wide)
         like = params
     return jax.tree.map(lambda sums, leaf: (sums / len(folders)).astype(leaf.dtype), total, like)
+
+
+def _check_alike(first: Path, total: Any, folder: Path, params: Any) -> None:
+    sizes = [{path: leaf.shape for path, leaf in flatten(tree).items()} for tree in (total, params)]
+    for path in sorted(sizes[0].keys() | sizes[1].keys()):
+        before, here = (one.get(path, "missing") for one in sizes)
+        if before != here:
+            message = f"can't be averaged with step {first.name}: {display(path)} is {here} here, and {before} there"
+            raise Refused("--workdir", str(folder), message)
 
 
 def _verified(run: Path, step: int) -> Path:

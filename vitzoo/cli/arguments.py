@@ -36,7 +36,7 @@ class Parser(argparse.ArgumentParser):
         self.by_action: Mapping[str, Sequence[str]] = {}
         """Of a command with several actions, the flags that each takes: its help shows no others."""
         self.add_argument("--json", action="store_true", help="print one JSON object as the last line")
-        self.add_argument("--debug", action="store_true", help="on an unforeseen fault, print the whole trace")
+        self.add_argument("--debug", action="store_true", help="print the whole trace of a fault")
         self.add_argument("--flagfile", metavar="FILE", help="read more flags from a file, one a line")
 
     def parse(self, arguments: Sequence[str]) -> argparse.Namespace:

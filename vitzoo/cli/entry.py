@@ -11,6 +11,7 @@ from pathlib import Path
 from vitzoo.cli.arguments import Parser, expand_flagfiles, set_platform, split_overrides
 from vitzoo.cli.output import last_line, one_line
 from vitzoo.errors import Failed, Refused
+from vitzoo.parts import own_fault
 from vitzoo.schema import nearest
 
 COMMANDS = {
@@ -39,11 +40,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit code: 0 done, 1 failed after it had begun, 2 refused, 75 preempted and saved, 130 interrupted.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
-    as_json = "--json" in arguments
+    as_json, debug = "--json" in arguments, "--debug" in arguments
     try:
         return run(arguments)
     except (Refused, Failed) as error:
-        return _end(error, as_json)
+        return _end(error, as_json, debug)
     except SystemExit as end:  # argparse has printed the help
         return int(end.code or 0)
     except KeyboardInterrupt:
@@ -53,7 +54,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except Exception as error:
-        return _unexpected(error, "--debug" in arguments, as_json)
+        fault = own_fault(error)
+        if fault is None:
+            return _unexpected(error, debug, as_json)
+        fault.__cause__ = error
+        return _end(fault, as_json, debug)
 
 
 def run(arguments: list[str]) -> int:
@@ -105,8 +110,10 @@ def _help() -> str:
     return f"usage: vitzoo COMMAND ...\n\nVision Transformers from a config file.\n\n{listed}\n\n{EXAMPLES}"
 
 
-def _end(error: Refused | Failed, as_json: bool) -> int:
+def _end(error: Refused | Failed, as_json: bool, debug: bool = False) -> int:
     sys.stdout.flush()
+    if debug and error.__cause__ is not None:
+        traceback.print_exception(error.__cause__)
     print(f"vitzoo: {one_line(error)}", file=sys.stderr, flush=True)
     if as_json:
         field, value = getattr(error, "field", None), getattr(error, "value", None)

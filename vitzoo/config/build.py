@@ -25,9 +25,10 @@ from vitzoo.config.missing import Required
 from vitzoo.config.places import KINDS, nearest_setting
 from vitzoo.data.folders import absolute_places
 from vitzoo.data.settings import Data
+from vitzoo.data.text.settings import USED_BY, Tokenizer
 from vitzoo.errors import Refused
 from vitzoo.parts import PARTS, find
-from vitzoo.schema import Text, annotations, build, convert, convert_fields, literal, nearest
+from vitzoo.schema import Text, annotations, build, convert, convert_fields, default_of, literal, nearest, to_json
 
 DEFAULT_NAMES = {"objective": "classification", "optimizer": "adamw", "schedule": "cosine"}
 _DURATION = re.compile(r"(.*)_(steps|epochs|examples|fraction)")
@@ -57,16 +58,38 @@ class Layers:
                 prefix = f"{name}." if name else ""
                 self.notes.append(f"{prefix}{rivals[0]} replaces {prefix}{key} = {file.pop(key)}")
 
-    def drop_others(self, name: str, known: Any) -> None:
-        """Leaves out what the file states for another choice of `name`, where the one made has no use for it."""
+    def drop_others(self, name: str, part: type, before: type | None = None) -> None:
+        """Leaves out what the file states for another choice of `name`, where the one made has no use for it.
+
+        Args:
+            name: the section's.
+            part: the settings of the one made.
+            before: those of the other, where a flag replaces it: a value that is its default isn't the new one's.
+        """
         file, flags = self.section(name)
         replaced = "name" in flags and flags["name"] != file.get("name", DEFAULT_NAMES.get(name))
         others = set(file) - {"name", "variant"} if replaced else self.inherited.get(name, set())
-        dropped = [key for key in file if key in others and key not in known]
-        if dropped:
-            chosen = flags.get("name", file.get("name"))
-            listed = ", ".join(f"{name}.{key} = {file.pop(key)}" for key in dropped)
-            self.notes.append(f"{name}.name = {chosen} has no use for {listed}: left out")
+        dropped = [key for key in file if key in others and _is_left_over(part, before, key, file[key])]
+        self._drop(name, f"name = {flags.get('name', file.get('name'))}", dropped)
+
+    def drop_of_other_tokenizers(self) -> None:
+        """Leaves out what the file states of a tokenizer and the kind that is made has no use for."""
+        file, flags = self.section("tokenizer")
+        before = file.get("kind", default_of(Tokenizer.__dataclass_fields__["kind"]))
+        kind = flags.get("kind", before)
+        unused = [field for field, kinds in USED_BY.items() if kind not in kinds]
+        if kind == before:
+            unused = [field for field in unused if field not in ("file", "special")]  # those contradict it: refused
+        elif kind == "file":
+            unused.append("lowercase")  # a published one knows whether its text is lowered
+        stated = [key for key in file if key in unused and file[key] != default_of(Tokenizer.__dataclass_fields__[key])]
+        self._drop("tokenizer", f"kind = {kind}", stated)
+
+    def _drop(self, section: str, chosen: str, fields: list[str]) -> None:
+        file, _ = self.section(section)
+        if fields:
+            listed = ", ".join(f"{section}.{key} = {_shown(file.pop(key))}" for key in fields)
+            self.notes.append(f"{section}.{chosen} has no use for {listed}: left out")
 
     def source(self, path: list[str], variant: Mapping[str, Any]) -> str:
         """Which layer the value at `path` comes from: `flag`, `file`, `variant` or `default`."""
@@ -81,6 +104,26 @@ def _same_duration(stem: str, flag: str, value: Any) -> bool:
     match = _DURATION.fullmatch(flag)
     off = value is None or str(value).lower() in ("none", "0", "0.0")
     return match is not None and match[1] == stem and not off
+
+
+def _is_left_over(part: type, before: type | None, key: str, value: Any) -> bool:
+    """Whether a value was stated for another part than this one, which lacks the field or can't hold the value; or is
+    the other's default where this one has another.
+    """
+    if key not in annotations(part):
+        return True
+    try:
+        convert_fields(part, {key: value})
+    except Refused:
+        return True
+    if before is None or key not in annotations(before):
+        return False
+    old, new = (default_of(one.__dataclass_fields__[key]) for one in (before, part))  # type: ignore[attr-defined]
+    return to_json(old) == to_json(value) and to_json(old) != to_json(new)
+
+
+def _shown(value: Any) -> Any:
+    return "''" if value == "" else value
 
 
 def _at(layer: dict[str, Any], name: str) -> dict[str, Any]:
@@ -116,6 +159,7 @@ def build_experiment(layers: Layers) -> tuple[Experiment, dict[str, Any]]:
     _make_places_absolute(layers)
     layers.replace_durations("")
     hints = annotations(Experiment)
+    layers.drop_of_other_tokenizers()
     built: dict[str, Any] = {}
     names: dict[str, Any] = {}
     for section in ("model", *CHOICES):
@@ -130,6 +174,7 @@ def build_experiment(layers: Layers) -> tuple[Experiment, dict[str, Any]]:
             built[name] = build(hint, merge(*layers.section(name)), name)  # type: ignore[arg-type, type-var]
     _refuse_unused(layers, built, names["objective"])
     built["evaluate"], names["evaluate"] = _evaluators(layers, built["data"])
+    built["model"].check_measured(built["objective"], built["evaluate"], names["evaluate"])
     scalars = merge(
         {key: value for key, value in layers.file.items() if key not in built},
         {key: value for key, value in layers.flags.items() if key not in built},
@@ -190,13 +235,17 @@ def _find(section: str, name: Any) -> type:
     """The part that a section names; faults are the section's."""
     name = convert(str, name, f"{section}.name")
     kind = KINDS[section.partition(".")[0]]
-    try:
-        part = find(kind, name)
-    except Refused as refusal:
-        raise Refused(f"{section}.name", name, refusal.message) from None
+    part = find(kind, name, f"{section}.name")
     if name not in PARTS[kind]:
         check_part(kind, name, part, f"{section}.name")
     return part
+
+
+def _known(section: str, name: Any) -> type | None:
+    try:
+        return _find(section, name)
+    except Refused:  # a flag puts another in its place
+        return None
 
 
 def _choice(layers: Layers, section: str, default: str) -> tuple[str, Any]:
@@ -205,8 +254,8 @@ def _choice(layers: Layers, section: str, default: str) -> tuple[str, Any]:
     name = flags.get("name", file.get("name", DEFAULT_NAMES.get(default)))
     if not name:
         raise Refused(f"{section}.name", None, "must be set")
-    part = _find(section, name)
-    layers.drop_others(section, annotations(part))
+    part, was = _find(section, name), file.get("name", DEFAULT_NAMES.get(default))
+    layers.drop_others(section, part, _known(section, was) if was != name else None)
     layers.replace_durations(section)
     fields = {key: value for key, value in merge(file, flags).items() if key != "name"}
     return str(name), build(part, fields, section)
@@ -255,7 +304,7 @@ def _model(layers: Layers) -> ModelChoice:
     if not name and not starts:
         raise Refused("model.name", None, "must be set (or --config.init_from=RUN, a checkpoint that says which model)")
     if name:
-        layers.drop_others("model", annotations(config_class_of(name)))
+        layers.drop_others("model", config_class_of(name))
         _drop_variant(layers, name)
     variant = convert(str, flags.get("variant", file.get("variant", "")), "model.variant")
     fields = {key: value for key, value in merge(file, flags).items() if key not in ("name", "variant")}

@@ -54,6 +54,8 @@ def check_part(kind: str, name: str, part: Any, field: str) -> None:
     if not _is_frozen_dataclass(part):
         raise Refused(field, name, "is no dataclass of settings: it wants @dataclasses.dataclass(frozen=True)")
     _check_types(part, name, field)
+    if kind == "objective":
+        _check_feed(name, part, field)
     if kind in BASES and not issubclass(part, base := _imported(BASES[kind])):
         raise Refused(field, name, f"is no subclass of {base.__module__}.{base.__name__}")
     plain = _imported(BASES[kind]) if kind in BASES else object
@@ -64,6 +66,14 @@ def check_part(kind: str, name: str, part: Any, field: str) -> None:
     lacking = [method for method in METHODS[kind] if not own(method)]
     if lacking and not (kind in INSTEAD and own(INSTEAD[kind])):
         raise Refused(field, name, f"lacks {_listed(lacking)}")
+
+
+def _check_feed(name: str, objective: Any, field: str) -> None:
+    feed = getattr(objective, "FEED", "images")
+    if feed not in FILLED:
+        raise Refused(field, name, f"its FEED is {feed!r}; there are {', '.join(FILLED)}")
+    if feed == "text" and not ("rows" in annotations(objective) or hasattr(objective, "rows")):
+        raise Refused(field, name, "takes text, and lacks `rows`, of what a row is made: windows, pairs, ...")
 
 
 def check_bound(objective: Any, name: str) -> None:
@@ -134,30 +144,6 @@ def check_filled(name: str, config_class: type, kind: str) -> None:
             wants = "int | tuple[int, int] | None" if field == "image_size" else "int | None"
             message = f"its Config.{field} can't hold what the data fill in, such as {value}: let it be {wants}"
             raise Refused("model.name", name, message) from None
-
-
-def check_head(name: str, config_class: type, head: Any, wanted: str) -> None:
-    """Checks that a model of text can learn what an objective asks of it.
-
-    Args:
-        name: the model's.
-        config_class: its `Config`; that of an encoder has `head`.
-        head: what the config states of it; None for nothing.
-        wanted: the head that the objective teaches; empty where it wants the next token.
-
-    Raises:
-        Refused: it can't.
-    """
-    hints = annotations(config_class)
-    if not wanted and hasattr(config_class, "head_kind"):
-        message = "is an encoder, which says no next token: it learns masked_lm, sequence_classification, ..."
-        raise Refused("model.name", name, f"{message} (objective.name); gpt, t5 and transformer write")
-    if wanted and "head" not in hints and not ("classes" in wanted and "num_classes" in hints):
-        message = f"has no head for this objective ({wanted}): take bert"
-        text = "" if wanted == "pretraining" else ", or let it answer in text (objective.name=seq2seq)"
-        raise Refused("model.name", name, message + text)
-    if wanted and "head" in hints and head not in (None, "auto", wanted):
-        raise Refused("model.head", head, f"isn't what this objective learns, {wanted}; leave it out")
 
 
 def _is_frozen_dataclass(part: Any) -> bool:

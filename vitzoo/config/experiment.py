@@ -4,7 +4,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from vitzoo.config.contracts import check_filled, check_head, check_model
+from vitzoo.config.contracts import check_filled, check_model
+from vitzoo.config.fits import check_acts, check_evaluator, check_head, check_learns, check_rows, rows_of
 from vitzoo.data.settings import Augment, Data, Preprocessing
 from vitzoo.data.text.settings import Mixture, Text, Tokenizer
 from vitzoo.errors import Refused
@@ -83,10 +84,21 @@ class ModelChoice:
 
     def check_takes(self, objective: Any) -> None:
         """Refuses a model that doesn't take what an objective does, images or text, or can't learn what it asks."""
+        kind = feed_kind(objective)
+        if kind == "text":
+            check_rows(objective.rows)
         if self.name:
-            check_filled(self.name, self.config_class, feed_kind(objective))
-            if (head := getattr(objective, "HEAD", None)) is not None:
-                check_head(self.name, self.config_class, self.changes.get("head"), head)
+            check_filled(self.name, self.config_class, kind)
+            check_head(self.name, self.config_class, self.changes.get("head"), getattr(objective, "HEAD", ""))
+            if kind == "text":
+                check_learns(self.name, self.config_class, objective.rows)
+
+    def check_measured(self, objective: Any, evaluators: Mapping[str, Any], names: Mapping[str, str]) -> None:
+        """Refuses evaluators (by their keys; `names` of the parts likewise) of what the model doesn't read."""
+        rows = objective.rows if feed_kind(objective) == "text" else None
+        config_class = self.config_class if self.name else None
+        for key, evaluator in evaluators.items():
+            check_evaluator(f"evaluate.{key}", names[key], evaluator, rows, self.name, config_class)
 
     def config(self, **from_data: Any) -> Any:
         """The model's settings; later wins: the variant's or checkpoint's, what the data says, the config's changes.
@@ -196,6 +208,8 @@ class Experiment:
         Refused: settings that don't fit each other.
         """
         self._check_length()
+        if feed_kind(self.objective) == "text":
+            check_acts(self.text, rows_of(self.objective, self.evaluate))
         if self.mixture.sources and self.data.name != "mixture":
             raise Refused("data.name", self.data.name, "must be `mixture`, since mixture.sources are stated")
         self._check_best()

@@ -11,6 +11,7 @@ from vitzoo.config.experiment import Experiment, values_of, variant_fields
 from vitzoo.config.files import load
 from vitzoo.config.missing import refuse_missing
 from vitzoo.errors import Refused
+from vitzoo.parts import OwnFaults
 from vitzoo.schema import Text
 
 Overrides = Iterable[str] | Mapping[str, Any]
@@ -56,7 +57,8 @@ def resolve(config: Any, arg: str | None = None, overrides: Overrides = (), *, c
     layers = Layers(plain(stated), nested(overrides), inherited)
     if complete:
         refuse_missing(layers.file, layers.flags)
-    experiment, names = build_experiment(layers)
+    with OwnFaults():
+        experiment, names = build_experiment(layers)
     values = values_of(experiment, names)
     return Resolved(experiment, _sources(experiment, values, layers), values, layers.notes, label)
 

@@ -24,7 +24,11 @@ class Feed(Protocol):
         Args:
             description: the checkpoint's `model.json`.
             folder: of the checkpoint, for its `assets/`.
-            stated: by section, the settings that the user states; they win.
+            stated: by section, the settings that the user states; they win, but for those of a tokenizer, whose ids
+                the model has learned.
+
+        Raises:
+            Refused: the checkpoint's model takes something else, or its tokenizer isn't the one that is stated.
         """
         ...
 

@@ -132,17 +132,18 @@ def resize_eval(image: np.ndarray, size: tuple[int, int], preprocessing: Preproc
     """An image [H, W, C] as [height, width, C]: in evaluation, prediction, and training without crops.
 
     `squash` resizes both sides, whatever the proportions; `short_side_crop` covers the size and cuts the centre out;
-    `pad` fits into the size and fills with black. With `crop_fraction` c, the resized frame is 1/c larger and its
-    centre is kept: size 224 with 0.875 is "resize the short side to 256, crop 224".
+    `pad` fits into the size and fills with black. In both the other side is rounded down, as torchvision, timm and
+    transformers do. With `crop_fraction` c, the resized frame is 1/c larger and its centre is kept: size 224 with 0.875
+    is "resize the short side to 256, crop 224".
     """
     height, width = (round(side / preprocessing.crop_fraction) for side in size)
     if preprocessing.resize == "squash":
         frame = resize(image, (height, width), preprocessing)
     else:
-        ratios = height / image.shape[0], width / image.shape[1]
-        ratio = max(ratios) if preprocessing.resize == "short_side_crop" else min(ratios)
-        scaled = tuple(max(1, round(side * ratio)) for side in image.shape[:2])
-        frame = resize(image, scaled, preprocessing)
+        nearest = max if preprocessing.resize == "short_side_crop" else min
+        new, old = nearest(zip((height, width), image.shape[:2], strict=True), key=lambda sides: sides[0] / sides[1])
+        rows, columns = (max(1, side * new // old) for side in image.shape[:2])
+        frame = resize(image, (rows, columns), preprocessing)
     return _centre(frame, size)
 
 

@@ -43,6 +43,7 @@ class ClassificationEvaluator(Evaluator):
 
     CLASSES: ClassVar[bool] = True
     """Whether the model's logits are classes, to be matched with the data's by name."""
+    ROWS: ClassVar[tuple[str, ...]] = ("labelled",)
     BETTER: ClassVar[dict[str, Callable]] = {
         "accuracy": max,
         "top5_accuracy": max,

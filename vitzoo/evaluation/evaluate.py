@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import vitzoo
+from vitzoo.checkpoints.locate import check_outside
 from vitzoo.config.resolution import Overrides
 from vitzoo.errors import Failed, Refused
 from vitzoo.evaluation.folders import free_folder
+from vitzoo.evaluation.naming import of_evaluator
 from vitzoo.evaluation.progress import counting
 from vitzoo.evaluation.ready import Ready, make_ready
 from vitzoo.evaluation.report import Report, write_report, written
@@ -17,6 +19,7 @@ from vitzoo.evaluation.run import Evaluation
 from vitzoo.evaluation.text_report import has_predictions, write_text_report
 from vitzoo.outputs import checked_file, checked_folder
 from vitzoo.parallel.mesh import show_mesh
+from vitzoo.parts import OwnFaults
 from vitzoo.weights.load import ImageInfo
 
 
@@ -65,16 +68,19 @@ def evaluate(
         checked_file("--predictions", predictions, (".csv", ".jsonl"))
     if output is not None:
         checked_folder("--output", output)
+        check_outside("--output", output)
     ready = make_ready(str(checkpoint), overrides, weights, all_classes, shots)
     say_first(ready, out)
     results = {}
     for name in ready.evaluators:
         folder = output_folder(ready, name, output)
         try:
-            results[name] = evaluate_one(ready, name, folder, predictions, out)
-        except Refused as refusal:
+            with OwnFaults():
+                results[name] = evaluate_one(ready, name, folder, predictions, out)
+        except Refused as error:
+            refusal = of_evaluator(name, ready.evaluators[name], error) if ready.own else error
             if len(ready.evaluators) == 1:
-                raise
+                raise refusal from None
             results[name] = skipped(ready, name, refusal)
             print(f"{name}: skipped: {refusal}", file=out)
     if all(result["skipped"] for result in results.values()):

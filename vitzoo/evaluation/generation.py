@@ -50,6 +50,7 @@ class GenerationEvaluator(AskingEvaluator):
     )  # fmt: skip
 
     CLASSES: ClassVar[bool] = False
+    ROWS: ClassVar[tuple[str, ...]] = ("prompts",)
     BETTER: ClassVar[dict[str, Callable]] = BETTER
 
     def check(self) -> None:

@@ -28,6 +28,7 @@ class LastWordEvaluator(TextEvaluator):
     rows: str = setting("last_word", "what a row holds: a text", choices=("last_word",), execution=True)
 
     CLASSES: ClassVar[bool] = False
+    ROWS: ClassVar[tuple[str, ...]] = ("last_word",)
     BETTER: ClassVar[dict[str, Callable]] = {"accuracy": max, "perplexity": min}
 
     def bind(self, *, feed: Any, source: Any, config: Any) -> "LastWord":

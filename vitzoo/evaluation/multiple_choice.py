@@ -29,6 +29,7 @@ class MultipleChoiceEvaluator(AskingEvaluator):
     rows: str = setting("choices", "what a row holds: a question and its choices", choices=("choices",), execution=True)
 
     CLASSES: ClassVar[bool] = False
+    ROWS: ClassVar[tuple[str, ...]] = ("choices",)
     BETTER: ClassVar[dict[str, Callable]] = {"accuracy": max, "accuracy_normalised": max}
 
     def bind(self, *, feed: Any, source: Any, config: Any) -> "MultipleChoice":

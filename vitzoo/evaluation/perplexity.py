@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from vitzoo.data.text.row_kinds import LEARNED
 from vitzoo.data.text.scored_bytes import scored_bytes
 from vitzoo.errors import Refused
 from vitzoo.evaluation.settings import TextEvaluator
@@ -38,6 +39,7 @@ class PerplexityEvaluator(TextEvaluator):
     )
 
     CLASSES: ClassVar[bool] = False
+    ROWS: ClassVar[tuple[str, ...]] = (*LEARNED["decoder"], *LEARNED["encoder_decoder"])
     BETTER: ClassVar[dict[str, Callable]] = {"loss": min, "perplexity": min, "accuracy": max, "bits_per_byte": min}
 
     def bind(self, *, feed: Any, source: Any, config: Any) -> "Perplexity":

@@ -11,6 +11,7 @@ import numpy as np
 from vitzoo.config.experiment import evaluation_data
 from vitzoo.data.feed import Feed
 from vitzoo.data.pipeline import eval_batches
+from vitzoo.data.rows import shapes_of
 from vitzoo.data.settings import Data
 from vitzoo.errors import Refused
 from vitzoo.evaluation.classes import Mapping as ClassMapping
@@ -144,6 +145,15 @@ class Evaluation:
         part = rows_of_this_process(batch_size, self.mesh)
         batches = eval_batches(self.examples, self.data, batch_size=batch_size, part=part)
         return collect(self._step, params, batches, self.mesh, seen)
+
+    def trace(self, params: Any) -> None:
+        """Goes through one batch without computing it, so that what is wrong with the evaluator or the model shows.
+
+        Args:
+            params: the parameters' shapes.
+        """
+        size = padded_batch_size(self.data.batch_size, self.mesh)
+        jax.eval_shape(self._step, params, shapes_of(self.examples, size))
 
     def metrics(self, rows: Rows) -> dict[str, float]:
         """The evaluator's metrics of those rows."""

@@ -22,6 +22,8 @@ class Evaluator:
     CLASSES: ClassVar[bool] = False
     """Whether it measures logits of classes, which are matched with the data's by name, and gives for each example all
     that `ClassificationEvaluator` does."""
+    ROWS: ClassVar[tuple[str, ...]] = ()
+    """Of text, the kinds of rows that it measures (see `data.text.row_kinds`); empty: all that the model reads."""
     LABEL: ClassVar[str] = "label"
     """The array of a batch that holds those classes, by number."""
     BETTER: ClassVar[dict[str, Callable]] = {}

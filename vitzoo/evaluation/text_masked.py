@@ -24,6 +24,7 @@ class MaskedEvaluator(TextEvaluator):
     drawn the same in every run. No label smoothing.
     """
 
+    ROWS: ClassVar[tuple[str, ...]] = ("masked",)
     BETTER: ClassVar[dict[str, Callable]] = {
         "loss": min,
         "perplexity": min,

@@ -21,6 +21,7 @@ class RegressionEvaluator(TextEvaluator):
     reports for STS-B. A correlation with numbers that are all the same is undefined.
     """
 
+    ROWS: ClassVar[tuple[str, ...]] = ("labelled",)
     BETTER: ClassVar[dict[str, Callable]] = {"mean_squared_error": min, "pearson": max, "spearman": max}
 
     def bind(self, *, feed: Any, source: Any, config: Any) -> Self:

@@ -39,6 +39,7 @@ class TokenClassificationEvaluator(TextEvaluator):
     )
 
     CLASSES: ClassVar[bool] = True
+    ROWS: ClassVar[tuple[str, ...]] = ("tagged",)
     LABEL: ClassVar[str] = "targets"
     BETTER: ClassVar[dict[str, Callable]] = {
         "accuracy": max,

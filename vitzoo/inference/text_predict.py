@@ -55,6 +55,7 @@ def predict_texts(
         - masked training: `masks`, for each [MASK] a list of {"token", "id", "probability"}, and `filled`, the text
           with the most probable ones
         - of a decoder: `next`, a list of {"token", "id", "probability"}
+        - of an encoder without a head: `embedding`, a list of numbers
 
     Raises:
         Refused: no such checkpoint, no text, one without the fields, or a file that can't be written to.

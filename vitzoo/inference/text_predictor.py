@@ -58,7 +58,7 @@ class TextPredictor:
         return list(self.rows(gather_texts(inputs, self.info.text), top))
 
     def embeddings(self, inputs: Any) -> np.ndarray:
-        """The mean of each text's encoded tokens, float32 [n, width].
+        """Each text's embedding, float32 [n, width]: the mean of its encoded tokens, or as the model's config says.
 
         Raises:
             Refused: the model encodes no texts.

@@ -229,6 +229,22 @@ class FillIn(Task):
         return filled
 
 
+class Embedding(Task):
+    """A text as one vector, of an encoder without a head."""
+
+    SAYS = "embeddings"
+
+    def outputs(self, model: Any, batch: Batch, top: int) -> dict[str, jax.Array]:
+        x = model.encode(batch["tokens"], sentence_types=batch["sentence_types"], segments=batch["segments"])
+        return {"embedding": model.sentence_embedding(x, batch["segments"])}
+
+    def row(self, one: TextInput, asked: Asked, outputs: Outputs, top: int) -> dict[str, Any]:
+        return {"embedding": outputs["embedding"].tolist()}
+
+    def nothing(self) -> dict[str, Any]:
+        return {"embedding": []}
+
+
 class Next(Task):
     """Which tokens may follow a text."""
 
@@ -266,6 +282,7 @@ TASKS: dict[str, type[Task]] = {
     "number": Number,
     "token_classes": Tags,
     "pretraining": FillIn,
+    "none": Embedding,
 }
 """By the head that a model has."""
 

@@ -28,6 +28,9 @@ def shown(row: dict[str, Any]) -> str:
         )
     if "next" in row:
         return _shown_tokens(row["next"])
+    if "embedding" in row:
+        first = " ".join(f"{value:.4f}" for value in row["embedding"][:4])
+        return f"{len(row['embedding'])} numbers: {first} ..."
     return f"→ {row['filled']}" + "".join(f"\n    {_shown_tokens(mask)}" for mask in row["masks"])
 
 
@@ -39,7 +42,7 @@ def write_rows(path: Path, rows: Sequence[dict[str, Any]]) -> None:
     """Rows as JSON lines, or as CSV: a line for each text, or for each of its words or masks, which are numbered.
 
     Columns: `text` (or `first` and `second`), `word` or `mask` and their number `place`, `prediction`, `probability`,
-    `prediction_2`, `probability_2` ..., `error`.
+    `prediction_2`, `probability_2` ..., `error`; of an embedding `number_1`, `number_2` ...
     """
     text = "".join(json.dumps(row) + "\n" for row in rows)
     if path.suffix.lower() == ".csv":
@@ -70,6 +73,8 @@ def _lines(row: dict[str, Any]) -> list[dict[str, Any]]:
         answers = [{"place": number, **_ranked(mask, "token")} for number, mask in enumerate(row["masks"], 1)]
     elif "value" in row:
         answers = [{"prediction": row["value"]}]
+    elif "embedding" in row:
+        answers = [{f"number_{place}": value for place, value in enumerate(row["embedding"], 1)}]
     else:
         answers = [_ranked(row["top"], "label") if "top" in row else _ranked(row["next"], "token")]
     return [{**given, **answer, "error": row["error"]} for answer in answers or [{"place": None, "prediction": None}]]

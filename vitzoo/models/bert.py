@@ -27,6 +27,7 @@ from vitzoo.schema import setting
 
 INIT = normal(0.02)
 HEADS = ("pretraining", "classes", "number", "token_classes", "none")
+POOLINGS = ("mean", "cls")
 
 
 def _sizes(width: int, depth: int) -> dict[str, Any]:
@@ -65,6 +66,8 @@ class BERTConfig(text.TextConfig):
         choices=("auto", *HEADS),
     )
     num_classes: int | None = setting(None, "of head=classes or token_classes; none: from the data", minimum=1)
+    pooling: str = setting("mean", "a text's embedding is the mean of its tokens, or the first (cls)", choices=POOLINGS)
+    unit_embedding: bool = setting(False, "a text's embedding is scaled to the length 1")
     norm_epsilon: float = setting(1e-12, "added to the variance", above=0)
     dropout: float = setting(
         0.1, "after the embeddings, attention and MLP, and before a head of classes", minimum=0, below=1
@@ -202,14 +205,19 @@ class BERT(nnx.Module):
         return x[:, 0] if kind == "number" else x
 
     def sentence_embedding(self, x: jax.Array, segments: jax.Array) -> jax.Array:
-        """The mean of a text's encoded tokens (https://arxiv.org/abs/1908.10084): float32 [batch, width].
+        """A text as one vector (https://arxiv.org/abs/1908.10084), as the config's `pooling` says: float32 [batch,
+        width].
 
         Args:
             x: from `encode`.
             segments: int [batch, tokens]; 0 is padding and doesn't count.
         """
-        real = (segments > 0).astype(jnp.float32)[..., None]
-        return (x.astype(jnp.float32) * real).sum(1) / jnp.maximum(real.sum(1), 1)
+        x, real = x.astype(jnp.float32), (segments > 0).astype(jnp.float32)[..., None]
+        mean = self.config.pooling == "mean"
+        vector = (x * real).sum(1) / jnp.maximum(real.sum(1), 1) if mean else x[:, 0]
+        if not self.config.unit_embedding:
+            return vector
+        return vector / jnp.maximum(jnp.linalg.norm(vector, axis=-1, keepdims=True), 1e-12)
 
     def features(
         self,

@@ -48,6 +48,7 @@ class ImageGeometry:
     patch_size: Size
     image_size: Size | None
     channels: int | None
+    pad_to_patch: bool = False
 
     @property
     def patch_shape(self) -> tuple[int, int]:
@@ -61,8 +62,8 @@ class ImageGeometry:
 
     @property
     def grid(self) -> tuple[int, int]:
-        """Rows and columns of patches."""
-        return self.image_shape[0] // self.patch_shape[0], self.image_shape[1] // self.patch_shape[1]
+        """Rows and columns of patches; the last ones may reach beyond the image."""
+        return -(-self.image_shape[0] // self.patch_shape[0]), -(-self.image_shape[1] // self.patch_shape[1])
 
     @property
     def patches(self) -> int:
@@ -70,12 +71,13 @@ class ImageGeometry:
         return self.grid[0] * self.grid[1]
 
     def check_grid(self) -> None:
-        """Refuses an image that doesn't divide into patches, and names the sizes next to it that do."""
+        """Refuses an image that doesn't divide into patches and shan't be padded, and names the sizes next to it."""
         for size, patch in zip(self.image_shape[:2], self.patch_shape, strict=True):
-            if size % patch:
+            if size % patch and not self.pad_to_patch:
                 below = size // patch * patch
                 near = ", ".join(str(n) for n in (below, below + patch) if n)
-                raise Refused("image_size", size, f"does not divide by patch_size {patch} (nearest: {near})")
+                message = f"does not divide by patch_size {patch} (nearest: {near}); pad_to_patch=true fills it up"
+                raise Refused("image_size", size, message)
 
     def check_images(self, images: jax.Array) -> None:
         """Refuses images of another size or type than the model's."""
@@ -85,3 +87,9 @@ class ImageGeometry:
             )
         if not jnp.issubdtype(images.dtype, jnp.floating):
             raise Refused("images", images.dtype, "the model takes floats, scaled as its weights were trained")
+
+    def padded(self, images: jax.Array) -> jax.Array:
+        """Images with zeros, the mean colour, at the bottom and right where the last patches reach beyond them."""
+        grid, patch = self.grid, self.patch_shape
+        more = [grid[axis] * patch[axis] - images.shape[1 + axis] for axis in (0, 1)]
+        return jnp.pad(images, ((0, 0), (0, more[0]), (0, more[1]), (0, 0))) if any(more) else images

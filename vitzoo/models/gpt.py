@@ -82,6 +82,7 @@ class GPTConfig(text.TextConfig):
     gated_mlp: bool = setting(False, "a third layer multiplies the activation")
     bias: bool = setting(True, "of attention and MLP")
     norm: str = setting("layer_norm", "kind of norms", choices=text.NORMS)
+    norm_bias: bool = setting(True, "of LayerNorms; RMSNorm has none")
     norm_epsilon: float = setting(1e-5, "added to the variance", above=0)
     pre_norm: bool = setting(True, "norm before each part and a last one (GPT-2); after each sum (GPT-1)")
     qk_norm: bool = setting(False, "LayerNorm on queries and keys")
@@ -142,7 +143,7 @@ class GPT(nnx.Module):
         c = self.config = config
         c.check()
         shared: Any = {"rngs": rngs, "execution": execution}
-        norm = text.make_norm(c.norm, c.width, c.norm_epsilon, execution)
+        norm = text.make_norm(c.norm, c.width, c.norm_epsilon, execution, bias=c.norm_bias)
         self.embedding = Embedding(c.table_rows, c.width, **shared)
         learned = c.positions == "learned"
         self.position_embedding = Embedding(c.context_length, c.width, **shared) if learned else None
@@ -278,7 +279,7 @@ def _block(c: GPTConfig, execution: Execution, rngs: nnx.Rngs) -> Block:
             **shared,
         ),
         mlp=MLP(c.width, c.mlp_dim, activation=c.activation, gated=c.gated_mlp, dropout=c.dropout, **shared),
-        norm=text.make_norm(c.norm, c.width, c.norm_epsilon, execution),
+        norm=text.make_norm(c.norm, c.width, c.norm_epsilon, execution, bias=c.norm_bias),
         pre_norm=c.pre_norm,
         dropout=c.dropout,
     )

@@ -79,7 +79,8 @@ class T5Config(text.TextConfig):
     mlp_dim: int = setting(2048, "size between the layers of a block's MLP", minimum=1, maximum=2**20)
     activation: str = setting("relu", "of the MLP", choices=ACTIVATIONS)
     gated_mlp: bool = setting(False, "a third layer multiplies the activation")
-    tied_head: bool = setting(True, "the head shares the embedding's table and its input is scaled by width^-0.5")
+    tied_head: bool = setting(True, "the head shares the embedding's table")
+    scale_head: bool | None = setting(None, "the head's input is scaled by width^-0.5; none: where it is tied")
     scale_attention: bool = setting(False, "divide the logits by the root of head_dim, for training with AdamW")
     buckets: int = setting(32, "of distances between tokens", minimum=4)
     max_distance: int = setting(128, "beyond which all distances are one", minimum=4)
@@ -88,6 +89,11 @@ class T5Config(text.TextConfig):
         0.0, "on embeddings, attention weights, each part's output and the last norm's", minimum=0, below=1
     )
     start_id: int = setting(0, "the id that a target begins behind", minimum=0)
+
+    @property
+    def scales_head(self) -> bool:
+        """Whether the head's input is scaled."""
+        return self.tied_head if self.scale_head is None else self.scale_head
 
     def check(self) -> None:
         """Refuses fields that don't fit together, and says what would."""
@@ -144,7 +150,8 @@ class T5(EncoderDecoder):
         return dropout(x, self.config.dropout, key)
 
     def logits(self, x: jax.Array) -> jax.Array:
-        return self.embedding.logits(x * self.config.width**-0.5) if self.head is None else self.head(x)
+        x = x * self.config.width**-0.5 if self.config.scales_head else x
+        return self.embedding.logits(x) if self.head is None else self.head(x)
 
 
 def _distance_bias(c: T5Config, bidirectional: bool, rngs: nnx.Rngs) -> DistanceBias:

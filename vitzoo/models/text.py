@@ -129,9 +129,13 @@ def self_mask(
     return same if seen is None else seen & same
 
 
-def make_norm(kind: str, width: int, epsilon: float, execution: Execution) -> Callable[[], nnx.Module]:
-    """Makes norms of a kind in `NORMS`."""
-    return partial(RMSNorm if kind == "rms_norm" else LayerNorm, width, epsilon=epsilon, execution=execution)
+def make_norm(
+    kind: str, width: int, epsilon: float, execution: Execution, *, bias: bool = True
+) -> Callable[[], nnx.Module]:
+    """Makes norms of a kind in `NORMS`; `bias` is of LayerNorms."""
+    if kind == "rms_norm":
+        return partial(RMSNorm, width, epsilon=epsilon, execution=execution)
+    return partial(LayerNorm, width, epsilon=epsilon, bias=bias, execution=execution)
 
 
 class VocabularyHead(nnx.Module):

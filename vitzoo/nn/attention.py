@@ -64,9 +64,11 @@ class Attention(nnx.Module):
         num_kv_heads: of the keys and values, each shared by a group of queries' heads (grouped-query attention,
             https://arxiv.org/abs/2305.13245); as many as `num_heads` by default.
         head_dim: of each head; `width / num_heads` by default.
-        bias: whether the four projections have one.
+        bias: whether queries, keys and values have one.
+        out_bias: whether the output has one; as the others by default.
         scale: of the logits; `head_dim ** -0.5` by default.
-        qk_norm: LayerNorm without bias over each head's queries and keys (https://arxiv.org/abs/2302.05442).
+        qk_norm: LayerNorm over each head's queries and keys (https://arxiv.org/abs/2302.05442), with a bias where
+            `qk_norm_bias`.
         dropout: rate on the attention weights.
         relative: a module that adds to the logits, called with the scaled query and the patches' places.
         query_init, kernel_init, out_init: of the query's, the key's and value's, and the output's kernel.
@@ -80,8 +82,10 @@ class Attention(nnx.Module):
         num_kv_heads: int | None = None,
         head_dim: int | None = None,
         bias: bool = True,
+        out_bias: bool | None = None,
         scale: float | None = None,
         qk_norm: bool = False,
+        qk_norm_bias: bool = False,
         dropout: float = 0.0,
         norm_epsilon: float = 1e-6,
         relative: nnx.Module | None = None,
@@ -96,12 +100,12 @@ class Attention(nnx.Module):
         self.scale = heads[1] ** -0.5 if scale is None else scale
         self.groups = num_heads // kv_heads[0]
         self.dropout, self.execution, self.relative = dropout, execution, relative
-        dense = partial(Dense, bias=bias, rngs=rngs, execution=execution)
-        self.query = dense(width, heads, kernel_init=query_init)
-        self.key = dense(width, kv_heads, kernel_init=kernel_init)
-        self.value = dense(width, kv_heads, kernel_init=kernel_init)
-        self.out = dense(heads, width, kernel_init=out_init)
-        norm = partial(LayerNorm, heads[1], epsilon=norm_epsilon, bias=False, execution=execution)
+        dense = partial(Dense, rngs=rngs, execution=execution)
+        self.query = dense(width, heads, bias=bias, kernel_init=query_init)
+        self.key = dense(width, kv_heads, bias=bias, kernel_init=kernel_init)
+        self.value = dense(width, kv_heads, bias=bias, kernel_init=kernel_init)
+        self.out = dense(heads, width, bias=bias if out_bias is None else out_bias, kernel_init=out_init)
+        norm = partial(LayerNorm, heads[1], epsilon=norm_epsilon, bias=qk_norm_bias, execution=execution)
         self.query_norm = norm() if qk_norm else None
         self.key_norm = norm() if qk_norm else None
 

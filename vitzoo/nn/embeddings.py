@@ -1,5 +1,9 @@
 """The input transformations: patches of an image, and ids of a vocabulary, become tokens."""
 
+import math
+from collections.abc import Callable
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 from flax import nnx
@@ -25,6 +29,9 @@ class PatchEmbedding(Dense):
     """A linear map of each patch: images [batch, height, width, channels] to tokens [batch, patches, width].
 
     The same as a convolution whose stride is its kernel [height, width, channels, width], as one matrix product.
+
+    Args:
+        norm: makes a norm of a size: one of a patch's pixels before the map, one of its token after it.
     """
 
     def __init__(
@@ -33,13 +40,22 @@ class PatchEmbedding(Dense):
         channels: int,
         width: int,
         *,
+        bias: bool = True,
+        norm: Callable[[int], nnx.Module] | None = None,
         rngs: nnx.Rngs,
         execution: Execution = DEFAULT,
     ):
-        super().__init__((*patch, channels), width, kernel_init=lecun_normal(), rngs=rngs, execution=execution)
+        size = (*patch, channels)
+        super().__init__(size, width, bias=bias, kernel_init=lecun_normal(), rngs=rngs, execution=execution)
+        self.input_norm: Any = None if norm is None else norm(math.prod(size))
+        self.output_norm: Any = None if norm is None else norm(width)
 
     def __call__(self, images: jax.Array) -> jax.Array:
-        return super().__call__(patches(images, self.inputs[:2]))
+        x = patches(images, self.inputs[:2])
+        if self.input_norm is None:
+            return super().__call__(x)
+        x = self.input_norm(x.reshape(*x.shape[:2], -1)).reshape(x.shape)
+        return self.output_norm(super().__call__(x))
 
 
 def patches(images: jax.Array, patch: tuple[int, ...]) -> jax.Array:

@@ -16,7 +16,7 @@ RULES = (
 )
 """Logical axes of the parameters here."""
 
-METHODS = ("corner_linear", "bilinear", "bicubic")
+METHODS = ("corner_linear", "corner_bicubic", "bilinear", "bicubic")
 
 Grid = tuple[int, int]
 
@@ -96,6 +96,7 @@ def resize_table(
     prefix_tokens: int = 0,
     method: str = "corner_linear",
     antialias: bool = False,
+    offset: float = 0.0,
 ) -> np.ndarray:
     """A table of position embeddings for another grid of patches.
 
@@ -106,11 +107,14 @@ def resize_table(
         prefix_tokens: first rows that belong to no patch; they stay bit for bit.
         method: `corner_linear` puts corners on corners, as the code of Google's ViT and big_vision does by
             `scipy.ndimage.zoom(order=1)`; unlike it, the last row and column never come out as zeros where a coordinate
-            is rounded beyond the table (28 to 14, 16 to 30, 24 to 42). `bilinear` and `bicubic` put the edges of pixels
-            on edges, as torch, timm and JAX do.
+            is rounded beyond the table (28 to 14, 16 to 30, 24 to 42). `corner_bicubic` does the same with the cubic of
+            a = -0.75 (torchvision's ViT). `bilinear` and `bicubic` put the edges of pixels on edges, as torch, timm
+            and JAX do.
         antialias: widen `bilinear` and `bicubic` when shrinking. `bicubic` is the cubic with a = -0.5 and weights
             renormalised at the border (PIL, JAX, timm), without it a = -0.75 and the border repeated (torch).
-            Nothing for `corner_linear`.
+            Nothing for the two that put corners on corners.
+        offset: added to the new sides where `bilinear` and `bicubic` divide by them: place i reads from
+            (i + 0.5) · old / (new + offset) - 0.5, as the code of DINO and DINOv2 does with 0.1.
 
     Raises:
         Refused: the table's rows aren't those of the grid, or an unknown method.
@@ -122,28 +126,35 @@ def resize_table(
         return table
     prefix, patches = np.split(table, [prefix_tokens], axis=-2)
     image = patches.reshape(*table.shape[:-2], *old_grid, -1)
-    image = resize_axis(image, new_grid[0], -3, method, antialias)
-    image = resize_axis(image, new_grid[1], -2, method, antialias)
+    image = resize_axis(image, new_grid[0], -3, method, antialias, offset)
+    image = resize_axis(image, new_grid[1], -2, method, antialias, offset)
     resized = image.reshape(*table.shape[:-2], -1, table.shape[-1])
     return np.concatenate([prefix, resized.astype(table.dtype)], axis=-2)
 
 
-def resize_axis(x: np.ndarray, size: int, axis: int, method: str, antialias: bool = False) -> np.ndarray:
+def resize_axis(
+    x: np.ndarray, size: int, axis: int, method: str, antialias: bool = False, offset: float = 0.0
+) -> np.ndarray:
     """x with one dimension resized to `size`, in float64; see `resize_table`."""
-    weights = _weights(x.shape[axis], size, method, antialias)
+    weights = resize_weights(x.shape[axis], size, method, antialias, offset)
     return np.moveaxis(np.tensordot(weights, x, axes=(1, axis)), 0, axis)
 
 
-def _weights(old: int, new: int, method: str, antialias: bool) -> np.ndarray:
-    """[new, old]: the share of each old place in each new one; rows sum to 1."""
+def resize_weights(old: int, new: int, method: str, antialias: bool = False, offset: float = 0.0) -> np.ndarray:
+    """float64 [new, old]: the share of each old place in each new one; rows sum to 1. See `resize_table`.
+
+    Raises:
+        Refused: an unknown method.
+    """
     if method not in METHODS:
         raise Refused("position_resize", method, f"one of {', '.join(METHODS)}")
+    corners, step = np.arange(new) * (old - 1) / max(new - 1, 1), old / (new + offset)
     if method == "corner_linear":
-        centres = np.arange(new) * (old - 1) / max(new - 1, 1)
-        return _linear(centres[:, None] - np.arange(old))
-    centres, stretch = (np.arange(new) + 0.5) * old / new - 0.5, max(old / new, 1) if antialias else 1
-    kernel = _linear if method == "bilinear" else partial(_cubic, a=-0.5 if antialias else -0.75)
-    margin = 0 if antialias else 2  # without: places beyond the border count for the border
+        return _linear(corners[:, None] - np.arange(old))
+    smooth = antialias and method != "corner_bicubic"
+    centres = corners if method == "corner_bicubic" else (np.arange(new) + 0.5) * step - 0.5
+    kernel = _linear if method == "bilinear" else partial(_cubic, a=-0.5 if smooth else -0.75)
+    stretch, margin = (max(step, 1), 0) if smooth else (1, 2)  # margin: places beyond the border count for the border
     weights = kernel((centres[:, None] - np.arange(-margin, old + margin)) / stretch)
     inside = weights[:, margin : margin + old]
     inside[:, 0] += weights[:, :margin].sum(1)

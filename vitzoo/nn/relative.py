@@ -116,24 +116,27 @@ class DistanceBias(nnx.Module):
         return (first + jnp.where(distance < exact, distance, far)).astype(jnp.int32)
 
 
-def resize_bias(table: np.ndarray, grid: Grid, method: str = "corner_linear") -> np.ndarray:
+def resize_bias(table: np.ndarray, grid: Grid, method: str = "corner_linear", antialias: bool = False) -> np.ndarray:
     """A table of `RelativeBias` for another grid, the largest offsets on the largest.
 
     Args:
         table: [..., 2 rows - 1, 2 columns - 1, heads].
         grid: rows and columns wanted.
+        method, antialias: see `resize_table`.
     """
     for axis, size in ((-3, grid[0]), (-2, grid[1])):
-        table = resize_axis(table, 2 * size - 1, axis, method).astype(table.dtype)
+        table = resize_axis(table, 2 * size - 1, axis, method, antialias).astype(table.dtype)
     return table
 
 
-def resize_embedding(table: np.ndarray, patches: int, method: str = "corner_linear") -> np.ndarray:
+def resize_embedding(
+    table: np.ndarray, patches: int, method: str = "corner_linear", antialias: bool = False
+) -> np.ndarray:
     """A table of `RelativeEmbedding`, [..., 2 patches - 1, head_dim], stretched to another number of patches.
 
     An offset in raster order is a mixture of rows and columns, so this keeps only how far, not in which direction.
     """
-    return resize_axis(table, 2 * patches - 1, -2, method).astype(table.dtype)
+    return resize_axis(table, 2 * patches - 1, -2, method, antialias).astype(table.dtype)
 
 
 def _without_prefix(bias: jax.Array, prefix: int) -> jax.Array:

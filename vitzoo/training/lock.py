@@ -11,8 +11,10 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from vitzoo.checkpoints import steps
+from vitzoo.checkpoints.locate import check_outside
 from vitzoo.errors import Failed, Refused
-from vitzoo.training.run_folder import CONFIG, existing
+from vitzoo.training.run_folder import CONFIG, existing, start_from
 
 LOCK = ".lock"
 _LOGS = {".log", ".out", ".err"}  # where a shell or a scheduler may already be writing what this run prints
@@ -69,6 +71,7 @@ def check_usable(workdir: Path) -> None:
 
 
 def _check(workdir: Path) -> None:
+    check_outside("workdir", workdir)
     if workdir.exists() and not workdir.is_dir():
         raise Refused("workdir", str(workdir), "is a file; name a folder")
     if workdir.resolve() in _held:
@@ -76,6 +79,9 @@ def _check(workdir: Path) -> None:
     if not workdir.is_dir() or (workdir / CONFIG).is_file():
         return
     foreign = sorted(p.name for p in workdir.iterdir() if not p.name.startswith(".") and p.suffix not in _LOGS)
+    if "checkpoints" in foreign and steps.listed(workdir / "checkpoints"):
+        message = f"holds weights and no {CONFIG}, as `convert` writes them; {start_from(workdir)}"
+        raise Refused("workdir", str(workdir), message)
     if foreign:
         shown = ", ".join(foreign[:3]) + ("" if len(foreign) <= 3 else f" and {len(foreign) - 3} more")
         raise Refused("workdir", str(workdir), f"holds {shown} and no {CONFIG}, so it is no run; name a new folder")

@@ -9,6 +9,7 @@ from vitzoo.checkpoints.store import Store
 from vitzoo.config import resolve
 from vitzoo.data import left_out
 from vitzoo.parallel.sharding import put
+from vitzoo.parts import OwnFaults
 from vitzoo.training import curves, header, run_folder, setup, start
 from vitzoo.training.compilation_cache import use_compilation_cache
 from vitzoo.training.heap import keep_heap
@@ -44,7 +45,7 @@ def train(config: Any, workdir: str | Path, out: TextIO | None = None) -> dict[s
     use_compilation_cache()
     left_out.begin()
     mesh = setup.mesh_of(experiment)
-    with locked(workdir), Signals() as signals, contextlib.ExitStack() as opened:
+    with locked(workdir), OwnFaults() as faults, Signals() as signals, contextlib.ExitStack() as opened:
         # ------------------------------------------------------------------ the same run as before?
         differences = run_folder.check_config(workdir, resolved.values)
         store = opened.enter_context(contextlib.closing(Store(workdir / "checkpoints", experiment.checkpoint.keep)))
@@ -62,6 +63,7 @@ def train(config: Any, workdir: str | Path, out: TextIO | None = None) -> dict[s
         step: int = loop["step"]
         signals.unsaved = lambda: header.unsaved(workdir, step)
         run_folder.begin(workdir, resolved.values, step, differences, header.device(mesh))
+        faults.begun = True
         header.say_notes(notes, differences, out)
 
         # ------------------------------------------------------------------ steps

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from vitzoo.errors import Failed
+from vitzoo.errors import Failed, Refused
+from vitzoo.evaluation.naming import of_evaluator
 from vitzoo.training.intervals import due, period
 from vitzoo.training.metrics import Metrics
 from vitzoo.training.progress import Progress
@@ -67,8 +68,11 @@ class Records:
                 raise _CutOff
 
         evaluation = self._task.evaluations[name]
-        rows = evaluation.rows(state.get("ema", state["params"]), seen)
-        return {"n": len(rows["position"]), **evaluation.metrics(rows)}
+        try:
+            rows = evaluation.rows(state.get("ema", state["params"]), seen)
+            return {"n": len(rows["position"]), **evaluation.metrics(rows)}
+        except Refused as refusal:
+            raise of_evaluator(name, self._task.resolved.experiment.evaluate[name], refusal) from None
 
     def _compare(self, step: int, name: str, values: dict[str, Any]) -> None:
         evaluator, _, metric = self._keep_best.partition("/")

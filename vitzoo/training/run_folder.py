@@ -71,6 +71,11 @@ def _remedy(workdir: Path, meaning: Differences) -> str:
     return "start a new workdir for another training"
 
 
+def start_from(workdir: Path) -> str:
+    """How to go on from a run that can't be resumed."""
+    return f"a new workdir with --config.init_from={shlex.quote(str(workdir))} keeps what it learned"
+
+
 def begin(workdir: Path, values: dict[str, Any], step: int, differences: Differences, device: str) -> None:
     """Write `config.json` and `provenance.json`; a config with other execution settings keeps the one before."""
     if differences:

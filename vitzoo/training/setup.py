@@ -23,6 +23,7 @@ from vitzoo.data.pipeline import TrainStream
 from vitzoo.data.sources.base import SourceInfo
 from vitzoo.data.splits import NoSuchSplit
 from vitzoo.errors import Refused
+from vitzoo.evaluation.naming import of_evaluator
 from vitzoo.evaluation.run import Evaluation
 from vitzoo.nn import state as modules
 from vitzoo.nn.execution import Execution
@@ -137,7 +138,8 @@ def prepare(resolved: Resolved, mesh: Mesh) -> Task:
     experiment = resolved.experiment
     pretrained = Pretrained.open(experiment.init_from, experiment.model.changes) if experiment.init_from else None
     choice = experiment.model.over(pretrained.model) if pretrained else experiment.model
-    choice.check_takes(experiment.objective)
+    if pretrained:
+        _check_fits(choice, resolved)
     feed = feed_of(experiment) if pretrained is None else pretrained.feed(feed_of(experiment), resolved)
     source = feed.source(experiment.data)
     feed = feed.learned(source)
@@ -197,6 +199,21 @@ def prepare(resolved: Resolved, mesh: Mesh) -> Task:
     )
 
 
+def _check_fits(choice: ModelChoice, resolved: Resolved) -> None:
+    """Refuses a checkpoint's model that the objective or an evaluator can't do with; what the config itself says of
+    its model was checked when it was resolved.
+    """
+    experiment, source = resolved.experiment, resolved.experiment.init_from
+    names = {key: part["name"] for key, part in resolved.values["evaluate"].items()}
+    try:
+        choice.check_takes(experiment.objective)
+        choice.check_measured(experiment.objective, experiment.evaluate, names)
+    except Refused as refusal:
+        if refusal.field != "model.name" or experiment.model.name:
+            raise
+        raise Refused("init_from", source, f"holds {choice.name}, which {refusal.message}") from None
+
+
 def _check_outputs(name: str, graph: Any, shapes: dict, feed: Feed, config: Any) -> None:
     """Refuses a user's own model of images that doesn't give each image a number for each class."""
     if not isinstance(feed, ImageFeed):
@@ -226,20 +243,17 @@ def _named(name: str, evaluate: Callable, part: Any) -> Evaluation:
     try:
         return evaluate(part)
     except Refused as refusal:
-        raise _of_evaluator(name, refusal) from None
+        told = of_evaluator(name, part, refusal)
+        raise Refused(told.field, told.value, told.message + _split_instead(name, refusal)) from None
 
 
-def _of_evaluator(name: str, refusal: Refused) -> Refused:
-    """The refusal of an evaluator's setting; a split that isn't there with the flag that names one which is."""
-    if refusal.field != "data.split":
-        return refusal.under(f"evaluate.{name}")
-    message = refusal.message
-    if isinstance(refusal, NoSuchSplit):
-        held_out = [split for split in refusal.there if split != "train"]
-        cut = f"--config.data.split='train[:90%]' --config.evaluate.{name}.split='train[90%:]'"
-        flag = f"--config.evaluate.{name}.split={held_out[0]}" if held_out else cut
-        message = f"{message}; add {flag}"
-    return Refused(f"evaluate.{name}.split", refusal.value, message)
+def _split_instead(name: str, refusal: Refused) -> str:
+    """Where a split isn't there, the flag that names one which is."""
+    if not isinstance(refusal, NoSuchSplit):
+        return ""
+    held_out = [split for split in refusal.there if split != "train"]
+    cut = f"--config.data.split='train[:90%]' --config.evaluate.{name}.split='train[90%:]'"
+    return f"; add {f'--config.evaluate.{name}.split={held_out[0]}' if held_out else cut}"
 
 
 def _builder(choice: ModelChoice, config: Any, experiment: Any, mesh: Mesh) -> Callable:

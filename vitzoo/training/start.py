@@ -11,9 +11,11 @@ from vitzoo.checkpoints.store import Store, restore
 from vitzoo.errors import Refused
 from vitzoo.nn.state import initialise
 from vitzoo.steps.state import create
-from vitzoo.training.run_folder import existing
+from vitzoo.training import run_folder
 from vitzoo.training.setup import Task
 from vitzoo.weights.published import Published
+
+WEIGHTS_ALONE = "holds weights without an optimizer's state, as `average` and `convert` write them"
 
 
 def is_finished(store: Store, found: int | None) -> bool:
@@ -54,12 +56,16 @@ def check(task: Task, store: Store, found: int | None) -> None:
     """
     workdir = store.folder.parent
     if found is not None:
+        if not _has_optimizer(store.folder / str(found)):
+            raise Refused("workdir", str(workdir), f"{WEIGHTS_ALONE}; {run_folder.start_from(workdir)}")
         _check_data(task, workdir, store.description(found))
     elif task.resolved.experiment.init_from_state:
         assert task.pretrained is not None
         step, name = task.pretrained.located.step, task.pretrained.name
         if isinstance(task.pretrained.located, Published):
             raise Refused("init_from_state", True, f"{name} are published weights, without an optimizer's state")
+        if not _has_optimizer(task.pretrained.located.folder):
+            raise Refused("init_from_state", True, f"{name} {WEIGHTS_ALONE}; leave it out to start from them")
         if step >= task.total_steps:
             message = f"{name} is at step {step:,} of this run's {task.total_steps:,}; set a larger total"
             raise Refused("init_from_state", True, message)
@@ -69,7 +75,9 @@ def check(task: Task, store: Store, found: int | None) -> None:
 def pretrained_parameters(task: Task) -> tuple[dict[str, Any], list[str]]:
     """The weights of `init_from` made to fit the model, and a line for each leaf that is not simply used."""
     assert task.pretrained is not None
-    return task.pretrained.parameters(task.model_config, task.class_names, task.build, task.resolved.experiment.seed)
+    seed = task.resolved.experiment.seed
+    params, report = task.pretrained.parameters(task.model_config, task.class_names, task.build, seed)
+    return params, [*report, *task.pretrained.left_out(task.resolved, task.feed)]
 
 
 def _fresh(task: Task, params: dict) -> dict:
@@ -83,23 +91,39 @@ def _continued(task: Task) -> tuple[dict, dict[str, Any], list[str]]:
     assert task.pretrained is not None
     folder, name = task.pretrained.located.folder, task.pretrained.name
     state, loop = restore(folder, task.state, "init_from")
-    return state, {"step": loop["step"]}, [f"continues {name} at step {loop['step']}, with its optimizer state"]
+    said = f"continues {name} at step {loop['step']}, with its optimizer state"
+    return state, {"step": loop["step"]}, [said, *task.pretrained.left_out(task.resolved, task.feed)]
+
+
+def _has_optimizer(folder: Path) -> bool:
+    return (folder / "optimizer").is_dir()
+
+
+def _check_tokenizer(task: Task, workdir: Path, saved: dict) -> None:
+    """Refuses another published tokenizer. One that is made from the text differs by the text: see `_check_data`."""
+    then, now = saved["tokenizer"], task.feed.described(task.model_config).get("tokenizer")
+    settings = task.resolved.experiment.tokenizer
+    if then and now and then["sha256"] != now["sha256"] and settings.kind == "file":
+        marks = f"sha256 {then['sha256'][:16]}, now {now['sha256'][:16]}"
+        message = f"the tokenizer has changed since this run began ({marks}); {run_folder.start_from(workdir)}"
+        raise Refused("tokenizer.file", settings.file, message)
 
 
 def _check_data(task: Task, workdir: Path, saved: dict) -> None:
+    _check_tokenizer(task, workdir, saved)
     then, now = saved["data"]["fingerprint"], task.info.fingerprint
     if then != now:
         raise Refused(
             "data.name",
             task.resolved.experiment.data.name,
             f"the data have changed since this run began (fingerprint {then}, now {now}): examples, labels, class "
-            f"names or split; a new workdir with --config.init_from={workdir} keeps what it learned",
+            f"names or split; {run_folder.start_from(workdir)}",
         )
 
 
 def _check_room(task: Task, workdir: Path) -> None:
     needed = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(task.state))
-    free = shutil.disk_usage(existing(workdir)).free
+    free = shutil.disk_usage(run_folder.existing(workdir)).free
     if free < needed:
         message = f"a checkpoint takes {needed / 1e6:,.1f} MB, and {free / 1e6:,.1f} MB are free there"
         raise Refused("workdir", str(workdir), message)

@@ -1,4 +1,4 @@
-"""How the parameters of a model fit another image size, number of channels or kind of pooling of the same model."""
+"""How a model's parameters fit another image or patch size, number of channels or kind of pooling of the same model."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from vitzoo.errors import Refused
-from vitzoo.models.resizing import resize_positions
+from vitzoo.models.resizing import resize_patches, resize_positions
 from vitzoo.nn.paths import flatten, unflatten
 
 Flat = dict[str, np.ndarray]
@@ -19,7 +19,8 @@ def adapt(params: Flat, old: Any, new: Any, note: Note) -> Flat:
     if not hasattr(old, "grid"):  # of images only
         return params
     params = other_grid(params, old, new, note)
-    params = class_token_row(params, old, new, note)
+    params = prefix_rows(params, old, new, note)
+    params = patch_pixels(params, old, new, note)
     return patch_channels(params, old, new, note)
 
 
@@ -35,16 +36,39 @@ def other_grid(params: Flat, old: Any, new: Any, note: Note) -> Flat:
     return resized
 
 
-def class_token_row(params: Flat, old: Any, new: Any, note: Note) -> Flat:
-    """The first row of a 1-D table, which is the class token's: left out or made zero where that comes or goes."""
-    table = params.get("positions/embedding")
-    if table is None or old.positions != new.positions or old.has_class_token == new.has_class_token:
+def prefix_rows(params: Flat, old: Any, new: Any, note: Note) -> Flat:
+    """The first rows of a 1-D table, of tokens before the patches: left out or made zero where these come or go."""
+    path = "positions/embedding"
+    if path not in params or old.positions != new.positions or _placed(old) == _placed(new):
         return params
-    if old.has_class_token:
-        note("adapted", "positions/embedding", "without the class token's row")
-        return {**params, "positions/embedding": table[:, 1:]}
-    note("adapted", "positions/embedding", "with a row of zeros for the class token")
-    return {**params, "positions/embedding": np.concatenate([np.zeros_like(table[:, :1]), table], axis=1)}
+    table, before, after = params[path], _placed(old), _placed(new)
+    zeros = np.zeros_like(table[:, :1])
+    rows = [table[:, [before.index(token)]] if token in before else zeros for token in after]
+    for token in [token for token in before if token not in after]:
+        note("adapted", path, f"without the {token}'s row")
+    for token in [token for token in after if token not in before]:
+        note("adapted", path, f"with a row of zeros for the {token}")
+    return {**params, path: np.concatenate([*rows, table[:, len(before) :]], axis=1)}
+
+
+def _placed(config: Any) -> list[str]:
+    """The tokens before the patches that have rows, in their order."""
+    tokens = ["class token"] if config.has_class_token else []
+    tokens += ["distillation token"] if config.distilled != "none" else []
+    return [*tokens, *(f"register {index}" for index in range(config.registers))][: config.placed_prefix]
+
+
+def patch_pixels(params: Flat, old: Any, new: Any, note: Note) -> Flat:
+    """The patch embedding [rows, columns, channels, width] for patches of another size."""
+    path = "patch_embedding/kernel"
+    if path not in params or old.patch_shape == new.patch_shape:
+        return params
+    (a, b), (c, d) = old.patch_shape, new.patch_shape
+    if "patch_embedding/input_norm/scale" in params:
+        message = f"can't change under patch_norms: the checkpoint's is {a}×{b}"
+        raise Refused("model.patch_size", new.patch_size, message)
+    note("resized", path, f"{a}×{b} → {c}×{d} pixels (pseudo-inverse of bilinear)")
+    return {**params, path: resize_patches(params[path], new.patch_shape)}
 
 
 def patch_channels(params: Flat, old: Any, new: Any, note: Note) -> Flat:

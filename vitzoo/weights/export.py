@@ -10,7 +10,7 @@ import jax
 import numpy as np
 import safetensors.numpy
 
-from vitzoo.checkpoints.locate import Located
+from vitzoo.checkpoints.locate import Located, check_outside
 from vitzoo.checkpoints.store import Store
 from vitzoo.data.text.tokenizers.load import load_tokenizer
 from vitzoo.errors import Refused
@@ -74,6 +74,7 @@ def convert(
         Refused: the weights can't be read, the format has no place for them, or the folder isn't empty.
     """
     target = checked_folder("DST", output)
+    check_outside("DST", output)
     if target.exists() and any(target.iterdir()):
         raise Refused("DST", str(output), "is there already and not empty; give another folder")
     located = open_weights(checkpoint, given, source_format)
@@ -131,6 +132,7 @@ def _write_published(located: Located, config: Any, params: Mapping[str, np.ndar
         write_safetensors(target, writing.tensors)
     files = {"config.json": dict(writing.config), **writing.files} if writing.config else dict(writing.files)
     for name, content in files.items():
+        (target / name).parent.mkdir(exist_ok=True)
         if isinstance(content, bytes):
             (target / name).write_bytes(content)
         else:

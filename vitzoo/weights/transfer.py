@@ -1,6 +1,7 @@
 """Weights of one model onto another of its family: strict, with a report of every leaf that isn't simply taken.
 
-What may differ is what a user may ask for: another head, size of image, number of channels, pooling, kind of position.
+What may differ is what a user may ask for: another head, size of image or patch, number of channels, pooling, kind of
+position.
 Everything else that is missing, left over or of another shape is refused by name.
 """
 
@@ -16,24 +17,31 @@ from vitzoo.nn.paths import display, flatten, is_stacked, unflatten
 from vitzoo.weights.adapt import Flat, adapt
 
 BODY = (
-    *("patch_size", "width", "depth", "encoder_depth", "decoder_depth", "mlp_dim", "num_heads", "num_kv_heads"),
-    *("head_dim", "gated_mlp", "bias", "norm", "pre_norm", "tied_head", "buckets"),
+    *("width", "depth", "encoder_depth", "decoder_depth", "mlp_dim", "num_heads", "num_kv_heads"),
+    *("head_dim", "gated_mlp", "bias", "norm", "norm_bias", "pre_norm", "tied_head", "buckets"),
+    *("qkv_bias", "out_bias", "patch_bias", "patch_norms"),
 )
 """Settings that are the checkpoint's for good: no leaf of another could be used."""
 
 EXPLAINED = {
-    "pooling": r"class_token|pool/.*",
+    "pooling": r"class_token|pool/.*|(head_norm|pre_logits)/.*",
     "has_class_token": r"class_token",
     "norm_after_pooling": r"head_norm/.*|encoder/norm/.*",
     "registers": r"registers",
+    "distilled": r"distillation_(token|head/.*)",
+    "embedding_norm": r"embedding_norm/.*",
     "positions": r"positions/.*|.*/relative/.*",
     "layer_scale": r".*/scale[12]",
     "qk_norm": r".*/(query|key)_norm/.*",
+    "qk_norm_bias": r".*/(query|key)_norm/bias",
     "pre_logits": r"pre_logits/.*",
     "head": r"(masked_dense|masked_norm|next_sentence)/.*|masked_bias",
     "pooler": r"pooler/.*",
 }
 """Setting that differs → the leaves that may then be new or left out. The head has a rule of its own."""
+
+HEAD = re.compile(r"(distillation_)?head/.*")
+"""The leaves of class heads."""
 
 KINDS = ("resized", "adapted", "new", "dropped")
 
@@ -136,6 +144,8 @@ def transfer(
     have, want = flatten(source), flatten(shapes)
     if getattr(old, "pre_logits", None) != getattr(new, "pre_logits", None):
         head = Head(None, f"{head.text}, new, since pre_logits differs")
+    if getattr(old, "pooled_size", None) != getattr(new, "pooled_size", None):
+        head = Head(None, f"{head.text}, new, since pooling gives another size")
     if getattr(old, "head", None) != getattr(new, "head", None):
         head = Head(None, f"for {new.head} in place of {old.head}, new, zero-initialised")
     taken = take_head(adapt(have, old, new, report.add), want, new, head, report)
@@ -155,12 +165,12 @@ def transfer(
 
 def take_head(params: Flat, want: Mapping[str, Any], new: Any, head: Head, report: Report) -> Flat:
     """The parameters with their head kept, put in order, or made new: zeros, the bias `head_bias_init`."""
-    params, leaves = dict(params), [path for path in want if path.startswith("head/")]
+    params, leaves = dict(params), [path for path in want if HEAD.fullmatch(path)]
     report.head = head.text if leaves and head.columns is not None else ""
     for path in leaves:
         if head.columns is None:
             report.add("new", path, head.text)
-            value = getattr(new, "head_bias_init", 0.0) if path == "head/bias" else 0.0
+            value = getattr(new, "head_bias_init", 0.0) if path.endswith("/bias") else 0.0
             params[path] = np.full(want[path].shape, value, want[path].dtype)
         elif head.reordered and path in params:
             report.add("adapted", path, head.text)
@@ -180,7 +190,7 @@ def check_leaves(taken: Flat, want: Mapping[str, Any], explained: Sequence[str],
 
     missing = [path for path in want if path not in taken]
     shaped = [path for path in want if path in taken and taken[path].shape != tuple(want[path].shape)]
-    extra = [path for path in taken if path not in want and not path.startswith("head/")]
+    extra = [path for path in taken if path not in want and not HEAD.fullmatch(path)]
     problems = [
         *name_some("misses", [display(path) for path in missing if not allowed(path)]),
         *name_some("has besides", [display(path) for path in extra if not allowed(path)]),

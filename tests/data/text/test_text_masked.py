@@ -137,7 +137,7 @@ def test_next_sentences_of_one_document_are_refused():
 
 
 def test_a_tokenizer_without_a_mask_is_refused():
-    with pytest.raises(Refused, match=r"tokenizer.masking = False: this tokenizer has no mask token; true adds one"):
+    with pytest.raises(Refused, match=r"tokenizer = bytes: has no token to mask: tokenizer\.masking=true adds one"):
         MaskedRows(texts("abcdef"), ByteTokenizer(), Text())
 
 

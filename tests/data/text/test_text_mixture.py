@@ -37,6 +37,7 @@ def source_of(row):
         ({"temperature": 2.0}, np.sqrt([100, 300, 600]) / np.sqrt([100, 300, 600]).sum()),
         ({"cap": 300, "temperature": 2.0}, np.sqrt([1, 3, 3]) / np.sqrt([1, 3, 3]).sum()),
         ({"rates": (1, 1, 2)}, [0.25, 0.25, 0.5]),
+        ({"rates": (0.6e308, 0.6e308, 1.2e308)}, [0.25, 0.25, 0.5]),
     ],
 )
 def test_rates_follow_raffel_et_al(settings, expected):

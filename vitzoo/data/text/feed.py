@@ -1,6 +1,7 @@
 """Text as a model's input."""
 
 import dataclasses
+import functools
 import importlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,11 +18,13 @@ from vitzoo.data.text.mixed_source import NAME as MIXTURE
 from vitzoo.data.text.mixed_source import MixedSource, open_mixture
 from vitzoo.data.text.mixture import MixtureRows
 from vitzoo.data.text.questions import AskedSource, Questions
+from vitzoo.data.text.row_kinds import ASKED, LEARNED
 from vitzoo.data.text.settings import TRAINED, Mixture, Text, Tokenizer
 from vitzoo.data.text.sources.as_pairs import as_pairs
-from vitzoo.data.text.sources.base import TextSource, all_text
+from vitzoo.data.text.sources.base import TextSource, all_text, refuse_unusable
 from vitzoo.data.text.sources.open import open_text
 from vitzoo.data.text.tokenizers.base import TextTokenizer
+from vitzoo.data.text.tokenizers.compared import differing
 from vitzoo.data.text.tokenizers.load import load_tokenizer
 from vitzoo.data.text.tokenizers.open import open_tokenizer
 from vitzoo.errors import Refused
@@ -44,12 +47,10 @@ MAKERS = {
 }
 SCORED = {"windows": "windows:ScoredWindows"}
 """What makes rows of some kinds for evaluation."""
-ASKED = ("prompts", "choices")
+QUESTIONS = ("prompts", "choices")
 """Rows of questions."""
-BY_KIND = (*ASKED, "last_word")
-"""Rows that depend on whether a decoder or an encoder-decoder reads them."""
 PACKED_BY_SEED = ("documents", "answers", "pairs")
-ENCODER_DECODER = ("pairs", "span_corruption", "prefix")
+ENCODER_DECODER = LEARNED["encoder_decoder"]
 HEADS = {"masked": "pretraining", "labelled": "classes", "tagged": "token_classes"}
 """Rows by which an encoder learns, and with which head; `labelled` with numbers is for the head `number`."""
 
@@ -93,18 +94,20 @@ class TextFeed:
         if description.get("tokenizer") is None:
             raise Refused("checkpoint", str(folder), "holds a model of images; this objective takes text")
         known = load_tokenizer(folder / "assets", description["tokenizer"])
+        for name, had in differing(self.settings, stated.get("tokenizer", ()), known).items():
+            message = f"the checkpoint's tokenizer is taken as it is, and there it is {had}; leave it out"
+            raise Refused(f"tokenizer.{name}", getattr(self.settings, name), message)
         own = build(Text, description["preprocessing"], "text")
         text = patch(own, stated.get("text", {}), "text")
         # whether labels are numbers is for this objective to say, not for that of the checkpoint's training
         return dataclasses.replace(self, known=known, text=dataclasses.replace(text, regression=self.text.regression))
 
     def source(self, data: Data, split: str | None = None) -> TextSource | MixedSource | AskedSource:
-        if self.rows_of in ASKED:
+        if self.rows_of in QUESTIONS:
             return self._questions(data, split)
         if data.name == MIXTURE:
             mixed = open_mixture(self.mixture, data, self.text, split)
-            sources = {name: self._taken(source) for name, source in mixed.sources.items()}
-            return dataclasses.replace(mixed, sources=sources)
+            return dataclasses.replace(mixed, sources=mixed.each(lambda _, source: self._taken(source)))
         return self._taken(open_text(data, split, self.text))
 
     def _questions(self, data: Data, split: str | None) -> AskedSource:
@@ -150,6 +153,7 @@ class TextFeed:
             return None
         if isinstance(source, MixedSource):
             raise Refused("data.name", MIXTURE, "the classes of several sources can't be joined; take one of them")
+        refuse_unusable(source)
         if classes is None and {"label", "tags"} & set(source.fields):
             problem = f"the labels of {name} are numbers, for the objective regression, or name no classes"
             raise Refused("data.name", name, problem)
@@ -157,9 +161,6 @@ class TextFeed:
 
     def complete(self, config: Any, source: TextSource | MixedSource) -> Any:
         self._check_vocabulary(config)
-        limit, length = getattr(config, "context_length", None), self.text.sequence_length
-        if limit is not None and length > limit:
-            raise Refused("text.sequence_length", length, f"is more than model.context_length = {limit}")
         named = len(self._classes(source) or ())
         if named and getattr(config, "num_classes", named) != named:
             raise Refused("model.num_classes", config.num_classes, f"the data have {named} classes")
@@ -171,6 +172,11 @@ class TextFeed:
             message = f"the tokenizer has {size:,} ids; leave it out, or at least that"
             raise Refused("model.vocabulary_size", config.vocabulary_size, message)
 
+    def _check_length(self, config: Any, text: Text) -> None:
+        limit, length = getattr(config, "context_length", None), text.sequence_length
+        if limit is not None and length > limit and self.rows_of not in ASKED:  # those fill the context as it is
+            raise Refused("text.sequence_length", length, f"is more than model.context_length = {limit}")
+
     def evaluating(self, evaluator: Any) -> "TextFeed":
         text = patch(self.text, getattr(evaluator, "text", {}), "text")
         rows_of, stride = getattr(evaluator, "rows", "") or self.rows_of, getattr(evaluator, "stride", None)
@@ -181,18 +187,20 @@ class TextFeed:
 
     def rows(self, source: TextSource | MixedSource, data: Data, config: Any, *, train: bool) -> Rows:
         if isinstance(source, MixedSource):
-            parts = [self._made(one, source.texts[name], config, train) for name, one in source.sources.items()]
-            return MixtureRows(parts, self.mixture, list(source.sources))
+            make = functools.partial(self._made, config=config, train=train)
+            parts = source.each(lambda name, one: make(one, source.texts[name]))
+            return MixtureRows(list(parts.values()), self.mixture, list(parts))
         return self._made(source, self.text, config, train)
 
     def _made(self, source: TextSource, text: Text, config: Any, train: bool) -> Rows:
+        self._check_length(config, text)
         makers = MAKERS if train else MAKERS | SCORED
         module, _, name = makers[self.rows_of].partition(":")
         make = getattr(importlib.import_module(f"vitzoo.data.text.{module}"), name)
         more: dict[str, Any] = {"seed": self.seed} if self.rows_of in PACKED_BY_SEED else {}
         if self.rows_of in SCORED and not train:
             more["stride"] = self.stride
-        if self.rows_of in BY_KIND:
+        if self.rows_of in ASKED:  # made for a decoder or for an encoder-decoder
             encodes = kind_of(config) == "encoder_decoder"
             more |= {"encodes": encodes, "context": getattr(config, "context_length", None)}
         return make(source, self.tokenizer, text, **more)

@@ -33,9 +33,7 @@ class Masking:
     """
 
     def __init__(self, tokenizer: TextTokenizer, rate: float, whole_words: bool, most: int = 2**31):
-        if tokenizer.mask_id is None:
-            raise Refused("tokenizer.masking", False, "this tokenizer has no mask token; true adds one")
-        self.rate, self.mask, self.most = rate, tokenizer.mask_id, most
+        self.rate, self.mask, self.most = rate, _mark(tokenizer.kind, tokenizer.mask_id, "mask"), most
         self.special = np.zeros(tokenizer.vocabulary_size, bool)
         self.special[tokenizer.special_ids] = True
         self.ordinary = np.flatnonzero(~self.special).astype(np.int32)
@@ -95,7 +93,8 @@ class MaskedRows:
             raise Refused("text.sequence_length", self.length, "leaves no room beside [CLS] and [SEP]")
         self.most = chosen_of(self.room, text.mask_rate)
         self.masking = Masking(tokenizer, text.mask_rate, text.whole_words, self.most)
-        self.first, self.last = _mark(tokenizer.classify_id, "classify"), _mark(tokenizer.separate_id, "separate")
+        self.first = _mark(tokenizer.kind, tokenizer.classify_id, "classify")
+        self.last = _mark(tokenizer.kind, tokenizer.separate_id, "separate")
         joined = text.packing and not text.next_sentence
         self.array = token_array(source, tokenizer, prefix=text.prefix, ends=joined)
         lengths = np.array([len(self.array)]) if joined else self.array.lengths
@@ -167,7 +166,11 @@ class MaskedRows:
         return side.row(id, weight, more)
 
 
-def _mark(id: int | None, role: str) -> int:
+def _mark(kind: str, id: int | None, role: str) -> int:
     if id is None:
-        raise Refused("tokenizer.masking", False, f"this tokenizer has no token to {role}; true adds one")
+        message = (
+            f"has no token to {role}: tokenizer.masking=true adds one to a tokenizer that is made here, and "
+            f"tokenizer.special={role}:TOKEN names one of a published file"
+        )
+        raise Refused("tokenizer", kind, message)
     return id

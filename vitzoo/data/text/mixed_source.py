@@ -1,8 +1,8 @@
 """The sources of a mixture, each with its own data and text settings, as one."""
 
 import dataclasses
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar
 
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.base import SourceInfo
@@ -13,6 +13,12 @@ from vitzoo.errors import Refused
 from vitzoo.schema import nearest, patch
 
 NAME = "mixture"
+OF_ONE = ("name", "split", "dir", "bad_files", "validation_fraction")
+"""Settings of the data that one source may have for itself."""
+OF_ALL = ("batch_size", "workers", "prefetch", "balance", "in_memory")
+"""Those of the stream that all sources make together."""
+
+Made = TypeVar("Made")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,6 +27,8 @@ class MixedSource:
 
     sources: Mapping[str, TextSource]
     texts: Mapping[str, Text]
+    stated: Mapping[str, Mapping[str, Any]]
+    """What the config states of each."""
 
     @property
     def info(self) -> SourceInfo:
@@ -28,6 +36,16 @@ class MixedSource:
         infos = [source.info for source in self.sources.values()]
         marks = "+".join(info.fingerprint for info in infos)
         return text_info(" + ".join(self.sources), infos[0].split, sum(info.n for info in infos), marks)
+
+    def each(self, make: Callable[[str, TextSource], Made]) -> dict[str, Made]:
+        """What `make` gives of each name and source, whose faults are told as the source's."""
+        made = {}
+        for name, source in self.sources.items():
+            try:
+                made[name] = make(name, source)
+            except Refused as refusal:
+                raise of_source(name, self.stated[name], refusal) from None
+        return made
 
     def strings(self) -> Iterator[str]:
         """Every string of every example."""
@@ -50,26 +68,35 @@ def open_mixture(mixture: Mixture, data: Data, text: Text, split: str | None = N
         raise Refused("mixture.sources", None, "is empty; state at least one: dict(sums=dict(name='jsonl:sums.jsonl'))")
     sources, texts = {}, {}
     for name, own in mixture.sources.items():
-        field = f"mixture.sources.{name}"
-        own_data, texts[name] = settings_of(own, data, text, field)
+        own_data, texts[name] = settings_of(own, data, text, f"mixture.sources.{name}")
         try:
             sources[name] = open_text(own_data, split, texts[name])
         except Refused as refusal:
-            raise refusal.under(field) from None
-    return MixedSource(sources, texts)
+            raise of_source(name, own, refusal) from None
+    return MixedSource(sources, texts, mixture.sources)
 
 
 def settings_of(own: Any, data: Data, text: Text, field: str) -> tuple[Data, Text]:
     """The data and text settings of one source.
 
     Raises:
-        Refused: it names no data, or a setting that neither has.
+        Refused: it names no data, or a setting that a source hasn't.
     """
     if not isinstance(own, Mapping) or not own.get("name"):
         raise Refused(f"{field}.name", None, "must be set: which data")
-    of_data, of_text = ({one.name for one in dataclasses.fields(part)} for part in (data, text))
+    of_text = {one.name for one in dataclasses.fields(text)}
     for key, value in own.items():
-        if key not in of_data | of_text:
-            raise Refused(f"{field}.{key}", value, f"no such setting; {nearest(key, sorted(of_data | of_text))}")
-    changed = {key: value for key, value in own.items() if key in of_data}
+        if key in OF_ALL:
+            raise Refused(f"{field}.{key}", value, f"is of the whole mixture: data.{key}")
+        if key not in {*OF_ONE, *of_text}:
+            raise Refused(f"{field}.{key}", value, f"no such setting; {nearest(key, sorted({*OF_ONE, *of_text}))}")
+    changed = {key: value for key, value in own.items() if key in OF_ONE}
     return patch(data, changed, field), patch(text, {k: v for k, v in own.items() if k in of_text}, field)
+
+
+def of_source(name: str, stated: Mapping[str, Any], refusal: Refused) -> Refused:
+    """A refusal of one source's data or text, by the source's setting where it states that one."""
+    section, _, field = refusal.field.partition(".")
+    if section not in ("data", "text") or field not in {"name", *stated}:
+        return refusal
+    return Refused(f"mixture.sources.{name}.{field}", refusal.value, refusal.message)

@@ -14,6 +14,7 @@ from vitzoo.errors import Refused
 BLOCK = 10_000  # positions in which every source comes exactly as often as its rate says
 ORDER = 201  # the group of draws that orders a block
 KEPT_BLOCKS = 4
+LARGE = 1e150  # rates above it might have no finite sum
 
 
 class MixtureRows:
@@ -98,6 +99,8 @@ def mixing_rates(sizes: np.ndarray, settings: Mixture) -> np.ndarray:
     else:
         capped = np.minimum(sizes, settings.cap) if settings.cap else sizes
         rates = capped.astype(np.float64) ** (1 / settings.temperature)
+    if rates.max() > LARGE:
+        rates /= rates.max()
     return rates / rates.sum()
 
 

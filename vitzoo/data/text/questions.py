@@ -12,7 +12,7 @@ import numpy as np
 from vitzoo.data.sources.base import SourceInfo, fingerprint
 from vitzoo.data.text.rows import SHOTS, draws
 from vitzoo.data.text.sources.as_pairs import TAKES, asked
-from vitzoo.data.text.sources.base import TextSource
+from vitzoo.data.text.sources.base import TextSource, refuse_unusable
 from vitzoo.errors import Refused
 
 
@@ -70,6 +70,7 @@ class AskedSource:
             raise Refused("split", source.info.split, "is empty")
         first = asked(source[0], source.info.classes)
         if first is None:
+            refuse_unusable(source)
             raise Refused("data.name", source.info.name, f"asks nothing: {', '.join(source.fields)}; wanted: {TAKES}")
         self.fields: tuple[str, ...] = (
             "question",

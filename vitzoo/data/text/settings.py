@@ -3,9 +3,14 @@
 import dataclasses
 
 from vitzoo.errors import Refused
-from vitzoo.schema import setting
+from vitzoo.schema import default_of, setting
 
 TRAINED = ("characters", "bpe", "unigram", "wordpiece")  # kinds whose vocabulary is made from the training text
+SIZED = ("bpe", "unigram", "wordpiece")  # those of them for which its size is chosen
+BYTES = 256 + 3  # the alphabet of a trained bpe: every byte, and <pad>, </s>, <unk>
+MARKS = 3  # tokens that `masking` adds
+USED_BY = {"file": ("file",), "special": ("file",), "vocabulary_size": SIZED, "masking": ("bytes", *TRAINED)}
+"""Settings of a tokenizer that not all kinds have a use for, and which do."""
 ROLES = ("pad", "end", "unknown", "start", "mask", "classify", "separate")
 
 
@@ -43,10 +48,19 @@ class Tokenizer:
             raise Refused("file", self.file or None, problem)
         if unknown := sorted(set(self.special) - set(ROLES)):
             raise Refused("special", unknown[0], f"no such role; there are: {', '.join(ROLES)}")
-        if self.special and self.kind != "file":
-            raise Refused("special", self.special, "is for published files (kind=file)")
-        if self.vocabulary_size <= self.sentinels + len(ROLES):
-            raise Refused("vocabulary_size", self.vocabulary_size, f"leaves no room beside {self.sentinels} sentinels")
+        for field in ("special", "vocabulary_size", "masking"):
+            value = getattr(self, field)
+            if self.kind not in USED_BY[field] and value != default_of(self.__dataclass_fields__[field]):
+                kinds = ", ".join(USED_BY[field])
+                raise Refused(field, value, f"has no effect with kind={self.kind}; it is for {kinds}")
+        self._check_size()
+
+    def _check_size(self) -> None:
+        least = self.sentinels + (BYTES + MARKS * self.masking if self.kind == "bpe" else len(ROLES) + 1)
+        if self.kind in SIZED and self.vocabulary_size < least:
+            needs = "every byte, special tokens" if self.kind == "bpe" else "special tokens, a letter"
+            message = f"must be at least {least}: {needs} and {self.sentinels} sentinels"
+            raise Refused("vocabulary_size", self.vocabulary_size, message)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,12 +87,20 @@ class Text:
     prefix: str = setting("", "put before every source or text, to tell tasks apart: `translate English to Spanish: `")
     turn_prefix: str = setting("{role}: ", "before each turn of a conversation")
     turn_suffix: str = setting("\n", "after each turn that isn't an answer; an answer ends with the end token")
-    answer_roles: tuple[str, ...] = setting(("assistant", "model", "gpt"), "roles whose turns are answers to learn")
+    answer_roles: tuple[str, ...] = setting(
+        ("assistant", "model", "gpt"), "roles whose turns are answers to learn, in capitals or not"
+    )
     regression: bool = setting(False, "labels are numbers to predict, not classes")
-    text_field: str = setting("", "JSON or TFDS field of the text; else text, sentence, content, document")
-    label_field: str = setting("", "field of the label; else label, class, category, target")
-    source_field: str = setting("", "field of the source of a pair; else source, input, src")
-    target_field: str = setting("", "field of the target of a pair; else target, output, tgt")
+    text_field: str = setting(
+        "", "JSON or TFDS field of the text, or of a list of words or of turns; else text, sentence, content, document, "
+        "words, tokens, turns, messages, conversation"
+    )  # fmt: skip
+    label_field: str = setting(
+        "", "field of the label, of the list of words' tags, or of a choice's index; else label, class, category, "
+        "target, tags, labels, ner_tags, pos_tags, answer, gold"
+    )  # fmt: skip
+    source_field: str = setting("", "field of the source (prompt) of a pair; else source, input, src, prompt")
+    target_field: str = setting("", "field of the target (completion); else target, output, tgt, completion")
     first_field: str = setting("", "field of a pair's first text; else first, sentence1, premise, question1, text1")
     second_field: str = setting(
         "", "field of a pair's second text; else second, sentence2, hypothesis, question2, text2"

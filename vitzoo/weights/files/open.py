@@ -12,6 +12,8 @@ from vitzoo.errors import Refused
 from vitzoo.weights.files.npz import read_npz
 from vitzoo.weights.files.safe import INDEX, parts_of, read_safetensors
 from vitzoo.weights.files.source import Source, Tensors
+from vitzoo.weights.files.t5x import INDEX as T5X_INDEX
+from vitzoo.weights.files.t5x import is_t5x, read_t5x
 from vitzoo.weights.files.torch_zip import TorchFile
 
 SUFFIXES = {
@@ -26,6 +28,8 @@ IN_FOLDERS = ("model.safetensors", "model.safetensors.index.json", "pytorch_mode
 """What a folder is looked through for, best first; otherwise its only file of a known kind."""
 WRAPPERS = ("module.", "_orig_mod.")
 """Prefixes that torch's wrappers put before every name."""
+PARAMETERS = ("opt/target/", "params/")
+"""Before the names of the weights in an archive of NumPy that also holds an optimizer's state."""
 SUBTREES = ("teacher", "model_ema", "state_dict", "model")
 """Which of several sets of weights in a torch file is meant, best first: DINO's teacher, an average, the model."""
 
@@ -64,6 +68,8 @@ def _split(name: str) -> tuple[Path, str]:
 
 
 def _candidates(folder: Path) -> list[Path]:
+    if is_t5x(folder):
+        return [folder / T5X_INDEX]
     known = [folder / name for name in IN_FOLDERS if (folder / name).is_file()]
     return known[:1] or sorted(path for path in folder.iterdir() if path.is_file() and path.suffix in SUFFIXES)
 
@@ -89,19 +95,36 @@ Read = tuple[str, Tensors, Mapping[str, Any], tuple[str, ...]]
 def _read(file: Path, name: str, subtree: str) -> Read:
     if file.name.endswith(INDEX):
         return _read_parts(file, name, subtree)
+    if file.name == T5X_INDEX:
+        return "tensorstore", read_t5x(file.parent, name), {}, ()
     kind = SUFFIXES.get(file.suffix)
     if kind is None:
         raise Refused("checkpoint", name, f"is of no known kind ({', '.join(SUFFIXES)})")
     if kind == "torch":
         return _read_torch(file, name, subtree)
-    tensors = read_npz(file, name) if kind == "npz" else read_safetensors(file, name)
+    notes: tuple[str, ...] = ()
+    if kind == "npz":
+        tensors, subtree, notes = _parameters(read_npz(file, name), subtree)
+    else:
+        tensors = read_safetensors(file, name)
     if subtree:
         below = tensors.without(f"{subtree}/" if kind == "npz" else f"{subtree}.")
         if not below:
             tops = sorted({key.partition("/" if kind == "npz" else ".")[0] for key in tensors})
             raise Refused("checkpoint", name, f"has nothing below {subtree}; there are {', '.join(tops[:8])}")
         tensors = below
-    return kind, tensors, {}, ()
+    return kind, tensors, {}, notes
+
+
+def _parameters(tensors: Tensors, subtree: str) -> tuple[Tensors, str, tuple[str, ...]]:
+    """The weights of an archive without what stands before all their names; so of the subtree; and notes."""
+    notes: tuple[str, ...] = ()
+    for prefix in PARAMETERS:
+        if below := tensors.without(prefix):
+            left = len(tensors) - len(below)
+            notes += (f"{left} arrays beside {prefix} left out",) if left else ()
+            tensors, subtree = below, subtree.removeprefix(prefix)
+    return tensors, subtree, notes
 
 
 def _read_parts(index: Path, name: str, subtree: str) -> Read:
@@ -125,8 +148,8 @@ def _read_torch(file: Path, name: str, subtree: str) -> Read:
         content = content[part]
     arrays = _arrays(content)
     notes: tuple[str, ...] = ()
-    if not arrays:
-        sets = [key for key, value in content.items() if isinstance(value, Mapping) and _arrays(value)]
+    sets = [key for key, value in content.items() if isinstance(value, Mapping) and _arrays(value)]
+    if not arrays or any(key in SUBTREES for key in sets):  # beside a set, a number of the training may be an array
         chosen = next((key for key in SUBTREES if key in sets), sets[0] if len(sets) == 1 else None)
         if chosen is None:
             raise Refused(

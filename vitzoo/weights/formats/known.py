@@ -7,12 +7,24 @@ from vitzoo.weights.files.source import Source
 from vitzoo.weights.formats.base import Format
 
 FORMATS = {
+    "nanogpt": "vitzoo.weights.formats.nanogpt:NanoGPT",
     "gpt2": "vitzoo.weights.formats.gpt2:GPT2",
+    "openai-gpt": "vitzoo.weights.formats.gpt1:GPT1",
+    "t5": "vitzoo.weights.formats.t5:T5",
+    "t5x": "vitzoo.weights.formats.t5x:T5X",
+    "bert": "vitzoo.weights.formats.bert:BERT",
+    "vision_transformer": "vitzoo.weights.formats.vision_transformer:VisionTransformer",
+    "big_vision": "vitzoo.weights.formats.big_vision:BigVision",
+    "facebook-vit": "vitzoo.weights.formats.facebook_vit:FacebookViT",
+    "timm-vit": "vitzoo.weights.formats.timm_vit:TimmViT",
+    "torchvision-vit": "vitzoo.weights.formats.torchvision_vit:TorchvisionViT",
+    "vit-pytorch": "vitzoo.weights.formats.vit_pytorch:VitPytorch",
+    "hf-vit": "vitzoo.weights.formats.hf_vit:HFViT",
 }
 """Name → class. The first that recognises a file is taken, so the stricter come first."""
 
 
-WRITERS = ("gpt2",)
+WRITERS = ("gpt2", "openai-gpt", "t5", "bert", "hf-vit", "vision_transformer", "big_vision", "timm-vit", "torchvision-vit")
 """Those that go out too; the first of a model is the default."""
 
 

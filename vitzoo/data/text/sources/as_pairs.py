@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from vitzoo.data.sources.base import SourceInfo
-from vitzoo.data.text.sources.base import TextSource
+from vitzoo.data.text.sources.base import TextSource, refuse_unusable
 from vitzoo.errors import Refused
 
 TAKES = (
@@ -70,6 +70,7 @@ def as_pairs(source: TextSource) -> TextSource:
         return source
     if len(source) and asked(source[0], source.info.classes) is not None:
         return PairSource(source)
+    refuse_unusable(source)
     raise Refused("data.name", source.info.name, f"sequence to sequence takes {TAKES}; this is {', '.join(fields)}")
 
 

@@ -76,6 +76,7 @@ def strings(value: Any) -> list[str]:
 def require(source: TextSource, *fields: str, what: str) -> None:
     """Refuses a source without these fields."""
     if not set(fields) <= set(source.fields):
+        refuse_unusable(source)
         raise Refused(
             "data.name",
             source.info.name,
@@ -83,11 +84,18 @@ def require(source: TextSource, *fields: str, what: str) -> None:
         )
 
 
+def refuse_unusable(source: TextSource) -> None:
+    """Where labels are wanted: refuses a source that has some which name no classes, and says which."""
+    if (refusal := getattr(source, "unusable", None)) is not None:
+        raise refusal
+
+
 @dataclasses.dataclass(frozen=True)
 class TextTable:
     """All examples of a dataset and which of them each split holds.
 
     `read(i)` gives example i; `checksums` are of the examples' contents; `labels` int32 or float32 [examples], or None.
+    `unusable` says why labels that are there are no field: what needs none goes on without them.
     """
 
     name: str
@@ -99,6 +107,7 @@ class TextTable:
     classes: tuple[str, ...] | None = None
     labels: np.ndarray | None = None
     notes: tuple[str, ...] = ()
+    unusable: Refused | None = None
 
     def open(self, split: str) -> "TextTableSource":
         pieces = splits.parse(split, self.counts())
@@ -113,6 +122,7 @@ class TextTableSource:
 
     def __init__(self, table: TextTable, split: str, rows: np.ndarray):
         self.table, self.fields, self.ids = table, table.fields, rows.astype(np.int64)
+        self.unusable = table.unusable
         parts: list[Any] = [split, table.fields, table.classes, table.checksums[rows]]
         if table.labels is not None:
             parts.append(table.labels[rows])

@@ -1,9 +1,11 @@
 """Which fields of a record mean what: as the settings name them, else by their usual names."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from vitzoo.data.text.settings import Text
+from vitzoo.data.text.sources.labels import whole_number
+from vitzoo.data.text.unicode import HALF, is_whole
 from vitzoo.errors import Refused
 
 # canonical name: (setting that names the field, usual names)
@@ -21,7 +23,7 @@ USUAL: dict[str, tuple[str, tuple[str, ...]]] = {
     "tags": ("label_field", ("tags", "labels", "ner_tags", "pos_tags")),
     "question": ("", ("question", "context", "ctx")),
     "choices": ("", ("choices", "endings", "options")),
-    "answer": ("", ("answer", "label", "gold")),
+    "answer": ("label_field", ("answer", "label", "gold")),
     "answers": ("", ("answers", "answer")),
     "passage": ("", ("passage", "context")),
 }
@@ -39,60 +41,137 @@ FORMS = (
     ("passage", "question", "answers"),
     ("question", "answers"),
 )
+SETTINGS = tuple(dict.fromkeys(setting for setting, _ in USUAL.values() if setting))
+USUAL_ONLY = ("prompt", "completion")
+"""Fields that a setting doesn't rename: a pair whose fields are named is a source and a target."""
 
 
-def recognise(names: Collection[str], text: Text, data_name: str) -> dict[str, str]:
+def recognise(record: Mapping[str, Any], text: Text, data_name: str) -> dict[str, str]:
     """Canonical name to the record's own name of each field, for the first form of `FORMS` that the record has.
 
+    Where fields are asked for (`text.*_field`), only forms count that use all of them, and whose values can be read:
+    `text_field` names a text, a list of words or a list of turns, by what is there.
+
+    Args:
+        record: names and values of the fields.
+        text: names fields.
+        data_name: for the message.
+
     Raises:
-        Refused: no form fits; what was looked for is said.
+        Refused: a field that is asked for isn't there or of no use, or no form fits; what was looked for is said.
     """
-    for setting in ("text_field", "label_field", "source_field", "target_field", "first_field", "second_field"):
-        asked = getattr(text, setting)
-        if asked and asked not in names:
-            raise Refused(f"text.{setting}", asked, f"no such field in {data_name}; there are: {', '.join(names)}")
-    for form in FORMS:
-        found = {field: own_name(field, names, text) for field in form}
-        if all(found.values()) and len(set(found.values())) == len(found):
-            return {field: own for field, own in found.items() if own}
+    asked = asked_for(text)
+    for setting, name in asked.items():
+        if name not in record:
+            raise Refused(f"text.{setting}", name, f"no such field in {data_name}; there are: {', '.join(record)}")
+    own = form_of(record, text, FORMS)
+    if own is not None:
+        return own
     known = "; ".join("+".join(form) for form in FORMS)
+    if asked:
+        setting, name = next(iter(asked.items()))
+        others = "".join(f" and {other}" for other in list(asked)[1:])
+        problem = f"{data_name} has the fields {', '.join(record)}, and no form of data uses this{others}: {known}"
+        raise Refused(f"text.{setting}", name, problem)
     raise Refused(
-        "data.name", data_name, f"unknown fields {', '.join(names)}; wanted one of: {known} (or text.*_field)"
+        "data.name", data_name, f"unknown fields {', '.join(record)}; wanted one of: {known} (or text.*_field)"
     )
 
 
-def own_name(field: str, names: Collection[str], text: Text) -> str | None:
-    """What a record calls a canonical field; None where it has none."""
-    setting, usual = USUAL[field]
-    asked = getattr(text, setting) if setting else ""
-    if asked and field not in ("prompt", "completion", "turns", "words", "tags"):
-        return asked
-    return next((name for name in usual if name in names), None)
+def asked_for(text: Text, settings: Sequence[str] = SETTINGS) -> dict[str, str]:
+    """The fields that settings name, by setting."""
+    return {setting: name for setting in settings if (name := getattr(text, setting))}
+
+
+def form_of(
+    record: Mapping[str, Any], text: Text, forms: Sequence[tuple[str, ...]], settings: Sequence[str] = SETTINGS
+) -> dict[str, str] | None:
+    """Canonical to own names of the form that a record has; None where it has none of `forms`.
+
+    Without settings, names decide. With them the values do too; where none of the forms can be read, it is the least
+    particular, and reading it says what is wrong.
+    """
+    asked = asked_for(text, settings)
+    found = [own for form in forms if (own := _own_names(form, record, text)) and _uses(own, asked)]
+    if not asked or not found:
+        return found[0] if found else None
+    readable = [own for own in found if _can_be_read(record, own)]
+    return max(readable, key=len) if readable else found[-1]
+
+
+def _own_names(form: Sequence[str], record: Mapping[str, Any], text: Text) -> dict[str, str] | None:
+    """What a record calls the fields of a form; None where it lacks one, or one would be two of them."""
+    own = {}
+    for field in form:
+        setting, usual = USUAL[field]
+        asked = getattr(text, setting) if setting and field not in USUAL_ONLY else ""
+        name = asked or next((name for name in usual if name in record), None)
+        if name is None or name not in record or name in own.values():
+            return None
+        own[field] = name
+    return own
+
+
+def _uses(own: Mapping[str, str], asked: Mapping[str, str]) -> bool:
+    """Whether each field that is asked for is used as what its setting says."""
+    used = {(USUAL[field][0], name) for field, name in own.items()}
+    return used >= set(asked.items())
+
+
+def _can_be_read(record: Mapping[str, Any], own: Mapping[str, str]) -> bool:
+    try:
+        converter(own)(record)
+        return True
+    except ValueError:
+        return False
 
 
 def converter(own: Mapping[str, str]) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
-    """From a record to canonical fields, labels still as they stand. A wrong type raises ValueError that names it."""
+    """From a record to canonical fields, labels and tags still as they stand. What is of the wrong type, or doesn't go
+    together, raises ValueError that names it.
+    """
 
     def convert(record: Mapping[str, Any]) -> dict[str, Any]:
-        return {field: _value(field, record[name], name) for field, name in own.items()}
+        example = {field: _value(field, record[name], name) for field, name in own.items()}
+        if "tags" in example and len(example["tags"]) != len(example["words"]):
+            raise ValueError("words and tags differ in number")
+        if "answer" in example and not 0 <= example["answer"] < len(example["choices"]):
+            raise ValueError("the answer must be the index of a choice")
+        return example
 
     return convert
 
 
 def _value(field: str, value: Any, name: str) -> Any:
-    if field in ("label", "answer"):
-        return value
+    if field == "label":
+        return _text(value, name) if isinstance(value, str) else value
+    if field == "answer":
+        return _index(value)
     if field == "turns":
         return _turns(value, name)
     if field == "answers":
         return _answers(value, name)
     if field in ("words", "choices", "tags"):
         if not isinstance(value, list) or (field != "tags" and not all(isinstance(item, str) for item in value)):
-            raise ValueError(f"field {name!r} must be a list of strings")
-        return value
+            raise ValueError(f"field {name!r} must be a list{'' if field == 'tags' else ' of strings'}")
+        return [_text(item, name) if isinstance(item, str) else item for item in value]
+    return _text(value, name)
+
+
+def _text(value: Any, name: str) -> str:
     if not isinstance(value, str):
         raise ValueError(f"field {name!r} must be text")
+    if not is_whole(value):
+        raise ValueError(f"field {name!r} {HALF}")
     return value
+
+
+def _index(value: Any) -> int:
+    """The number of a choice, which may be written as text."""
+    index = int(value) if isinstance(value, str) and value.isdecimal() else whole_number(value)
+    if index is None:
+        raise ValueError("the answer must be the index of a choice")
+    return index
 
 
 def _answers(value: Any, name: str) -> list[str]:
@@ -101,7 +180,7 @@ def _answers(value: Any, name: str) -> list[str]:
     found = [value] if isinstance(value, str) else value
     if not isinstance(found, list) or not found or not all(isinstance(one, str) for one in found):
         raise ValueError(f"field {name!r} must be text, or a list of texts that are all right")
-    return found
+    return [_text(one, name) for one in found]
 
 
 def _turns(value: Any, name: str) -> list[dict[str, str]]:
@@ -116,5 +195,5 @@ def _turns(value: Any, name: str) -> list[dict[str, str]]:
         role, said = turn.get("role", turn.get("from")), turn.get("content", turn.get("text", turn.get("value")))
         if not isinstance(role, str) or not isinstance(said, str):
             raise ValueError(f"field {name!r}: a turn needs role and content")
-        turns.append({"role": role, "text": said})
+        turns.append({"role": _text(role, name), "text": _text(said, name)})
     return turns

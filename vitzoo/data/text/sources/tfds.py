@@ -42,7 +42,7 @@ class TfdsTexts:
             raise no_name(data, text=True)
         self.builder = self._builder(match["name"], class_config(builder_class, match["config"]), match["version"])
         self.features = {name: feature for name, feature in self.builder.info.features.items() if _is_known(feature)}
-        self.own = recognise(list(self.features), text, data.name)
+        self.own = recognise({name: _like(feature) for name, feature in self.features.items()}, text, data.name)
 
     def counts(self) -> Mapping[str, int]:
         return {name: info.num_examples for name, info in self.builder.info.splits.items()}
@@ -115,6 +115,11 @@ def _is_known(feature: Any) -> bool:
     if isinstance(feature, tfds.features.Text | tfds.features.ClassLabel):
         return True
     return isinstance(feature, tfds.features.Scalar | tfds.features.Tensor) and feature.shape == ()
+
+
+def _like(feature: Any) -> Any:
+    """A value as a feature's are: text or a number."""
+    return "" if feature.np_dtype in (str, bytes, object) else 0
 
 
 def _plain(value: Any) -> Any:

@@ -51,6 +51,8 @@ class LibraryTokenizer(TextTokenizer):
         self.definition, self.roles, self.special_in_text = definition, dict(roles), special_in_text
         self.kind = definition["model"].get("type", "BPE").lower()
         self._reader = tokenizers.Tokenizer.from_str(json.dumps(definition))
+        self._reader.no_truncation()  # published files may cut or fill up every text
+        self._reader.no_padding()
         self._encoder = self._reader if special_in_text else plain(definition)
         ids = self._reader.get_vocab(with_added_tokens=True)
         self.vocabulary_size = max(ids.values()) + 1

@@ -15,7 +15,7 @@ def open_tokenizer(settings: Tokenizer, texts: Iterable[str] | None = None) -> T
         settings: which.
         texts: the training text, iterated twice, for kinds whose vocabulary is made from it.
     Raises:
-        Refused: a published file can't be read, or there is no text to train on.
+        Refused: a published file can't be read, or leaves a setting without effect; or there is no text to train on.
     """
     if settings.kind == "bytes":
         return ByteTokenizer(
@@ -28,9 +28,9 @@ def open_tokenizer(settings: Tokenizer, texts: Iterable[str] | None = None) -> T
         if texts is None:
             raise Refused("tokenizer.kind", settings.kind, "is trained on the training text; none is given here")
         return train_tokenizer(settings, texts)
-    from vitzoo.data.text.tokenizers.published import read_published
+    from vitzoo.data.text.tokenizers.stated import read_stated
 
-    return read_published(settings)
+    return read_stated(settings)
 
 
 def byte_length(text: str) -> int:

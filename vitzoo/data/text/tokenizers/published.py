@@ -9,11 +9,14 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers
 
 from vitzoo.data.text.settings import Tokenizer
 from vitzoo.data.text.tokenizers.base import TextTokenizer
+from vitzoo.data.text.tokenizers.definition import check_definition
 from vitzoo.data.text.tokenizers.library import LibraryTokenizer, roles_of, with_sentinels
 from vitzoo.errors import Refused
 
 FILES = ("tokenizer.json", "spiece.model", "tokenizer.model", "vocab.json", "encoder.json", "vocab.txt")
 MERGES = ("merges.txt", "vocab.bpe")
+WORD_END = "</w>"
+"""The end of the pieces that end a word, in GPT-1's vocabulary."""
 
 
 def read_published(settings: Tokenizer) -> TextTokenizer:
@@ -22,16 +25,17 @@ def read_published(settings: Tokenizer) -> TextTokenizer:
     Raises:
         Refused: there is none, or it can't be read.
     """
-    file = _find(settings)
-    if file.suffix == ".model":
-        from vitzoo.data.text.tokenizers.sentence_piece import SentencePieceTokenizer
-
-        return SentencePieceTokenizer(
-            file.read_bytes(), settings.sentinels, roles=settings.special, lowercase=bool(settings.lowercase),
-            special_in_text=settings.special_in_text,
-        )  # fmt: skip
+    file = find_published(settings)
     try:
+        if file.suffix == ".model":
+            from vitzoo.data.text.tokenizers.sentence_piece import SentencePieceTokenizer
+
+            return SentencePieceTokenizer(
+                file.read_bytes(), settings.sentinels, roles=settings.special, lowercase=bool(settings.lowercase),
+                special_in_text=settings.special_in_text,
+            )  # fmt: skip
         definition = _definition(file, settings)
+        check_definition(definition)
         definition = with_sentinels(definition, settings.sentinels)
         roles = roles_of(definition, settings.special)
         return LibraryTokenizer(definition, roles, special_in_text=settings.special_in_text)
@@ -41,7 +45,12 @@ def read_published(settings: Tokenizer) -> TextTokenizer:
         raise Refused("tokenizer.file", settings.file, f"{file.name} can't be read: {error}") from error
 
 
-def _find(settings: Tokenizer) -> pathlib.Path:
+def find_published(settings: Tokenizer) -> pathlib.Path:
+    """The file that `settings.file` names, or that lies in the folder of this name.
+
+    Raises:
+        Refused: there is none.
+    """
     path = pathlib.Path(settings.file).expanduser()
     if path.is_file():
         if path.name in MERGES:
@@ -59,23 +68,43 @@ def _definition(file: pathlib.Path, settings: Tokenizer) -> dict[str, Any]:
     if file.suffix == ".txt":
         return _bert(file, settings)
     content = json.loads(file.read_text(encoding="utf-8"))
-    if "model" in content and "added_tokens" in content:
+    if not isinstance(content, dict):
+        raise ValueError("it holds no JSON object")
+    if "model" in content and "added_tokens" in content or file.name == "tokenizer.json":
         return content
-    return _byte_level(file, content)
+    return _bpe(file, content)
 
 
-def _byte_level(file: pathlib.Path, vocabulary: dict[str, int]) -> dict[str, Any]:
-    """GPT-2's and RoBERTa's: byte-level BPE."""
+def _bpe(file: pathlib.Path, vocabulary: dict[str, int]) -> dict[str, Any]:
+    """BPE with its merges beside it: GPT-2's and RoBERTa's on bytes, or GPT-1's on lowered words.
+
+    Raises:
+        Refused: there are no merges.
+    """
     merges_file = next((f for name in MERGES if (f := file.with_name(name)).is_file()), None)
     if merges_file is None:
         raise Refused("tokenizer.file", str(file), f"needs {MERGES[0]} beside it")
     lines = merges_file.read_text(encoding="utf-8").split("\n")
     merges = [tuple(line.split(" ")) for line in lines if line and not line.startswith("#version")]
+    if any(piece.endswith(WORD_END) for piece in vocabulary):
+        return _lowered_words(vocabulary, merges)
     made = tokenizers.Tokenizer(models.BPE(vocabulary, merges))  # type: ignore[arg-type]
     made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)  # type: ignore[assignment]
     made.decoder = decoders.ByteLevel()  # type: ignore[assignment]
     special = ("<|endoftext|>", "<s>", "<pad>", "</s>", "<unk>", "<mask>")
     made.add_special_tokens([name for name in special if name in vocabulary])
+    return json.loads(made.to_str())
+
+
+def _lowered_words(vocabulary: dict[str, int], merges: list[tuple[str, ...]]) -> dict[str, Any]:
+    """GPT-1's: words are found as BERT finds them, and end with a mark."""
+    unknown = "<unk>" if "<unk>" in vocabulary else None
+    model = models.BPE(vocabulary, merges, unk_token=unknown, end_of_word_suffix=WORD_END)  # type: ignore[arg-type]
+    made = tokenizers.Tokenizer(model)
+    made.normalizer = normalizers.BertNormalizer(lowercase=True)  # type: ignore[assignment]
+    made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()  # type: ignore[assignment]
+    made.decoder = decoders.BPEDecoder(suffix=WORD_END)  # type: ignore[assignment]
+    made.add_special_tokens([name for name in ("<unk>",) if name in vocabulary])
     return json.loads(made.to_str())
 
 

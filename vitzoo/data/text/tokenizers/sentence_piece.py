@@ -123,10 +123,12 @@ class SentencePieceTokenizer(TextTokenizer):
             raise Refused(
                 "tokenizer.file", None, f"spiece.model is read by sentencepiece; {install_extra('sentencepiece')}"
             ) from None
+        if not self.model:  # the library takes it, and complains in the middle of its work
+            raise ValueError("it is empty")
         try:
             return sentencepiece.SentencePieceProcessor(model_proto=self.model)
-        except (RuntimeError, TypeError) as error:
-            raise Refused("tokenizer.file", None, f"is not a SentencePiece model: {error}") from None
+        except (RuntimeError, TypeError):  # which says where in the library's own code
+            raise ValueError("it is no SentencePiece model") from None
 
     def _is_special(self, id: int) -> bool:
         return self._processor.is_control(id) or self._processor.is_unknown(id)

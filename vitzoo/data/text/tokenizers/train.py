@@ -65,7 +65,7 @@ def _train(settings: Tokenizer, texts: Iterable[str]) -> TextTokenizer:
     if settings.kind == "bpe":
         definition = _bpe(texts, size, SPECIAL + masking, bool(settings.lowercase))
     else:
-        definition = _wordpiece(texts, size, bool(settings.lowercase))
+        definition = _wordpiece(settings, texts, size)
     definition = with_sentinels(definition, settings.sentinels)
     return LibraryTokenizer(definition, roles_of(definition, {}), special_in_text=settings.special_in_text)
 
@@ -113,13 +113,20 @@ def _unigram(settings: Tokenizer, texts: Iterable[str], size: int, control: list
     )  # fmt: skip
 
 
-def _wordpiece(texts: Iterable[str], size: int, lowercase: bool) -> dict[str, Any]:
+def _wordpiece(settings: Tokenizer, texts: Iterable[str], size: int) -> dict[str, Any]:
     """BERT's pieces (`##` continues a word). The library numbers the letters that continue words in an order that
     varies, and breaks ties by number; naming all letters beforehand, sorted, fixes it.
+
+    Raises:
+        Refused: the text has more letters than the vocabulary room.
     """
+    lowercase = bool(settings.lowercase)
     letters = _trained_wordpiece(texts, 1, BERT_SPECIAL, lowercase)["model"]["vocab"]
     named = BERT_SPECIAL + sorted(set(letters) - set(BERT_SPECIAL))
-    definition = _trained_wordpiece(texts, max(size, len(named)), named, lowercase)
+    if size < len(named):
+        message = f"must be at least {len(named) + settings.sentinels}: the letters of the text, and special tokens"
+        raise Refused("tokenizer.vocabulary_size", settings.vocabulary_size, message)
+    definition = _trained_wordpiece(texts, size, named, lowercase)
     definition["added_tokens"] = definition["added_tokens"][: len(BERT_SPECIAL)]
     return definition
 

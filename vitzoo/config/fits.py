@@ -1,0 +1,151 @@
+"""Which model, objective, evaluators and text go together: seen from the config alone, before anything is built."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from vitzoo.data.text.row_kinds import ACTS, LEARNED, ROWS, read_by, reader_of
+from vitzoo.data.text.settings import Text
+from vitzoo.errors import Refused
+from vitzoo.schema import annotations, nearest
+
+KINDS = {
+    "decoder": ("a decoder", "gpt", "causal_lm"),
+    "encoder_decoder": ("an encoder-decoder", "t5 or transformer", "seq2seq"),
+    "encoder": ("an encoder", "bert", "masked_lm, sequence_classification, token_classification or regression"),
+}
+"""A kind of model of text in words, models of it, and what they learn."""
+
+
+def kind_of(config_class: type) -> str | None:
+    """The kind of a model of text, where its settings declare one.
+
+    Args:
+        config_class: the model's `Config`, of which `KIND` says it, or a start id, which an encoder-decoder has.
+
+    Raises:
+        Refused: there is no such kind.
+    """
+    kind = getattr(config_class, "KIND", "encoder_decoder" if "start_id" in annotations(config_class) else None)
+    if kind is not None and kind not in KINDS:
+        raise Refused("model.name", config_class.__name__, f"its KIND is {kind!r}; there are {', '.join(KINDS)}")
+    return kind
+
+
+def check_learns(name: str, config_class: type, rows: str) -> None:
+    """Checks that a model of text reads the rows that an objective teaches.
+
+    Args:
+        name: the model's.
+        config_class: its `Config`.
+        rows: the objective's.
+
+    Raises:
+        Refused: it is of another kind.
+    """
+    kind, wanted = kind_of(config_class), reader_of(rows)
+    if kind is None or wanted is None or kind == wanted:
+        return
+    if wanted == "encoder" and ":" in name:  # what a user's own can learn of these, its head says: see `check_head`
+        return
+    models, (own, _, objectives) = KINDS[wanted], KINDS[kind]
+    message = f"is {own}, and rows of {rows} are for {models[0]}: take {models[1]}, or objective.name={objectives}"
+    raise Refused("model.name", name, message)
+
+
+def check_head(name: str, config_class: type, head: Any, wanted: str) -> None:
+    """Checks that a model of text has room for the head that an objective teaches.
+
+    Args:
+        name: the model's.
+        config_class: its `Config`; that of an encoder has `head`.
+        head: what the config states of it; None for nothing.
+        wanted: the head that the objective teaches; empty where it wants the next token.
+
+    Raises:
+        Refused: it hasn't.
+    """
+    if not wanted:
+        return
+    hints = annotations(config_class)
+    if "head" not in hints and not ("classes" in wanted and "num_classes" in hints):
+        message = f"has no head for this objective ({wanted}): take bert"
+        text = "" if wanted == "pretraining" else ", or let it answer in text (objective.name=seq2seq)"
+        raise Refused("model.name", name, message + text)
+    if "head" in hints and head not in (None, "auto", wanted):
+        raise Refused("model.head", head, f"isn't what this objective learns, {wanted}; leave it out")
+
+
+def check_rows(rows: str) -> None:
+    """Checks what an objective says of its rows.
+
+    Raises:
+        Refused: there are no such rows.
+    """
+    if rows not in ROWS:
+        raise Refused("objective.rows", rows or "''", f"no such rows; {nearest(str(rows), ROWS)}")
+
+
+def check_evaluator(field: str, part: str, evaluator: Any, rows: str | None, model: str, config_class: Any) -> None:
+    """Checks that an evaluator measures what its model reads.
+
+    Args:
+        field: the setting that holds it, `evaluate.val`.
+        part: its name in the config, `perplexity`.
+        evaluator: its settings.
+        rows: the objective's; None where that takes images.
+        model: the model's name; empty where only a checkpoint knows it.
+        config_class: the model's `Config`; None where only a checkpoint knows it.
+
+    Raises:
+        Refused: it measures other rows, or the model reads others.
+    """
+    measured: tuple[str, ...] = evaluator.ROWS
+    if rows is None:
+        if hasattr(evaluator, "rows"):
+            raise Refused(f"{field}.name", part, "measures text, and the objective takes images")
+        return
+    kind = None if config_class is None else kind_of(config_class)
+    readable = {*read_by(kind), rows}
+    known = [one for one in measured or ROWS if one in readable]
+    if not known:
+        wanted = " or ".join(dict.fromkeys(KINDS[reader][0] for reader in _readers(measured)))
+        raise Refused(f"{field}.name", part, f"measures {wanted}, and {model} is {KINDS[kind or 'decoder'][0]}")
+    stated = getattr(evaluator, "rows", "")
+    if (stated or rows) in known:
+        return
+    if stated:
+        whose = f"of {model} {part} measures" if model else f"{part} measures"
+        raise Refused(f"{field}.rows", stated, f"{whose} rows of {_listed(known)}; empty: as in the objective")
+    raise Refused(f"{field}.name", part, f"measures {_listed(known)} rows, and these are {rows}")
+
+
+def check_acts(text: Text, rows: Sequence[str]) -> None:
+    """Checks that each stated setting of the text acts on some rows.
+
+    Args:
+        text: the settings.
+        rows: those of the objective and of the evaluators.
+
+    Raises:
+        Refused: one has no effect.
+    """
+    plain = Text()
+    for field, acts in ACTS.items():
+        value = getattr(text, field)
+        if value != getattr(plain, field) and not set(acts) & set(rows):
+            message = f"has no effect on rows of {_listed(list(dict.fromkeys(rows)))}; it acts on {_listed(acts)}"
+            raise Refused(f"text.{field}", value, message)
+
+
+def rows_of(objective: Any, evaluators: Mapping[str, Any]) -> list[str]:
+    """The rows that an objective of text and its evaluators make."""
+    return [objective.rows, *(getattr(one, "rows", "") or objective.rows for one in evaluators.values())]
+
+
+def _readers(rows: Sequence[str]) -> list[str]:
+    """The kinds of models that read any of these rows."""
+    return [kind for kind in LEARNED if set(read_by(kind)) & set(rows)]
+
+
+def _listed(words: Sequence[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"

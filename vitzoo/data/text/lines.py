@@ -1,0 +1,30 @@
+"""A user's file of text, or standard input, as lines."""
+
+import re
+import sys
+from pathlib import Path
+
+from vitzoo.errors import Refused
+
+STANDARD_INPUT = "-"
+_END = re.compile(r"\r?\n")
+
+
+def read_lines(flag: str, file: str | Path) -> list[str]:
+    """The lines of a UTF-8 file, or of standard input for `-`; without the mark that some editors put in front.
+
+    A line ends with a line feed, or carriage return and line feed, as in training. Other characters that `splitlines`
+    takes for ends (form feed, U+0085, U+2028) belong to the text.
+
+    Args:
+        flag: what names the file, for the message.
+        file: the file.
+
+    Raises:
+        Refused: it can't be read, or isn't UTF-8.
+    """
+    try:
+        content = sys.stdin.buffer.read() if str(file) == STANDARD_INPUT else Path(file).expanduser().read_bytes()
+        return _END.split(content.decode("utf-8-sig"))
+    except (OSError, ValueError) as error:  # ValueError: not UTF-8, or a path that no file can have
+        raise Refused(flag, file, f"can't be read: {getattr(error, 'strerror', None) or error}") from None

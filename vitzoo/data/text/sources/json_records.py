@@ -1,0 +1,110 @@
+"""The records of JSON lines as they are read, one after another: fields found, labels checked, what is bad left out."""
+
+import pathlib
+from typing import Any
+
+from vitzoo.data import left_out
+from vitzoo.data.settings import Data
+from vitzoo.data.text.settings import Text
+from vitzoo.data.text.sources.base import checksum
+from vitzoo.data.text.sources.fields import converter, recognise
+from vitzoo.data.text.sources.labels import ClassNames, number
+from vitzoo.data.text.sources.strict_json import parsed
+from vitzoo.errors import Refused
+
+
+class Records:
+    """What has been read so far.
+
+    Attributes:
+        own: canonical to own names of the fields; None before the first record.
+        places: of each example, its file's number, its line, first byte and length.
+        sums: checksums of their lines.
+        splits: what each example's file is called after.
+        labels: of each example, names of classes, or for regression a number; none where labels are of no use.
+        bad: records left out.
+        unusable: why labels that nobody asked for by name are of no use.
+    """
+
+    def __init__(self, data: Data, text: Text):
+        self.data, self.text = data, text
+        self.own: dict[str, str] | None = None
+        self.places: list[tuple[int, int, int, int]] = []
+        self.sums: list[int] = []
+        self.splits: list[str | None] = []
+        self.labels: list[list[Any]] = []
+        self.bad = 0
+        self.unusable: Refused | None = None
+        self._class_names = ClassNames()
+
+    def read(self, place: int, file: pathlib.Path, split: str | None) -> None:
+        """Reads every line of a file once.
+
+        Args:
+            place: the file's number.
+            file: its path.
+            split: that it is called after.
+
+        Raises:
+            Refused: a line holds no record of the first one's fields (under `data.bad_files=stop`).
+        """
+        start = 0
+        with open(file, "rb") as opened:
+            for line, content in enumerate(opened, 1):
+                if content.strip() and self._takes(content, f"{file.name}:{line}"):
+                    self.places.append((place, line, start, len(content)))
+                    self.sums.append(checksum(content.strip()))
+                    self.splits.append(split)
+                start += len(content)
+
+    def refused(self, problem: str) -> Refused:
+        """A refusal of these data."""
+        return Refused("data.name", self.data.name, problem)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What isn't used."""
+        bad = (f"{self.bad:,} records left out, can't be read",) if self.bad else ()
+        return bad if self.unusable is None else (*bad, f"labels aren't used: {self.unusable.message}")
+
+    def _takes(self, content: bytes, where: str) -> bool:
+        """Whether a line holds an example, whose labels are kept. Another one stops, or is named and left out."""
+        try:
+            self.labels.append(self._labels_of(content, where))
+            return True
+        except Refused as refusal:
+            if self.data.bad_files == "stop":
+                raise
+            left_out.name(refusal.message)
+            self.bad += 1
+            return False
+
+    def _labels_of(self, content: bytes, where: str) -> list[Any]:
+        try:
+            record = parsed(content)
+        except ValueError as error:
+            raise self.refused(f"{where} {error}") from None
+        if not isinstance(record, dict):
+            raise self.refused(f"{where} is not an object with fields")
+        own = self.own or recognise(record, self.text, self.data.name)
+        if missing := [name for name in own.values() if name not in record]:
+            raise self.refused(f"{where} has no field {missing[0]!r}, which earlier lines have")
+        try:
+            labels = self._named(converter(own)(record), where)
+        except ValueError as error:
+            raise self.refused(f"{where}: {error}") from None
+        self.own = own
+        return labels
+
+    def _named(self, example: dict[str, Any], where: str) -> list[Any]:
+        """An example's labels as names of classes, or for regression as numbers."""
+        if "label" in example and self.text.regression:
+            return [number(example["label"])]
+        labels = example["tags"] if "tags" in example else [example["label"]] if "label" in example else []
+        try:
+            return self._class_names(labels)
+        except ValueError as error:
+            if "tags" in example or self.text.label_field:
+                raise
+            self.unusable = self.unusable or self.refused(f"{where}: {error}")
+            return []

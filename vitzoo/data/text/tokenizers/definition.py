@@ -1,0 +1,31 @@
+"""What the content of a tokenizer.json must hold before the `tokenizers` library is given it."""
+
+import json
+from typing import Any
+
+from tokenizers import pre_tokenizers
+
+KNOWS_ALL_BUT = ("WordPiece", "WordLevel")
+"""Models that put a token of their vocabulary in the place of what they don't know."""
+
+
+def check_definition(definition: dict[str, Any]) -> None:
+    """Checks what the library would only miss when it meets a text.
+
+    Raises:
+        ValueError: there is no model, no vocabulary, no token for what is unknown, or not each byte.
+    """
+    model = definition.get("model")
+    if not isinstance(model, dict):
+        raise ValueError("it holds no tokenizer: `model` is missing")
+    vocabulary = model.get("vocab")
+    if not vocabulary:
+        raise ValueError("its vocabulary is empty")
+    unknown = model.get("unk_token")
+    if model.get("type") in KNOWS_ALL_BUT and unknown not in vocabulary:
+        raise ValueError(f"its vocabulary lacks {unknown}, which stands for what is unknown")
+    splitter = json.dumps(definition.get("pre_tokenizer"))
+    if model.get("type") == "BPE" and "ByteLevel" in splitter and unknown is None:
+        lacking = set(pre_tokenizers.ByteLevel.alphabet()) - set(vocabulary)
+        if lacking:
+            raise ValueError(f"its vocabulary lacks {len(lacking)} of the 256 bytes, and their text would be lost")

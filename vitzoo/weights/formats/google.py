@@ -1,0 +1,170 @@
+"""Reading a ViT of Google's codes, vision_transformer and big_vision: all that its names and shapes tell.
+
+Both codes have the tanh form of GELU, an epsilon of 1e-6, and pixels from -1 to 1.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from vitzoo.errors import Refused
+from vitzoo.models.geometry import pair
+from vitzoo.nn.positions import Grid, grid_of
+from vitzoo.weights.files.source import Source
+from vitzoo.weights.formats.base import Reading
+from vitzoo.weights.formats.google_rows import NUMBERED, Names, names_of
+from vitzoo.weights.rows import Ignored
+
+USUAL_SIZE = 224
+PREPROCESSING = {"resize": "squash", "interpolation": "bilinear", "antialias": False}
+FLEXIBLE = {"position_resize": "bilinear", "position_antialias": True}
+ZEROS = Ignored(
+    r"head/(kernel|bias)", "all zeros: published untrained; num_classes makes a head, which must be trained"
+)
+
+
+def is_vit(source: Source) -> bool:
+    """Whether a file's names are those of a ViT in these codes, alone or beside a text's tower."""
+    return any(f"{tower}embedding/kernel" in source.tensors for tower in ("", "img/")) and any(
+        "Transformer/encoderblock" in name for name in source.tensors
+    )
+
+
+def read(source: Source, given: Mapping[str, Any]) -> Reading:
+    """See `Format.read`. `image_size` may be given where the patches don't form a square; `positions` none, where no
+    table means that and not fixed sines and cosines.
+    """
+    _check(source)
+    names = names_of(source)
+    rows, columns, channels, width = _shape(source, "embedding/kernel", 4)
+    class_token = "cls" in source.tensors
+    if class_token and names.pool is not None:
+        raise source.refused("holds a class token and a probe that pools; no model of these codes has both")
+    places, notes = _places(source, names.table, (rows, columns), class_token, given)
+    ending, ignored, more = _ending(source, width)
+    model = {
+        "name": "vit",
+        "patch_size": rows if rows == columns else (rows, columns),
+        "channels": channels,
+        "width": width,
+        **_block(source, names, width),
+        "pooling": "cls" if class_token else "gap" if names.pool is None else "map",
+        **places,
+        **ending,
+    }
+    if not class_token and names.pool is None:
+        notes.append("no class token and no probe: average pooling")
+    present = {"pre_logits": bool(ending["pre_logits"]), "head": bool(ending["num_classes"])}
+    return Reading(
+        model=model,
+        rows=names.rows(model["depth"], class_token=class_token, **present),
+        ignored=ignored,
+        preprocessing=PREPROCESSING,
+        notes=(*notes, *more, "images by convention: squashed, bilinear without antialias, -1 to 1"),
+    )
+
+
+def _check(source: Source) -> None:
+    """Refuses what isn't one plain ViT."""
+    tops = sorted({name.partition("/")[0] for name in source.tensors})
+    if "img" in tops:
+        raise source.refused(f"holds several models ({', '.join(tops)}); write FILE:img for that of images")
+    if "conv_root" in tops or "block1" in tops:
+        raise source.refused("is a hybrid, a ViT on top of a ResNet (conv_root, block1), which vitzoo doesn't have")
+
+
+def _shape(source: Source, name: str, dimensions: int) -> tuple[int, ...]:
+    shape = source.shape(name)
+    if len(shape) != dimensions:
+        raise source.refused(f"has {name} of shape {shape}; {dimensions} dimensions are wanted")
+    return shape
+
+
+def _block(source: Source, names: Names, width: int) -> dict[str, Any]:
+    """Fields that the first block tells."""
+    above = int(names.stacked)
+    query = _shape(source, f"{names.block.attention}/query/kernel".replace("{i}", "0"), 3 + above)
+    hidden = _shape(source, f"{names.block.mlp}/Dense_0/kernel".replace("{i}", "0"), 2 + above)
+    *_, heads, head_dim = query
+    return {
+        "depth": query[0] if names.stacked else source.depth(NUMBERED, "/"),
+        "num_heads": heads,
+        "head_dim": None if heads * head_dim == width else head_dim,
+        "mlp_dim": hidden[-1],
+    }
+
+
+def _ending(source: Source, width: int) -> tuple[dict[str, Any], tuple[Ignored, ...], list[str]]:
+    """Fields of what comes after pooling, what is left aside of it, and notes."""
+    hidden = _shape(source, "pre_logits/kernel", 2)[1] if "pre_logits/kernel" in source.tensors else 0
+    fields: dict[str, Any] = {"pre_logits": True if hidden == width else hidden, "num_classes": 0}
+    if "head/kernel" not in source.tensors:
+        return fields, (), ["no head: num_classes makes one, which must be trained"]
+    fields["num_classes"] = _shape(source, "head/kernel", 2)[1]
+    if source.tensors["head/kernel"].any():
+        return fields, (), []
+    note = f"a head of {fields['num_classes']:,} classes that is all zeros was left out; one must be trained"
+    if hidden:
+        note += " (published fine-tuning leaves the layer before it out too: pre_logits=false)"
+    return {**fields, "num_classes": 0}, (ZEROS,), [note]
+
+
+def _places(
+    source: Source, table: str, patch: Grid, class_token: bool, given: Mapping[str, Any]
+) -> tuple[dict[str, Any], list[str]]:
+    """Fields of image size and positions, and notes."""
+    stated = None if given.get("image_size") is None else pair(given["image_size"])
+    if not table:
+        kind = "none" if given.get("positions") == "none" else "sincos2d"
+        height, width = stated or tuple(side * max(1, round(USUAL_SIZE / side)) for side in patch)
+        notes = [f"no table of positions: {kind} taken" + ("" if kind == "none" else "; positions=none is the other")]
+        if stated is None:
+            notes.append(f"nothing tells the size of images: {height} × {width} taken; image_size changes it")
+        return {"positions": kind, "image_size": (height, width)}, notes
+    count = _shape(source, table, 3)[1]
+    grid, prefix, notes = find_grid(source, count, patch, class_token, stated)
+    fields: dict[str, Any] = {"positions": "learned1d", "image_size": (grid[0] * patch[0], grid[1] * patch[1])}
+    if class_token:
+        fields["prefix_positions"] = "class" if prefix else "none"
+    if (*patch, *grid, prefix) == (32, 32, 7, 7, 0):
+        fields |= FLEXIBLE
+        notes.append(
+            "32 × 32 pixels and 7 × 7 places as FlexiViT keeps them: for it give patch_size and image_size=240"
+        )
+    return fields, notes
+
+
+def find_grid(
+    source: Source, count: int, patch: Grid, class_token: bool, stated: Grid | None
+) -> tuple[Grid, int, list[str]]:
+    """What a table of positions is of.
+
+    Args:
+        source: the file, for messages.
+        count: rows of the table.
+        patch: rows and columns of pixels.
+        class_token: whether the file has one.
+        stated: height and width of images as a user gave them. If they fit the table, they are the file's; otherwise
+            they are what the model shall be brought to, and the file's are taken to be square.
+
+    Returns:
+        Rows and columns of patches, rows of the table before those of the patches, and notes.
+
+    Raises:
+        Refused: the table is of no square, with or without a class token.
+    """
+    if stated is not None:
+        grid = (stated[0] // patch[0], stated[1] // patch[1])
+        before = count - grid[0] * grid[1]
+        if before in ((0, 1) if class_token else (0,)):
+            return grid, before, []
+    try:
+        before, grid = grid_of(count)
+    except Refused:
+        raise source.refused(
+            f"has {count} positions, not of a square; give image_size of the images that it was trained on"
+        ) from None
+    if before and not class_token:
+        raise source.refused(f"has {count} positions, one more than a square, but no class token; give image_size")
+    shown = f"{grid[0]} × {grid[1]} patches" + (" and a class token" if before else "")
+    size = f"{grid[0] * patch[0]} × {grid[1] * patch[1]}"
+    return grid, before, [f"{count} positions taken for {shown}: images of {size}"]

@@ -1,0 +1,140 @@
+"""What transformers' `config.json` of a Vision Transformer says beside the shapes of its arrays."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from vitzoo.weights.files.source import Source
+from vitzoo.weights.formats import settings
+from vitzoo.weights.formats.vit_shapes import Size, num_heads, table_of
+
+ACTIVATIONS = {
+    "gelu": "exact",
+    "gelu_pytorch_tanh": "tanh",
+    "quick_gelu": "quick",
+    "gelu_python": "exact",
+    "gelu_new": "tanh",
+    "gelu_fast": "tanh",
+}
+"""transformers' names → ours; of several for one, the first is written."""
+DROPOUTS = {"dropout": "hidden_dropout_prob", "attention_dropout": "attention_probs_dropout_prob"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Shapes:
+    """What a file's arrays say of a body.
+
+    Attributes:
+        width: of a token.
+        depth: number of blocks.
+        mlp_dim: between the two layers of an MLP.
+        inner: of all heads together.
+        channels: of an image.
+        patch: height and width of a patch.
+        rows: of the table of positions.
+        placed: how many of these belong to tokens before the patches.
+    """
+
+    width: int
+    depth: int
+    mlp_dim: int
+    inner: int
+    channels: int
+    patch: Size
+    rows: int
+    placed: int
+
+
+def body(
+    source: Source, shapes: Shapes, given: Mapping[str, Any], *, epsilon: float, gelu: str = "gelu"
+) -> tuple[dict[str, Any], Size, list[str]]:
+    """Fields of the Config that every family has, the image size that `config.json` says, and notes.
+
+    Args:
+        source: the file.
+        shapes: of its arrays.
+        given: settings that a user states.
+        epsilon, gelu: transformers' defaults where `config.json` says none.
+
+    Raises:
+        Refused: `config.json` contradicts the arrays, or has what no model here has.
+    """
+    config, s = source.config, shapes
+    sizes = {"hidden_size": s.width, "num_hidden_layers": s.depth, "intermediate_size": s.mlp_dim}
+    settings.only(source, {**sizes, "num_channels": s.channels})
+    if (patch := _pair(source, "patch_size", s.patch)) != s.patch:
+        raise source.refused(f"config.json has patch_size = {patch}, and its patches are {s.patch}")
+    heads, notes = _heads(source, given, s)
+    whole, size = _sizes(source, s, given)
+    eps = config.get("layer_norm_eps", epsilon)
+    if not isinstance(eps, float | int) or eps <= 0:
+        raise source.refused(f"config.json has layer_norm_eps = {eps}; a number above 0 is right")
+    if config and eps < 1e-6:
+        notes.append(f"epsilon {eps:g}, as config.json says; most of such weights were trained with 1e-6")
+    if not config:
+        notes.append(f"there is no config.json: {gelu} and epsilon {epsilon:g}, the defaults of transformers")
+    fields = {
+        "patch_size": s.patch,
+        "width": s.width,
+        "depth": s.depth,
+        "mlp_dim": s.mlp_dim,
+        "num_heads": heads,
+        "head_dim": None if s.inner == s.width else s.inner // heads,
+        "channels": s.channels,
+        "image_size": size,
+        "gelu": settings.named(source, "hidden_act", gelu, ACTIVATIONS),
+        "norm_epsilon": eps,
+        "position_resize": "bicubic",
+    }
+    return fields, whole, notes
+
+
+def labels(source: Source, outputs: int) -> tuple[tuple[str, ...] | None, dict[str, Any]]:
+    """Names of classes by index, if there are any, and what the head is for."""
+    problem, names = source.config.get("problem_type"), source.config.get("id2label")
+    if outputs and problem == "regression":
+        raise source.refused("config.json has problem_type = regression; no model of images here tells numbers")
+    objective = {"name": "classification"} | ({"loss": "sigmoid"} if problem == "multi_label_classification" else {})
+    if not outputs or not names:
+        return None, objective
+    if sorted(names) != sorted(map(str, range(outputs))):
+        raise source.refused(f"has an id2label of {len(names)} names in config.json for {outputs} classes")
+    found = tuple(str(names[str(index)]) for index in range(outputs))
+    return None if list(found) == placeholders(outputs) else found, objective
+
+
+def placeholders(outputs: int) -> list[str]:
+    """The names of classes that have none."""
+    return [f"LABEL_{index}" for index in range(outputs)]
+
+
+def _heads(source: Source, given: Mapping[str, Any], shapes: Shapes) -> tuple[int, list[str]]:
+    """Stated, transformers' default where `config.json` leaves it out, or by convention without one."""
+    heads, note = given.get("num_heads", source.config.get("num_attention_heads", 12)), ""
+    if "num_heads" not in given and not source.config:
+        heads, note = num_heads(source, given, shapes.width)
+    if not isinstance(heads, int) or heads < 1 or shapes.inner % heads:
+        raise source.refused(f"has num_heads = {heads}, which doesn't divide {shapes.inner}, the size of all heads")
+    return heads, [note] if note else []
+
+
+def _sizes(source: Source, shapes: Shapes, given: Mapping[str, Any]) -> tuple[Size, Size]:
+    """The image size that is stated, and the part of it that whole patches cover, which is all that is looked at."""
+    if not source.config:
+        size, _ = table_of(source, shapes.rows, shapes.patch, [("class", shapes.placed)], [], given)
+        return size, size
+    height, width = _pair(source, "image_size", (224, 224))
+    rows, columns = height // shapes.patch[0], width // shapes.patch[1]
+    if rows * columns != shapes.rows - shapes.placed:
+        message = f"{rows} × {columns} patches, and its positions are {shapes.rows - shapes.placed}"
+        raise source.refused(f"config.json has image_size = {source.config.get('image_size', 224)}, {message}")
+    return (height, width), (rows * shapes.patch[0], columns * shapes.patch[1])
+
+
+def _pair(source: Source, field: str, usual: Size) -> Size:
+    """A size of `config.json`, one number or two."""
+    stated = source.config.get(field, usual)
+    values = [stated, stated] if isinstance(stated, int) else list(stated) if isinstance(stated, list | tuple) else []
+    if len(values) != 2 or not all(isinstance(value, int) and value > 0 for value in values):
+        raise source.refused(f"config.json has {field} = {stated}; a number or two are right")
+    return values[0], values[1]

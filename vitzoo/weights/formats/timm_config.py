@@ -1,0 +1,178 @@
+"""timm's `config.json`: preprocessing and classes out of it, and a model of ours as one."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from vitzoo.errors import Refused
+from vitzoo.models.vit_config import ViTConfig
+from vitzoo.weights.files.source import Source
+from vitzoo.weights.formats.settings import must_be, theirs_of
+from vitzoo.weights.formats.timm_architectures import ACTIVATIONS
+from vitzoo.weights.formats.vit_shapes import IMAGENET, Size, crop_fraction
+
+WHERE = "timm's VisionTransformer"
+POOLS = {"token": "cls", "avg": "gap", "map": "map"}
+"""timm's names of what the head sees → ours."""
+CROPS = {"center": "short_side_crop", "squash": "squash"}
+INTERPOLATIONS = ("nearest", "bilinear", "bicubic", "lanczos")
+NAMED = {
+    (192, 12, 3, 768): ("tiny", (16,)),
+    (384, 12, 6, 1536): ("small", (8, 16, 32)),
+    (768, 12, 12, 3072): ("base", (8, 16, 32)),
+    (1024, 24, 16, 4096): ("large", (14, 16, 32)),
+    (1280, 32, 16, 5120): ("huge", (14,)),
+}
+"""Width, depth, heads and MLP → timm's word for the size, and the patches that it has an architecture for."""
+PLAIN = {"head_dim": None, "out_bias": True, "patch_norms": False, "pre_logits": False, "pad_to_patch": False}
+"""Settings that have one value there."""
+
+
+def _pretrained(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Older files have everything at the top."""
+    return config.get("pretrained_cfg", config)
+
+
+def sizes(config: Mapping[str, Any]) -> list[Any]:
+    """The image sizes that it says, likeliest first; None is none."""
+    stated = config.get("model_args", {}).get("img_size")
+    size = tuple(_pretrained(config).get("input_size", ())[1:])
+    return [tuple(stated) if isinstance(stated, list) else stated, size if len(size) == 2 else None]
+
+
+def preprocessing(source: Source, size: Size) -> tuple[dict[str, Any], list[str]]:
+    """The fields of `Preprocessing`, and a line where convention took their place.
+
+    Raises:
+        Refused: cropping or resizing is of a kind not known here.
+    """
+    if not source.config:
+        usual = {"resize": "short_side_crop", "interpolation": "bicubic", "crop_fraction": crop_fraction(0.875, size)}
+        note = "preprocessing as of DeiT and DINO (ImageNet's mean and deviation, bicubic, crop 0.875): no config.json"
+        return {**usual, **IMAGENET}, [note]
+    config = _pretrained(source.config)
+    crop, interpolation = config.get("crop_mode") or "center", config.get("interpolation", "bicubic")
+    if crop not in CROPS:
+        raise source.refused(f"config.json has crop_mode = {crop}; known: {', '.join(CROPS)}")
+    if interpolation not in INTERPOLATIONS:
+        raise source.refused(f"config.json has interpolation = {interpolation}; known: {', '.join(INTERPOLATIONS)}")
+    fields = {
+        "resize": CROPS[crop],
+        "interpolation": interpolation,
+        "crop_fraction": crop_fraction(config.get("crop_pct") or 0.875, size),
+    }
+    for field in ("mean", "std"):
+        if config.get(field) is not None:
+            fields[field] = tuple(round(255 * value, 6) for value in config[field])
+        else:
+            fields[field] = IMAGENET[field]
+    return fields, []
+
+
+def classes(config: Mapping[str, Any], count: int) -> tuple[str, ...] | None:
+    """The names by index, if there are as many as outputs."""
+    found = config.get("label_names") or _pretrained(config).get("label_names") or config.get("labels")
+    if isinstance(found, Mapping):
+        found = [found[key] for key in sorted(found, key=int)] if all(str(key).isdecimal() for key in found) else None
+    return tuple(map(str, found)) if found and len(found) == count else None
+
+
+def written(config: ViTConfig, description: Mapping[str, Any]) -> dict[str, Any]:
+    """`config.json` of a model of ours.
+
+    Raises:
+        Refused: timm's model has no place for a setting (named).
+    """
+    check(config)
+    names, images = description["classes"], description["preprocessing"]
+    height, width, channels = config.image_shape
+    pretrained = {
+        "input_size": [channels, height, width],
+        "fixed_input_size": True,
+        "interpolation": images["interpolation"],
+        "crop_pct": _crop_pct(images["crop_fraction"], height),
+        "crop_mode": theirs_of("preprocessing.resize", images["resize"], CROPS, WHERE),
+        "mean": [round(value / 255, 9) for value in images["mean"]],
+        "std": [round(value / 255, 9) for value in images["std"]],
+        "num_classes": config.num_classes or 0,
+        "first_conv": "patch_embed.proj",
+        "classifier": ["head", "head_dist"] if config.distilled == "head" else "head",
+    }
+    return {
+        "architecture": _architecture(config),
+        "num_classes": config.num_classes or 0,
+        "num_features": config.width,
+        "global_pool": theirs_of("pooling", config.pooling, POOLS, WHERE),
+        **({"label_names": list(names)} if names else {}),
+        "model_args": _arguments(config),
+        "pretrained_cfg": pretrained,
+    }
+
+
+def check(config: ViTConfig) -> None:
+    """Refuses settings that timm's model has no place for."""
+    c = config
+    must_be(c, PLAIN | {"patch_bias": not c.embedding_norm}, WHERE)
+    must_be(c, {"positions": "learned1d"} if c.positions != "none" else {}, WHERE)
+    must_be(c, {"qk_norm_bias": True} if c.qk_norm else {}, WHERE)
+    must_be(c, {"norm_epsilon": 1e-6, "distilled": "none"} if c.gated_mlp else {}, WHERE)
+    if c.distilled == "token" or (c.gated_mlp and c.pooling == "map"):
+        field = "distilled" if c.distilled == "token" else "pooling"
+        raise Refused(f"model.{field}", getattr(c, field), f"has no place in {WHERE}")
+    if c.distilled == "head":
+        must_be(c, {"registers": 0, "prefix_positions": "class", "norm_epsilon": 1e-6}, WHERE)
+    if c.positions == "learned1d" and c.placed_prefix not in (0, c.prefix_tokens):
+        raise Refused("model.prefix_positions", c.prefix_positions, f"has no place in {WHERE}: all or none have rows")
+    if c.norm_epsilon not in (1e-5, 1e-6):
+        raise Refused("model.norm_epsilon", c.norm_epsilon, f"has no place in {WHERE}, where it is 1e-6 or 1e-5")
+
+
+def _architecture(c: ViTConfig) -> str:
+    """The nearest one; whatever differs from it stands in the arguments."""
+    if c.gated_mlp:
+        return "vit_giant_patch14_dinov2"
+    if c.distilled == "head":
+        return "deit_base_distilled_patch16_224"
+    if c.norm_epsilon == 1e-5:
+        return "vit_base_patch16_clip_224"
+    size, patches = NAMED.get((c.width, c.depth, c.num_heads, c.mlp_dim), ("base", (16,)))
+    patch = c.patch_shape[0] if c.patch_shape[0] in patches else patches[-1]
+    return f"vit_{size}_patch{patch}_224"
+
+
+def _arguments(c: ViTConfig) -> dict[str, Any]:
+    values: dict[str, Any] = {
+        "img_size": list(c.image_shape[:2]),
+        "patch_size": list(c.patch_shape),
+        "in_chans": c.image_shape[2],
+        "embed_dim": c.width,
+        "depth": c.depth,
+        "num_heads": c.num_heads,
+        "mlp_ratio": _ratio(c),
+        "qkv_bias": c.qkv_bias,
+        "qk_norm": c.qk_norm,
+        "init_values": c.layer_scale or 0.0,
+        "class_token": c.has_class_token,
+        "reg_tokens": c.registers,
+        "no_embed_class": c.placed_prefix < c.prefix_tokens,
+        "pos_embed": "learn" if c.positions == "learned1d" else "none",
+        "pre_norm": c.embedding_norm,
+        "global_pool": theirs_of("pooling", c.pooling, POOLS, WHERE),
+        "fc_norm": c.norm_after_pooling,
+        "pool_include_prefix": c.pool_prefix,
+    }
+    # where the MLP is gated, the activation is the architecture's
+    return values if c.gated_mlp else values | {"act_layer": theirs_of("gelu", c.gelu, ACTIVATIONS, WHERE)}
+
+
+def _ratio(c: ViTConfig) -> float:
+    """Times the width, rounded down, it must be what both halves of a gated MLP have together."""
+    hidden = 2 * c.mlp_dim if c.gated_mlp else c.mlp_dim
+    ratio = hidden / c.width
+    return ratio if int(c.width * ratio) == hidden else (hidden + 0.5) / c.width
+
+
+def _crop_pct(part: float, side: int) -> float:
+    """The share that timm, who rounds down, resizes to our side by."""
+    resized = round(side / part)
+    return part if math.floor(side / part) == resized else side / (resized + 0.5)

@@ -1,0 +1,77 @@
+"""timm's VisionTransformer: `model.safetensors` beside the Hub's `config.json`, or a file of arrays alone.
+
+`config.json` names an architecture of timm's (which says heads, GELU and epsilon), arguments that differ from it
+(`model_args`), and what images are made into (`pretrained_cfg`).
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from vitzoo.models.vit_config import ViTConfig
+from vitzoo.weights.files.source import Source
+from vitzoo.weights.formats import timm_config
+from vitzoo.weights.formats.base import Reading, Writing
+from vitzoo.weights.formats.timm_architectures import of_architecture
+from vitzoo.weights.formats.timm_names import has_timm_names, timm_fields, timm_rows
+from vitzoo.weights.formats.vit_shapes import shape_of, table_of
+from vitzoo.weights.rows import Flat, write_rows
+
+RESIZE = {"position_resize": "bicubic", "position_antialias": True}
+"""How timm's loader takes positions to another grid."""
+
+
+class TimmViT:
+    """Of `VisionTransformer` and `VisionTransformerDistilled`: ViT, DeiT, DeiT III, DINOv2, SigLIP, CLIP's towers."""
+
+    name = "timm-vit"
+    model = "vit"
+
+    def recognises(self, source: Source) -> bool:
+        """By the patch embedding and the first block."""
+        return has_timm_names(source)
+
+    def read(self, source: Source, given: Mapping[str, Any]) -> Reading:
+        """See `Format.read`. Without `config.json` heads, GELU and epsilon are those of published models."""
+        config = source.config
+        name = str(config.get("architecture") or source.besides.get("arch") or "")
+        arguments = config.get("model_args", {})
+        fields = timm_fields(source)
+        found, notes = of_architecture(source, name, arguments, given, fields["width"])
+        fields |= found | RESIZE | {"pooling": _pooling(source, fields, arguments)}
+        before = int(fields["class_token"]) + int(fields["distilled"] != "none")
+        prefixes = [("class", before), ("none", 0)]
+        if fields["registers"]:
+            prefixes = [("all", before + fields["registers"]), ("none", 0), ("class", before)]
+        stated = timm_config.sizes(config)
+        if fields["positions"] == "learned1d":
+            rows = shape_of(source, "pos_embed", 3)[1]
+            size, placed = table_of(source, rows, fields["patch_size"], prefixes, stated, given)
+            fields |= {"image_size": size, "prefix_positions": placed}
+        else:
+            fields["image_size"] = next((size for size in [*stated, given.get("image_size")] if size), (224, 224))
+        preprocessing, more = timm_config.preprocessing(source, fields["image_size"])
+        return Reading(
+            model={"name": "vit", **fields},
+            rows=tuple(timm_rows(ViTConfig(**fields))),
+            classes=timm_config.classes(config, fields["num_classes"]),
+            preprocessing=preprocessing,
+            notes=(*notes, *more),
+        )
+
+    def write(self, config: ViTConfig, params: Flat, description: Mapping[str, Any], tokenizer: Any) -> Writing:
+        """See `Writer.write`. For timm it is `create_model("local-dir:FOLDER", pretrained=True)`."""
+        content = timm_config.written(config, description)
+        return Writing(write_rows(timm_rows(config), params), content)
+
+
+def _pooling(source: Source, fields: Mapping[str, Any], arguments: Mapping[str, Any]) -> str:
+    """What the head sees, as config.json says where the names leave it open."""
+    stated = arguments.get("global_pool", source.config.get("global_pool"))
+    if not stated:
+        return fields["pooling"]
+    pools = timm_config.POOLS
+    if stated not in pools:
+        raise source.refused(f"config.json has global_pool = {stated}; known: {', '.join(pools)}")
+    if stated == "token" and not fields["class_token"]:
+        raise source.refused("config.json has global_pool = token, but the file has no cls_token")
+    return pools[stated]

@@ -1,0 +1,117 @@
+"""torchvision's VisionTransformer: `vit_b_16`, `vit_b_32`, `vit_l_16`, `vit_l_32`, `vit_h_14`."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from vitzoo.models.vit_config import ViTConfig
+from vitzoo.weights.files.source import Source
+from vitzoo.weights.formats.base import Reading, Writing
+from vitzoo.weights.formats.settings import must_be
+from vitzoo.weights.formats.vit_rows import BLOCKS, attention_rows, mlp_rows
+from vitzoo.weights.formats.vit_shapes import IMAGENET, num_heads, patch_of, shape_of, table_of
+from vitzoo.weights.layouts import PATCHES
+from vitzoo.weights.rows import Flat, Row, dense, layers, norm, write_rows
+
+BLOCK = "encoder.layers.encoder_layer_{i}"
+FIRST = BLOCK.format(i=0)
+FIXED: dict[str, Any] = {"gelu": "exact", "norm_epsilon": 1e-6}
+PLAIN = FIXED | {
+    "pooling": "cls",
+    "distilled": "none",
+    "registers": 0,
+    "positions": "learned1d",
+    "prefix_positions": "class",
+    "patch_bias": True,
+    "patch_norms": False,
+    "embedding_norm": False,
+    "qkv_bias": True,
+    "out_bias": True,
+    "gated_mlp": False,
+    "layer_scale": None,
+    "qk_norm": False,
+    "norm_after_pooling": False,
+    "head_dim": None,
+    "pad_to_patch": False,
+}
+"""Settings that have one value there."""
+
+
+class TorchvisionViT:
+    """Of `torchvision.models.VisionTransformer`, with the MLP's names of any version."""
+
+    name = "torchvision-vit"
+    model = "vit"
+
+    def recognises(self, source: Source) -> bool:
+        """By the class token and the first layer's norm."""
+        wanted = ("class_token", "encoder.pos_embedding", f"{FIRST}.ln_1.weight")
+        return all(name in source.tensors for name in wanted)
+
+    def read(self, source: Source, given: Mapping[str, Any]) -> Reading:
+        """See `Format.read`. Heads are those of the published sizes."""
+        if "conv_proj.weight" not in source.tensors:
+            raise source.refused("has no conv_proj.weight: a stem of several convolutions has no place here")
+        width, channels, patch = patch_of(source, "conv_proj.weight")
+        heads, note = num_heads(source, given, width)
+        rows = shape_of(source, "encoder.pos_embedding", 3)[1]
+        size, _ = table_of(source, rows, patch, [("class", 1)], [], given)
+        old_mlp = f"{FIRST}.mlp.linear_1.weight" in source.tensors
+        up = f"{FIRST}.mlp.{'linear_1' if old_mlp else '0'}.weight"
+        fields = FIXED | {
+            "patch_size": patch,
+            "width": width,
+            "depth": source.depth(BLOCK.partition("{")[0]),
+            "mlp_dim": shape_of(source, up)[0],
+            "num_heads": heads,
+            "num_classes": _outputs(source, "heads.head.weight"),
+            "image_size": size,
+            "channels": channels,
+            "pre_logits": _outputs(source, "heads.pre_logits.weight"),
+            "position_resize": "corner_bicubic",
+        }
+        preprocessing, told = _preprocessing(size[0], width, patch[0])
+        return Reading(
+            model={"name": "vit", **fields},
+            rows=tuple(_rows(ViTConfig(**fields), old_mlp)),
+            preprocessing=preprocessing,
+            notes=tuple(filter(None, (note, told))),
+        )
+
+    def write(self, config: ViTConfig, params: Flat, description: Mapping[str, Any], tokenizer: Any) -> Writing:
+        """See `Writer.write`. There is no config: the model's arguments are those of the call in torchvision."""
+        must_be(config, PLAIN, "torchvision's VisionTransformer")
+        return Writing(write_rows(_rows(config, False), params), {})
+
+
+def _outputs(source: Source, name: str) -> int:
+    return shape_of(source, name)[0] if name in source.tensors else 0
+
+
+def _preprocessing(side: int, width: int, patch: int) -> tuple[dict[str, Any], str]:
+    """The published weights' own; those trained at other sizes than 224 resize to the size itself."""
+    resized = side if side != 224 else 242 if (width, patch) == (1024, 16) else 256
+    interpolation = "bilinear" if side == 224 else "bicubic"
+    fields = {"resize": "short_side_crop", "interpolation": interpolation, "crop_fraction": side / resized, **IMAGENET}
+    return fields, f"preprocessing as of torchvision's weights of this size: {interpolation} to {resized}, crop {side}"
+
+
+def _rows(config: ViTConfig, old_mlp: bool) -> list[Row]:
+    """Every row; `old_mlp` are the MLP's names before torchvision 0.13."""
+    up, down = ("linear_1", "linear_2") if old_mlp else ("0", "3")
+    together = (f"{BLOCK}.self_attention.in_proj_weight", f"{BLOCK}.self_attention.in_proj_bias")
+    block = [
+        *norm(f"{BLOCK}.ln_1", f"{BLOCKS}/norm1"),
+        *attention_rows(together, f"{BLOCK}.self_attention.out_proj", config),
+        *norm(f"{BLOCK}.ln_2", f"{BLOCKS}/norm2"),
+        *mlp_rows(f"{BLOCK}.mlp.{up}", f"{BLOCK}.mlp.{down}", config),
+    ]
+    rows = [
+        Row("conv_proj.weight", "patch_embedding/kernel", PATCHES),
+        Row("conv_proj.bias", "patch_embedding/bias"),
+        Row("class_token", "class_token"),
+        Row("encoder.pos_embedding", "positions/embedding"),
+        *layers(config.depth, block),
+        *norm("encoder.ln", "encoder/norm"),
+    ]
+    rows += dense("heads.pre_logits", "pre_logits") if config.pre_logits else []
+    return rows + (dense("heads.head", "head") if config.num_classes else [])

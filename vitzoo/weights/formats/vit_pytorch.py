@@ -1,0 +1,176 @@
+"""`ViT` and `SimpleViT` of the package vit-pytorch, as its versions from 1.0 on keep them: norms before and after the
+patch embedding, no biases of queries, keys and values, heads of any size, epsilon 1e-5, exact GELU.
+
+Their files say neither heads nor, of `SimpleViT`, the image's size: `num_heads` and `image_size` must be given.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from vitzoo.models.vit_config import ViTConfig
+from vitzoo.weights.files.source import Source
+from vitzoo.weights.formats.base import Reading
+from vitzoo.weights.formats.vit_rows import BLOCKS, attention_rows, mlp_rows
+from vitzoo.weights.formats.vit_shapes import Size, shape_of, table_of
+from vitzoo.weights.layouts import Layout, reshaped
+from vitzoo.weights.rows import Ignored, Row, dense, layers, norm
+
+EMBEDDING = "to_patch_embedding"
+BLOCK, FIRST = "transformer.layers.{i}", "transformer.layers.0"
+FIXED: dict[str, Any] = {"patch_norms": True, "qkv_bias": False, "gelu": "exact", "norm_epsilon": 1e-5}
+HEADS = ("mlp_head.1", "mlp_head", "linear_head.1", "linear_head")
+"""The class head's layer: in a sequence with a norm before it, or alone."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Names:
+    """Of one of the two models, in one of the versions; of a block what follows its number.
+
+    Attributes:
+        simple: it is a `SimpleViT`.
+        wrapped: norms stand around attention and MLP, not in them (`ViT` before 1.4).
+        head: the class head's layer; "" without.
+    """
+
+    simple: bool
+    wrapped: bool
+    head: str
+
+    @property
+    def attention(self) -> str:
+        """The layers of attention."""
+        return "0.fn" if self.wrapped else "0"
+
+    @property
+    def norm2(self) -> str:
+        """The norm before the MLP."""
+        return "1.norm" if self.wrapped else "1.net.0"
+
+    @property
+    def mlp(self) -> tuple[str, str]:
+        """Its two layers, between which `ViT` has dropout."""
+        if self.wrapped:
+            return "1.fn.net.0", "1.fn.net.3"
+        return "1.net.1", "1.net.3" if self.simple else "1.net.4"
+
+
+class VitPytorch:
+    """Of the two plain models; the package's others have other names."""
+
+    name = "vit-pytorch"
+    model = "vit"
+
+    def recognises(self, source: Source) -> bool:
+        """By the patch embedding's layers and the first attention."""
+        attention = any(f"{FIRST}.{path}.to_qkv.weight" in source.tensors for path in ("0", "0.fn"))
+        return attention and all(f"{EMBEDDING}.{layer}.weight" in source.tensors for layer in (1, 2))
+
+    def read(self, source: Source, given: Mapping[str, Any]) -> Reading:
+        """See `Format.read`."""
+        names = _names(source)
+        width, pixels = shape_of(source, f"{EMBEDDING}.2.weight")
+        patch, channels = _patch(source, pixels, given)
+        heads, inner = given.get("num_heads"), shape_of(source, f"{FIRST}.{names.attention}.to_qkv.weight")[0] // 3
+        if heads is None or inner % heads:
+            why = "it doesn't say num_heads: give it" if heads is None else f"num_heads = {heads} doesn't divide that"
+            raise source.refused(f"has heads of {inner} numbers together; {why}")
+        fields = FIXED | {
+            "patch_size": patch,
+            "width": width,
+            "depth": source.depth(BLOCK.partition("{")[0]),
+            "mlp_dim": shape_of(source, f"{FIRST}.{names.mlp[0]}.weight")[0],
+            "num_heads": heads,
+            "head_dim": inner // heads,
+            "num_classes": shape_of(source, f"{names.head}.weight")[0] if names.head else 0,
+            "channels": channels,
+            "out_bias": not names.simple,
+            "norm_after_pooling": "transformer.norm.weight" not in source.tensors,
+            "position_resize": "bicubic",
+        }
+        more, notes = _of_simple(source, given) if names.simple else _of_tables(source, given, patch)
+        fields |= more
+        return Reading(
+            model={"name": "vit", **fields},
+            rows=tuple(_rows(source, ViTConfig(**fields), names)),
+            ignored=(Ignored("cls_token", "it has no rows"),),
+            notes=("preprocessing isn't known of these files: pixels are taken to -1..1", *notes),
+        )
+
+
+def _names(source: Source) -> Names:
+    return Names(
+        simple="pos_embedding" not in source.tensors,
+        wrapped=f"{FIRST}.0.fn.to_qkv.weight" in source.tensors,
+        head=next((name for name in HEADS if f"{name}.weight" in source.tensors), ""),
+    )
+
+
+def _patch(source: Source, pixels: int, given: Mapping[str, Any]) -> tuple[Size, int]:
+    """Patch and channels of a row of so many pixels: given, or of a square patch of three channels or one."""
+    stated, channels = given.get("patch_size"), given.get("channels")
+    if stated is not None:
+        patch = (stated, stated) if isinstance(stated, int) else stated
+        if pixels % (patch[0] * patch[1]) == 0:
+            return patch, pixels // (patch[0] * patch[1])
+    for count in (channels,) if channels else (3, 1):
+        side = round((pixels // count) ** 0.5)
+        if side * side * count == pixels:
+            return (side, side), count
+    raise source.refused(f"has patches of {pixels} numbers, which are no square: give patch_size")
+
+
+def _of_simple(source: Source, given: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    if "image_size" not in given:
+        raise source.refused("is a SimpleViT, which doesn't say image_size: give it")
+    return {"pooling": "gap", "positions": "sincos2d", "image_size": given["image_size"]}, []
+
+
+def _of_tables(source: Source, given: Mapping[str, Any], patch: Size) -> tuple[dict[str, Any], list[str]]:
+    """A `ViT`. Where its tables have three dimensions, a class token is there whatever the pooling."""
+    token, rows = source.shape("cls_token"), source.shape("pos_embedding")[-2]
+    count, old = token[-2], len(token) == 3
+    size, _ = table_of(source, rows, patch, [("class", count)], [], given)
+    mean = given.get("pooling") == "gap" if old else count == 0
+    fields = {
+        "image_size": size,
+        "pooling": "gap" if mean else "cls",
+        "class_token": count > 0,
+        "pool_prefix": mean and count > 0,
+    }
+    return fields, ["pooling isn't said: taken as cls; give pooling=gap for pool='mean'"] if old and not mean else []
+
+
+def _rows(source: Source, c: ViTConfig, names: Names) -> list[Row]:
+    attention, (up, down) = f"{BLOCK}.{names.attention}", names.mlp
+    together = (f"{attention}.to_qkv.weight", f"{attention}.to_qkv.bias")
+    block = [
+        *norm(f"{BLOCK}.0.norm", f"{BLOCKS}/norm1"),
+        *attention_rows(together, f"{attention}.to_out" if names.simple else f"{attention}.to_out.0", c),
+        *norm(f"{BLOCK}.{names.norm2}", f"{BLOCKS}/norm2"),
+        *mlp_rows(f"{BLOCK}.{up}", f"{BLOCK}.{down}", c),
+    ]
+    before_head = names.head.replace(".1", ".0")
+    return [
+        *norm(f"{EMBEDDING}.1", "patch_embedding/input_norm"),
+        Row(f"{EMBEDDING}.2.weight", "patch_embedding/kernel", _flat_patches(c)),
+        Row(f"{EMBEDDING}.2.bias", "patch_embedding/bias"),
+        *norm(f"{EMBEDDING}.3", "patch_embedding/output_norm"),
+        *([_table(source, "cls_token", "class_token")] if c.has_class_token else []),
+        *([] if names.simple else [_table(source, "pos_embedding", "positions/embedding")]),
+        *layers(c.depth, block),
+        *(norm(before_head, "head_norm") if c.norm_after_pooling else norm("transformer.norm", "encoder/norm")),
+        *(dense(names.head, "head") if names.head else []),
+    ]
+
+
+def _table(source: Source, theirs: str, ours: str) -> Row:
+    """With a leading dimension of one, which newer versions leave out."""
+    shape = source.shape(theirs)
+    return Row(theirs, ours, reshaped(shape, (1, *shape[-2:])))
+
+
+def _flat_patches(c: ViTConfig) -> Layout:
+    """torch's Linear [width, rows · columns · channels]."""
+    size = (*c.patch_shape, c.image_shape[2])
+    return Layout(lambda x: (x.T.reshape(*size, -1),), lambda x: (x.reshape(-1, x.shape[-1]).T,))

@@ -1,0 +1,118 @@
+"""Our tokenizers as a tokenizer.json of the `tokenizers` library, which gives the same ids for the same text."""
+
+import copy
+import json
+from typing import Any
+
+import tokenizers
+from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, processors
+
+from vitzoo.data.text.tokenizers.base import TextTokenizer
+from vitzoo.data.text.tokenizers.bytes import FIRST, ByteTokenizer
+from vitzoo.data.text.tokenizers.characters import ROLES, CharacterTokenizer
+from vitzoo.data.text.tokenizers.library import SPACE, LibraryTokenizer
+from vitzoo.data.text.tokenizers.sentence_piece import SentencePieceTokenizer
+from vitzoo.errors import Refused
+from vitzoo.weights.piece_file import normalisation
+
+UNUSED = "<unused_{}>"
+
+
+def as_definition(tokenizer: TextTokenizer) -> dict[str, Any]:
+    """The content of tokenizer.json, without what stands around a text.
+
+    Raises:
+        Refused: a tokenizer of a kind that the library doesn't have.
+    """
+    if isinstance(tokenizer, LibraryTokenizer):
+        return copy.deepcopy(tokenizer.definition)
+    if isinstance(tokenizer, ByteTokenizer):
+        made = _of_bytes(tokenizer)
+    elif isinstance(tokenizer, CharacterTokenizer):
+        made = _of_characters(tokenizer)
+    elif isinstance(tokenizer, SentencePieceTokenizer):
+        made = _of_pieces(tokenizer)
+    else:
+        raise Refused("tokenizer", tokenizer.kind, "can't be written in transformers' form")
+    special = [name for _, name in sorted(tokenizer.specials.names)]
+    made.add_special_tokens(special)
+    return json.loads(made.to_str())
+
+
+def with_marks(definition: dict[str, Any], tokenizer: TextTokenizer, *, opening: bool, closing: bool) -> dict[str, Any]:
+    """The definition with what stands around a text: [CLS] text [SEP], or text </s>, and of a pair [CLS] first [SEP]
+    second [SEP]."""
+    roles = tokenizer.specials
+    first = roles.classify if opening else None
+    last = (roles.end if roles.separate is None or not opening else roles.separate) if closing else None
+    names = dict(roles.names)
+    if first is None and last is None:
+        return definition
+    before = [f"{names[first]}:0"] if first is not None else []
+    after = ["", ""] if last is None else [f" {names[last]}:0", f" {names[last]}:1"]
+    single = f"{' '.join([*before, '$A:0'])}{after[0]}"
+    marks = [(names[id], id) for id in dict.fromkeys((first, last)) if id is not None]
+    template = processors.TemplateProcessing(single=single, pair=f"{single} $B:1{after[1]}", special_tokens=marks)
+    made = tokenizers.Tokenizer.from_str(json.dumps({**definition, "truncation": None, "padding": None}))
+    made.post_processor = template  # type: ignore[assignment]
+    return json.loads(made.to_str())
+
+
+def _of_bytes(tokenizer: ByteTokenizer) -> tokenizers.Tokenizer:
+    """Byte-level BPE without a merge."""
+    names = dict(tokenizer.specials.names)
+    vocabulary = {names.get(id, UNUSED.format(id)): id for id in range(tokenizer.vocabulary_size)}
+    for value, shown in enumerate(byte_alphabet()):
+        vocabulary.pop(UNUSED.format(FIRST + value), None)
+        vocabulary[shown] = FIRST + value
+    made = tokenizers.Tokenizer(models.BPE(vocabulary, []))
+    made.normalizer = normalizers.Lowercase() if tokenizer.lowercase else None  # type: ignore[assignment]
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)  # type: ignore[assignment]
+    made.decoder = decoders.ByteLevel()  # type: ignore[assignment]
+    return made
+
+
+def byte_alphabet() -> list[str]:
+    """The character by which byte-level BPE shows each byte: itself where it can be seen, else one from 256 on."""
+    seen = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
+    hidden = [value for value in range(256) if value not in seen]
+    return [chr(value if value in seen else 256 + hidden.index(value)) for value in range(256)]
+
+
+def _of_characters(tokenizer: CharacterTokenizer) -> tokenizers.Tokenizer:
+    """Every character a word."""
+    names = dict(tokenizer.specials.names)
+    vocabulary = {character: id for id, character in enumerate(tokenizer.characters)}
+    vocabulary |= {name: id for id, name in names.items()}
+    made = tokenizers.Tokenizer(models.WordLevel(vocabulary, unk_token=ROLES["unknown"]))
+    made.normalizer = normalizers.Lowercase() if tokenizer.lowercase else None  # type: ignore[assignment]
+    made.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")  # type: ignore[assignment]
+    made.decoder = decoders.Fuse()  # type: ignore[assignment]
+    return made
+
+
+def _of_pieces(tokenizer: SentencePieceTokenizer) -> tokenizers.Tokenizer:
+    """A SentencePiece model of kind unigram.
+
+    Raises:
+        Refused: it is of another kind.
+    """
+    pieces = tokenizer.pieces()
+    how = normalisation(tokenizer.model)
+    if how.model_type != "unigram":
+        raise Refused(
+            "tokenizer", how.model_type, "of SentencePiece can't be written in transformers' form (unigram can)"
+        )
+    names = dict(tokenizer.specials.names)
+    scored = [(names.get(id, piece), score) for id, (piece, score) in enumerate(pieces)]
+    scored += [(names.get(id, UNUSED.format(id)), 0.0) for id in range(len(pieces), tokenizer.vocabulary_size)]
+    made = tokenizers.Tokenizer(models.Unigram(scored, tokenizer.specials.unknown, how.byte_fallback))
+    steps: list[Any] = [normalizers.Lowercase()] if tokenizer.lowercase else []
+    steps += [normalizers.Precompiled(how.characters)] if how.characters else []
+    if how.one_space:
+        steps += [normalizers.Replace(Regex("^ +| +$"), ""), normalizers.Replace(Regex(" {2,}"), " ")]
+    steps += [normalizers.Prepend(SPACE)] if how.space_first else []
+    made.normalizer = normalizers.Sequence([*steps, normalizers.Replace(" ", SPACE)])  # type: ignore[assignment]
+    scheme = "always" if how.space_first else "never"
+    made.decoder = decoders.Metaspace(replacement=SPACE, prepend_scheme=scheme, split=False)  # type: ignore[assignment]
+    return made
