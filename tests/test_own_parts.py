@@ -169,6 +169,8 @@ CONFIG = "@dataclasses.dataclass(frozen=True)\n    class Config:\n        {field
         ("optimizer", "class Bad(Lion):\n    push: float = 1.0", r"wants @dataclasses.dataclass\(frozen=True\)"),
         ("schedule", PART.format(base="Schedule", body="..."), "lacks `shape`"),
         ("objective", PART.format(base="object", body="..."), "lacks `bind`"),
+        ("objective", PART.format(base="SquaredError", body="FEED = 'sound'"), "its FEED is 'sound'; there are images"),
+        ("objective", PART.format(base="SquaredError", body="FEED = 'text'"), "takes text, and lacks `rows`"),
         (
             "evaluate.margin",
             PART.format(base="Evaluator", body="def outputs(self, model, batch): ..."),
@@ -223,6 +225,53 @@ def test_what_only_shows_when_it_is_made_is_refused_before_training(here, part, 
     )
     with pytest.raises(vitzoo.Refused, match=message):
         vitzoo.train("my_parts.py", here / "late", [f"{part}.name=my_late_{part}:Bad"])
+
+
+BOOM = "raise ValueError('boom\\nand more')"
+
+
+@pytest.mark.parametrize(
+    ("field", "code"),
+    [
+        ("data", f"def Bad(data): {BOOM}"),
+        ("data", f"class Bad:\n    def __init__(self, data): ...\n    def open(self, split): {BOOM}"),
+        ("model", MODEL.format(body=f"def __call__(self, x, train=False, key=None): {BOOM}")),
+        ("model", MODEL.format(body=f"def __init__(self, config, *, rngs, execution): {BOOM}")),
+        ("objective", f"class Bad(SquaredError):\n    def bind(self, info, num_classes): {BOOM}"),
+        ("objective", f"class Bad(SquaredError):\n    def sums(self, model, batch, key=None, train=True): {BOOM}"),
+        ("optimizer", f"class Bad(Lion):\n    def method(self): {BOOM}"),
+        ("schedule", f"class Bad(Falling):\n    def shape(self, step, total): {BOOM}"),
+        ("evaluate.margin", f"class Bad(Margin):\n    def bind(self, *, feed, source, config): {BOOM}"),
+        ("evaluate.margin", f"class Bad(Margin):\n    def outputs(self, model, batch): {BOOM}"),
+        ("evaluate.margin", f"class Bad(Margin):\n    def check(self): {BOOM}"),
+    ],
+)
+def test_a_part_that_fails_is_named_with_its_line_before_anything_is_written(here, field, code, capsys):
+    name = f"my_fault_{zlib.crc32(code.encode())}"
+    (here / f"{name}.py").write_text(f"from my_parts import *\n{code}\n")
+    flags = ["--config", "my_parts.py", "--workdir", "runs/fault", f"--config.{field}.name={name}:Bad"]
+    assert main(["train", *flags, "--debug"]) == 2
+    said = capsys.readouterr().err
+    line = 2 + code.rstrip().count("\n")  # the last of the file
+    assert said.splitlines()[-1] == f"vitzoo: {field}.name = {name}:Bad: {name}.py:{line}: ValueError: boom"
+    assert "Traceback" in said
+    assert not (here / "runs" / "fault").exists()
+
+
+def test_a_part_that_fails_when_a_run_has_begun_is_its_failure(here):
+    from vitzoo import parts
+
+    (here / "my_metric.py").write_text(
+        f"from my_parts import *\ndef helper(): {BOOM}\nclass Bad(Margin):\n"
+        "    def metrics(self, rows, num_classes): helper()\n"
+    )
+    evaluator = parts.find("evaluator", "my_metric:Bad", "evaluate.margin.name")
+    with pytest.raises(vitzoo.Failed) as failure, parts.OwnFaults() as faults:
+        faults.begun = True
+        evaluator().metrics({}, 0)
+    assert str(failure.value) == "evaluate.margin.name = my_metric:Bad: my_metric.py:2: ValueError: boom"
+    with pytest.raises(ZeroDivisionError), parts.OwnFaults():  # no part of a user's own had a hand in it
+        1 / 0  # noqa: B018
 
 
 @pytest.mark.parametrize(

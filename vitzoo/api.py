@@ -68,12 +68,22 @@ def train(config: Any, workdir: str | Path, overrides: Overrides = ()) -> dict[s
     return loop.train(resolve(config, overrides=overrides), workdir)
 
 
-def list_models(pattern: str = "*") -> list[dict[str, Any]]:
+def list_models(pattern: str = "*", *, pretrained: bool = False) -> list[dict[str, Any]]:
     """The models' variants: `name`, `variant`, `parameters`, `gflops`, `bytes_float32`.
 
     Args:
         pattern: a model or variant, `vit`, `B/*`, `*/16`.
+        pretrained: list published weights instead, whose name, family, model or variant fits: `name`, which `load`
+            takes, `hub` or `file` and who `published` it, `parameters`, `licence`, `score`, `metric`, `score_source`,
+            and so on.
+
+    Raises:
+        Refused: nothing fits.
     """
+    if pretrained:
+        from vitzoo.weights import catalogue
+
+        return [entry.to_json() for entry in catalogue.table(pattern)]
     from vitzoo.planning import models
 
     return [row.to_json() for row in models.table(pattern)]

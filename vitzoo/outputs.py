@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,16 @@ def checked_file(flag: str, path: str | Path, endings: Sequence[str]) -> Path:
         raise Refused(flag, path, f"the folder {file.parent} doesn't exist")
     _check_writable(flag, path, file.parent)
     return file
+
+
+def there(*files: str | Path | None) -> set[str]:
+    """Which of the files that are to be written are there already."""
+    return {str(file) for file in files if file is not None and Path(file).expanduser().is_file()}
+
+
+def wrote(file: str | Path, before: Collection[str]) -> str:
+    """How a line begins that says what was written: `replaced` where `there` named the file before."""
+    return f"{'replaced' if str(file) in before else 'wrote   '} {file}"
 
 
 def checked_folder(flag: str, path: str | Path) -> Path:

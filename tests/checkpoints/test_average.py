@@ -4,11 +4,12 @@ import json
 
 import jax
 import numpy as np
+import orbax.checkpoint as ocp
 import pytest
 from made_states import describe, make_state
 
 from vitzoo.checkpoints import read
-from vitzoo.checkpoints.average import average
+from vitzoo.checkpoints.average import average, mean_params
 from vitzoo.checkpoints.locate import locate
 from vitzoo.checkpoints.store import Store
 from vitzoo.errors import Refused
@@ -55,7 +56,25 @@ def test_what_cannot_be_averaged_is_refused_and_nothing_is_written(run, tmp_path
         average(run, 2, run)
     with pytest.raises(Refused, match=r"--output.*is not a folder"):
         average(run, 2, run / "config.json" / "mean")
+    with pytest.raises(Refused, match="--output = '': names no folder"):
+        average(run, 2, "")
+    with pytest.raises(Refused, match=r"--output = .*/9: lies among the checkpoints of the run .*/run; name another"):
+        average(run, 2, run / "checkpoints" / "9")
+    assert not (run / "checkpoints" / "9").exists()
     (run / "checkpoints" / "4" / "model.json").write_text("{}")
     with pytest.raises(Refused, match=r"model\.json"):
         average(run, 2, output)
     assert not output.exists()
+
+
+def test_checkpoints_of_unlike_models_are_refused_by_the_leaf_that_differs(tmp_path):
+    folders = []
+    for step, leaves in ((1, {"a": 3, "b": 2}), (2, {"a": 3, "b": 4}), (3, {"a": 3})):
+        state = {name: np.ones(size, np.float32) for name, size in leaves.items()}
+        folders.append(tmp_path / str(step))
+        with ocp.StandardCheckpointer() as writer:
+            writer.save(folders[-1] / "params", {"part": state})
+    with pytest.raises(Refused, match=r"/2: can't be averaged with step 1: part/b is \(4,\) here, and \(2,\) there"):
+        mean_params(folders[:2])
+    with pytest.raises(Refused, match=r"/3: can't be averaged with step 1: part/b is missing here, and \(2,\) there"):
+        mean_params([folders[0], folders[2]])

@@ -94,6 +94,20 @@ def test_eval_passes_on_what_was_asked_and_prints_the_results(capsys, monkeypatc
     assert json.loads(said) == result
 
 
+def test_generate_says_where_the_context_ended_an_answer(capsys, monkeypatch):
+    from vitzoo.inference import generate as writing
+
+    answers = [{"prompt": "a", "text": "b", "tokens": 1, "reason": reason} for reason in ("end", "context")]
+    monkeypatch.setattr(writing, "generate", lambda *_, **__: answers)
+    flags = ["--prompt", "a", "--prompt", "b", "--max-new-tokens", "3", "--json"]
+    assert main(["generate", "--checkpoint", "runs/a", *flags]) == 0
+    said = capsys.readouterr()
+    assert said.err == (
+        "note: the answer to prompt 2 of 2 ends after 1 of 3 tokens: the model takes no more (model.context_length)\n"
+    )
+    assert [answer["reason"] for answer in json.loads(said.out)["answers"]] == ["end", "context"]
+
+
 def test_eval_wants_one_checkpoint(capsys):
     assert main(["eval"]) == main(["eval", "--workdir", "a", "--checkpoint", "b"]) == 2
     assert capsys.readouterr().err.count("give either --checkpoint or --workdir\n") == 2

@@ -44,6 +44,12 @@ def test_layer_decay_counts_as_beit_does():
     np.testing.assert_allclose(blocks.ravel(), [0.75**power for power in range(12, 0, -1)])
 
 
+def test_a_norm_below_the_blocks_is_an_embedding_for_layer_decay():
+    shapes = vit_shapes(depth=12) | {"embedding_norm": {"scale": vit_shapes()["class_token"]}}
+    rules = leaf_rules(AdamW(layer_decay=0.75), shapes)
+    assert rules["embedding_norm/scale"].multiplier == rules["class_token"].multiplier
+
+
 def test_the_first_learning_rate_rule_that_matches_wins_and_multiplies_the_layer_decay():
     optimizer = AdamW(layer_decay=0.5, learning_rate_rules=(("head/kernel", 10.0), ("head/.*|class_token", 3.0)))
     rules = leaf_rules(optimizer, vit_shapes(depth=2))

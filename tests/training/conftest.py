@@ -1,4 +1,6 @@
 import json
+import sys
+from pathlib import Path
 
 import jax
 import pytest
@@ -9,6 +11,7 @@ from vitzoo.parallel import mesh as meshes
 from vitzoo.training import setup
 from vitzoo.training.compilation_cache import use_compilation_cache
 
+sys.path.append(str(Path(__file__).parents[1] / "weights"))  # where run folders are made
 TASKS: dict = {}
 
 

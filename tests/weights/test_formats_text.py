@@ -22,6 +22,7 @@ from vitzoo.nn import state
 from vitzoo.weights.files.open import open_source
 from vitzoo.weights.formats.known import find_format, recognise
 from vitzoo.weights.load import load
+from vitzoo.weights.opened import open_weights
 from vitzoo.weights.rows import read_rows
 
 GOLDENS = Path(__file__).parents[1] / "goldens" / "weights"
@@ -367,6 +368,17 @@ def test_heads_of_bert_say_what_they_are_for(golden, tmp_path):
 )  # fmt: skip
 def test_settings_that_have_no_place_here_are_refused_by_name(name, config, line, tmp_path):
     assert line in refused(copied(name, tmp_path, config=config))
+
+
+def test_what_is_damaged_in_other_ways_is_refused_too(tmp_path):
+    flat = copied("gpt2", tmp_path, arrays=lambda a: {**a, "wte.weight": a["wte.weight"].ravel()})
+    kind = copied("bert_classes", tmp_path, config={"architectures": 3})
+    modules = copied("sentences", tmp_path)
+    (modules / "1_Pooling" / "config.json").write_text("[]")
+    for folder, form in ((flat, "gpt2"), (kind, "bert"), (modules, "bert")):
+        with pytest.raises(Refused, match=f"isn't of the format {form}: an array or a setting beside it") as caught:
+            open_weights(str(folder))
+        assert "\n" not in str(caught.value)
 
 
 def test_a_t5s_encoder_alone_and_an_umt5_without_config_are_refused(tmp_path):

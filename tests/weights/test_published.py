@@ -110,7 +110,10 @@ def test_a_sharded_index_gives_the_same_and_may_name_only_files_beside_it(made, 
             r"norm1/bias \(\(1, 3\), not \(1, 16\)\)",
         ),
         (lambda x: x.update({"transformer.h.0.attn.c_attn.weight": np.zeros((16, 47), np.float32)}), "doesn't fit"),
-        (lambda x: x.update({"transformer.h.2.ln_1.bias": x.pop("transformer.h.0.ln_1.bias")}), "misses"),
+        (
+            lambda x: x.update({"transformer.h.2.ln_1.bias": x.pop("transformer.h.0.ln_1.bias")}),
+            "n_layer = 1, and its arrays are of 3",
+        ),
     ],
 )
 def test_a_file_that_is_not_what_its_names_say_is_refused_by_name(made, tmp_path, change, message, capsys):
@@ -219,3 +222,12 @@ def test_fine_tuning_starts_from_published_weights_and_keeps_their_tokenizer(fol
     _, info = vitzoo.load(str(tmp_path / "run"))
     assert info.tokenizer.sha256 == vitzoo.load(str(folder))[1].tokenizer.sha256
     assert info.step == 2
+
+
+def test_a_file_that_lost_its_last_layer_is_refused(made, tmp_path):
+    _, _, tensors, writing = made
+    folder = write(tmp_path / "cut", tensors, writing)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "n_layer": 2}))
+    with pytest.raises(Refused, match="n_layer = 2, and its arrays are of 1"):
+        open_weights(folder)

@@ -14,6 +14,7 @@ What can't be known from a file is given as --config.model.KEY=VALUE.
 
 examples:
   vitzoo convert gpt2/model.safetensors runs/gpt2
+  vitzoo convert google-t5/t5-small runs/t5            # by name: vitzoo models --pretrained
   vitzoo convert runs/photos@best photos-hf
   vitzoo convert runs/photos photos-timm --format timm
   vitzoo convert runs/photos photos.stablehlo          # a function that needs only jax
@@ -22,7 +23,9 @@ examples:
 
 def arguments(parser: Parser) -> None:
     """Adds the command's flags."""
-    parser.add_argument("source", metavar="SRC", help="any checkpoint, or a file or folder of published weights")
+    parser.add_argument(
+        "source", metavar="SRC", help="any checkpoint, or published weights: a file, a folder or a name"
+    )
     parser.add_argument("output", metavar="DST", help="a new folder, or FILE.stablehlo")
     parser.add_argument("--format", default="", metavar="NAME", help="to write: vitzoo, gpt2, ...")
     parser.add_argument("--source-format", default="", metavar="NAME", help="to read, where it isn't to be recognised")

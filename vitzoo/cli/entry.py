@@ -97,7 +97,7 @@ def _command(name: str, arguments: list[str]) -> int:
     try:
         result = command.run(parsed)
     except Refused as refusal:
-        raise refusal if command.TAKES_CONFIG else parser.as_typed(refusal) from None
+        raise refusal if command.TAKES_CONFIG else parser.as_typed(refusal) from refusal.__cause__
     sys.stdout.flush()
     if parsed.json:
         print(last_line(result.values), flush=True)

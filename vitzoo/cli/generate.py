@@ -2,12 +2,14 @@
 
 import argparse
 import sys
-from pathlib import Path
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
 from vitzoo.cli.arguments import Parser, set_platform, typed
 from vitzoo.cli.output import Result
+from vitzoo.data.text.lines import read_lines
 from vitzoo.errors import Refused
+from vitzoo.outputs import there, wrote
 
 TAKES_CONFIG = False
 SETTINGS = (
@@ -39,7 +41,7 @@ def arguments(parser: Parser) -> None:
 
     parser.add_argument("--checkpoint", required=True, metavar="CKPT", help="RUN, RUN@best, RUN@STEP ...")
     parser.add_argument("--prompt", action="append", default=[], metavar="TEXT", help="can be given several times")
-    parser.add_argument("--prompts", metavar="FILE", help="a file with a prompt in each line")
+    parser.add_argument("--prompts", metavar="FILE", help="a file with a prompt in each line; -: standard input")
     number("--max-new-tokens", int, 128, "most tokens added (128)", minimum=1)
     number("--temperature", float, None, "below 1 sharper; 0: always the most probable token (1)", minimum=0)
     number("--top-k", int, None, "only the k most probable tokens; 0: all (0)", minimum=0)
@@ -68,7 +70,8 @@ def arguments(parser: Parser) -> None:
 def run(args: argparse.Namespace) -> Result:
     """Continues or answers prompts."""
     set_platform([f"platform={args.platform}"])
-    prompts = [*args.prompt, *(_lines(args.prompts) if args.prompts else [])]
+    read = read_lines("--prompts", args.prompts) if args.prompts else []
+    prompts = [*args.prompt, *(line for line in read if line)]
     if not prompts:
         raise Refused("--prompt", None, "there is none; give --prompt TEXT or --prompts FILE")
     given = {name: getattr(args, name) for name in SETTINGS if getattr(args, name) is not None}
@@ -76,6 +79,7 @@ def run(args: argparse.Namespace) -> Result:
         raise Refused("--seed", args.seed, "has no effect: beam search draws nothing")
     from vitzoo.inference.generate import generate
 
+    before = there(args.output)
     answers = generate(
         args.checkpoint,
         prompts,
@@ -88,11 +92,17 @@ def run(args: argparse.Namespace) -> Result:
         output=args.output,
         out=None if args.json else sys.stdout,
     )
+    if args.output is not None:
+        print(f"{wrote(args.output, before)}: {len(answers):,} answer{'s' * (len(answers) != 1)}")
+    _say_cut(answers, args.max_new_tokens)
     return Result({"checkpoint": args.checkpoint, "answers": answers})
 
 
-def _lines(file: str) -> list[str]:
-    try:
-        return [line for line in Path(file).read_text(encoding="utf-8").splitlines() if line]
-    except (OSError, UnicodeDecodeError) as error:
-        raise Refused("--prompts", file, f"can't be read: {getattr(error, 'strerror', None) or error}") from None
+def _say_cut(answers: Sequence[Mapping[str, Any]], asked: int) -> None:
+    """A line for each answer that the model's context ended."""
+    sys.stdout.flush()
+    for number, answer in enumerate(answers, 1):
+        if answer["reason"] == "context":
+            whose = f"the answer to prompt {number} of {len(answers)}" if len(answers) > 1 else "the answer"
+            ends = f"ends after {answer['tokens']:,} of {asked:,} tokens"
+            print(f"note: {whose} {ends}: the model takes no more (model.context_length)", file=sys.stderr)

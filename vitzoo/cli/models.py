@@ -9,13 +9,15 @@ from vitzoo.cli.output import Result, table
 
 if TYPE_CHECKING:
     from vitzoo.planning.models import ImageRow, TextRow
+    from vitzoo.weights.catalogue import Entry
 
 TAKES_CONFIG = False
 EXAMPLES = """\
 examples:
   vitzoo models
   vitzoo models 'B/*' --json
-  vitzoo models 'gpt2-*'"""
+  vitzoo models 'gpt2-*'
+  vitzoo models --pretrained '*dinov2*'"""
 
 
 def arguments(parser: Parser) -> None:
@@ -23,10 +25,21 @@ def arguments(parser: Parser) -> None:
     parser.add_argument(
         "pattern", nargs="?", default="*", metavar="PATTERN", help="a model or variant: vit, B/*, gpt2-*"
     )
+    parser.add_argument(
+        "--pretrained", action="store_true", help="list published weights; PATTERN is also a name or family: DINOv2"
+    )
 
 
 def run(args: argparse.Namespace) -> Result:
-    """Lists the variants."""
+    """Lists the variants, or published weights."""
+    if args.pretrained:
+        from vitzoo.weights import catalogue
+
+        entries = catalogue.table(args.pattern)
+        listed = [entry.to_json() for entry in entries]
+        if not args.json:
+            print(_published(entries, sum(row["fetched"] for row in listed)))
+        return Result({"models": listed})
     from vitzoo.planning import models
 
     rows = models.table(args.pattern)
@@ -76,3 +89,24 @@ def _texts(rows: "Sequence[TextRow]") -> str:
 
 parameters: a BERT's with pooler and without heads; where a variant leaves the vocabulary open, the paper's
 GFLOPs: matrix products of one forward pass over so many tokens (source + target), multiply and add counted as two"""
+
+
+def _published(entries: "Sequence[Entry]", fetched: int) -> str:
+    header = ["name", "parameters", "input", "score", "licence", "source"]
+    lines = [
+        [
+            entry.name,
+            f"{entry.parameters:,}",
+            f"{entry.image_size}²" if entry.image_size else f"{entry.tokens:,} tokens" if entry.tokens else "",
+            "" if entry.score is None else f"{entry.score:g} {entry.metric}",
+            entry.licence or "",
+            "hub" if entry.hub else str(entry.published).partition(" ")[0],
+        ]
+        for entry in entries
+    ]
+    return f"""{table([header, *lines], right=(1, 2))}
+
+parameters: as vitzoo reads them, with the classes that they have; a BERT's with pooler and without heads
+score: as published, in % unless it is a perplexity; not measured by vitzoo. --json says where each is from
+fetched: {fetched} of {len(entries)} are on this machine. vitzoo was made without any of them: the formats are tested
+with small files of random weights"""

@@ -6,6 +6,7 @@ import sys
 from vitzoo.cli.arguments import Parser, set_platform, typed
 from vitzoo.cli.output import Result
 from vitzoo.errors import Refused
+from vitzoo.outputs import there
 
 TAKES_CONFIG = False
 EXAMPLES = """\
@@ -28,7 +29,9 @@ def arguments(parser: Parser) -> None:
     """Adds the command's flags."""
     parser.add_argument("inputs", nargs="*", metavar="FILE|FOLDER", help="images, or folders of them at any depth")
     parser.add_argument("--text", action="append", default=[], metavar="TEXT", help="can be given several times")
-    parser.add_argument("--input", metavar="FILE", help="texts, a line each, or .jsonl with the fields of training")
+    parser.add_argument(
+        "--input", metavar="FILE", help="texts, a line each (-: of standard input), or .jsonl with training's fields"
+    )
     parser.add_argument("--similar", nargs="+", metavar="TEXT", help="the cosine between texts' sentence embeddings")
     parser.add_argument("--checkpoint", required=True, metavar="CKPT", help="RUN, RUN@best, RUN@STEP ...")
     parser.add_argument("--top", metavar="K", type=typed("--top", int, minimum=1), help="classes or tokens listed (5)")
@@ -55,11 +58,13 @@ def run(args: argparse.Namespace) -> Result:
     _check(args)
     if args.similar is not None:
         return _similar(args)
-    from vitzoo.inference.predict import exit_code, predict, say_rows, say_written
+    from vitzoo.inference.predict import exit_code, predict, refuse_mistyped, say_rows, say_written
     from vitzoo.inference.text_inputs import read_texts
     from vitzoo.inference.text_predict import predict_texts, say_text_rows, say_texts_written
 
+    refuse_mistyped(args.checkpoint, args.inputs)
     texts = [*args.text, *(read_texts(args.input) if args.input else [])]
+    before = there(args.output, args.features)
     rows = (predict_texts if texts else predict)(
         args.checkpoint,
         texts or args.inputs,
@@ -74,7 +79,7 @@ def run(args: argparse.Namespace) -> Result:
     of_images = "file" in rows[0]
     if not args.json:
         (say_rows if of_images else say_text_rows)(rows)
-    (say_written if of_images else say_texts_written)(rows, args.output, args.features)
+    (say_written if of_images else say_texts_written)(rows, args.output, args.features, before=before)
     return Result({"checkpoint": args.checkpoint, "predictions": rows}, exit_code(rows))
 
 

@@ -28,7 +28,7 @@ from vitzoo.data.settings import Data
 from vitzoo.data.text.settings import USED_BY, Tokenizer
 from vitzoo.errors import Refused
 from vitzoo.parts import PARTS, find
-from vitzoo.schema import Text, annotations, build, convert, convert_fields, default_of, literal, nearest, to_json
+from vitzoo.schema import Text, annotations, build, convert, convert_fields, default_of, literal, nearest
 
 DEFAULT_NAMES = {"objective": "classification", "optimizer": "adamw", "schedule": "cosine"}
 _DURATION = re.compile(r"(.*)_(steps|epochs|examples|fraction)")
@@ -58,18 +58,14 @@ class Layers:
                 prefix = f"{name}." if name else ""
                 self.notes.append(f"{prefix}{rivals[0]} replaces {prefix}{key} = {file.pop(key)}")
 
-    def drop_others(self, name: str, part: type, before: type | None = None) -> None:
-        """Leaves out what the file states for another choice of `name`, where the one made has no use for it.
-
-        Args:
-            name: the section's.
-            part: the settings of the one made.
-            before: those of the other, where a flag replaces it: a value that is its default isn't the new one's.
+    def drop_others(self, name: str, part: type) -> None:
+        """Leaves out what the file states for another choice of `name`, where the one made, `part`, has no use for it:
+        it lacks the field, or can't hold the value.
         """
         file, flags = self.section(name)
         replaced = "name" in flags and flags["name"] != file.get("name", DEFAULT_NAMES.get(name))
         others = set(file) - {"name", "variant"} if replaced else self.inherited.get(name, set())
-        dropped = [key for key in file if key in others and _is_left_over(part, before, key, file[key])]
+        dropped = [key for key in file if key in others and not _takes(part, key, file[key])]
         self._drop(name, f"name = {flags.get('name', file.get('name'))}", dropped)
 
     def drop_of_other_tokenizers(self) -> None:
@@ -106,20 +102,12 @@ def _same_duration(stem: str, flag: str, value: Any) -> bool:
     return match is not None and match[1] == stem and not off
 
 
-def _is_left_over(part: type, before: type | None, key: str, value: Any) -> bool:
-    """Whether a value was stated for another part than this one, which lacks the field or can't hold the value; or is
-    the other's default where this one has another.
-    """
-    if key not in annotations(part):
-        return True
+def _takes(part: type, key: str, value: Any) -> bool:
     try:
         convert_fields(part, {key: value})
     except Refused:
-        return True
-    if before is None or key not in annotations(before):
         return False
-    old, new = (default_of(one.__dataclass_fields__[key]) for one in (before, part))  # type: ignore[attr-defined]
-    return to_json(old) == to_json(value) and to_json(old) != to_json(new)
+    return True
 
 
 def _shown(value: Any) -> Any:
@@ -241,21 +229,14 @@ def _find(section: str, name: Any) -> type:
     return part
 
 
-def _known(section: str, name: Any) -> type | None:
-    try:
-        return _find(section, name)
-    except Refused:  # a flag puts another in its place
-        return None
-
-
 def _choice(layers: Layers, section: str, default: str) -> tuple[str, Any]:
     """The name and the part of a section that has a `name`."""
     file, flags = layers.section(section)
     name = flags.get("name", file.get("name", DEFAULT_NAMES.get(default)))
     if not name:
         raise Refused(f"{section}.name", None, "must be set")
-    part, was = _find(section, name), file.get("name", DEFAULT_NAMES.get(default))
-    layers.drop_others(section, part, _known(section, was) if was != name else None)
+    part = _find(section, name)
+    layers.drop_others(section, part)
     layers.replace_durations(section)
     fields = {key: value for key, value in merge(file, flags).items() if key != "name"}
     return str(name), build(part, fields, section)

@@ -110,6 +110,8 @@ class ModelChoice:
         base = self.base or variant_fields(self.name, self.variant)
         fields = {field.name for field in dataclasses.fields(self.config_class)}
         known = {key: value for key, value in from_data.items() if value is not None and key in fields}
+        if self.base.get("vocabulary_size"):  # a checkpoint may have more ids than its tokenizer
+            known.pop("vocabulary_size", None)
         changes = {key: value for key, value in self.changes.items() if value is not None or key not in known}
         return build(self.config_class, {**base, **known, **changes}, "model")
 

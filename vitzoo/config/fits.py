@@ -25,8 +25,10 @@ def kind_of(config_class: type) -> str | None:
     Raises:
         Refused: there is no such kind.
     """
-    kind = getattr(config_class, "KIND", "encoder_decoder" if "start_id" in annotations(config_class) else None)
-    if kind is not None and kind not in KINDS:
+    if not hasattr(config_class, "KIND"):
+        return "encoder_decoder" if "start_id" in annotations(config_class) else None
+    kind = config_class.KIND
+    if kind not in KINDS:
         raise Refused("model.name", config_class.__name__, f"its KIND is {kind!r}; there are {', '.join(KINDS)}")
     return kind
 

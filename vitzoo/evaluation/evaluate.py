@@ -80,7 +80,7 @@ def evaluate(
         except Refused as error:
             refusal = of_evaluator(name, ready.evaluators[name], error) if ready.own else error
             if len(ready.evaluators) == 1:
-                raise refusal from None
+                raise refusal from error.__cause__
             results[name] = skipped(ready, name, refusal)
             print(f"{name}: skipped: {refusal}", file=out)
     if all(result["skipped"] for result in results.values()):

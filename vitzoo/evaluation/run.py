@@ -11,14 +11,13 @@ import numpy as np
 from vitzoo.config.experiment import evaluation_data
 from vitzoo.data.feed import Feed
 from vitzoo.data.pipeline import eval_batches
-from vitzoo.data.rows import shapes_of
 from vitzoo.data.settings import Data
 from vitzoo.errors import Refused
 from vitzoo.evaluation.classes import Mapping as ClassMapping
 from vitzoo.evaluation.classes import match
 from vitzoo.parallel.mesh import padded_batch_size
 from vitzoo.parallel.sharding import put, rows_of_this_process
-from vitzoo.steps.compile import compile_eval_step
+from vitzoo.steps.compile import batch_shapes, compile_eval_step
 from vitzoo.steps.evaluate import make_eval_step
 
 Rows = dict[str, np.ndarray]
@@ -153,7 +152,7 @@ class Evaluation:
             params: the parameters' shapes.
         """
         size = padded_batch_size(self.data.batch_size, self.mesh)
-        jax.eval_shape(self._step, params, shapes_of(self.examples, size))
+        jax.eval_shape(self._step, params, batch_shapes(self.examples.padding(), size))
 
     def metrics(self, rows: Rows) -> dict[str, float]:
         """The evaluator's metrics of those rows."""

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
+from vitzoo.data.text.unicode import check_whole
 from vitzoo.decoding.generate import how_of
 from vitzoo.errors import Refused
-from vitzoo.inference.generator import Answer, Generator
+from vitzoo.inference.generator import Answer, Generator, check_prompts
 from vitzoo.outputs import checked_file, write_whole
 
 
@@ -58,6 +59,8 @@ def generate(
     stop = [stop] if isinstance(stop, str) else list(stop)
     if "" in stop:
         raise Refused("stop", "''", "an empty text is everywhere")
+    check_prompts(prompts)
+    check_whole("stop", *stop)
     generator = Generator(checkpoint, weights=weights, platform=platform)
     live = out is not None and len(prompts) == 1
     if out is not None and live and not generator.encodes:

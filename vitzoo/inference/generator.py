@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from vitzoo.data.text.unicode import check_whole
 from vitzoo.decoding.beams import BeamSearch
 from vitzoo.decoding.generate import How, Written, context_of, how_of, write
 from vitzoo.decoding.sampling import Sampling
@@ -147,8 +148,7 @@ class Generator:
 
     def _filled(self, prompts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """The prompts' ids in one array, and how many each has."""
-        if not prompts:
-            raise Refused("prompt", None, "there is none")
+        check_prompts(prompts)
         ids = [self._encoded(prompt) for prompt in prompts]
         most = 2**30 if self.context is None else self.context
         longest = max(len(one) for one in ids)
@@ -172,6 +172,13 @@ class Generator:
         if not len(ids):
             ids = tokenizer.opening("prompt")
         return ids.astype(np.int32)
+
+
+def check_prompts(prompts: Sequence[str]) -> None:
+    """Refuses no prompt, and one that no tokenizer takes."""
+    if not prompts:
+        raise Refused("prompt", None, "there is none")
+    check_whole("prompt", *prompts)
 
 
 def filled(texts: Sequence[np.ndarray], multiple: int, most: int) -> tuple[np.ndarray, np.ndarray]:

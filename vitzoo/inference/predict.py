@@ -1,21 +1,28 @@
 """Classifying images with a checkpoint."""
 
 import contextlib
+import os
+import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
 
+from vitzoo.data.sources.folder import IMAGE_ENDINGS
+from vitzoo.data.text.lines import STANDARD_INPUT
 from vitzoo.errors import Refused
 from vitzoo.evaluation.progress import counting
 from vitzoo.inference.inputs import gather
 from vitzoo.inference.predictor import Predictor, row
 from vitzoo.inference.text_predict import predict_texts
 from vitzoo.inference.writers import write_features, write_predictions
-from vitzoo.outputs import checked_file
+from vitzoo.outputs import checked_file, wrote
 from vitzoo.weights.opened import open_weights
+
+ENDINGS = {".txt", ".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".md", *IMAGE_ENDINGS}
+"""Of what is taken for the name of a file."""
 
 
 def predict(
@@ -98,6 +105,25 @@ def _are_texts(checkpoint: str | Path, inputs: Any) -> bool:
     return True
 
 
+def refuse_mistyped(checkpoint: str | Path, inputs: Sequence[str]) -> None:
+    """On a command line, where the name of a file stands like a text: refuses what looks like one and is none.
+
+    Raises:
+        Refused: the checkpoint is of text, and one of the inputs, without spaces, has a separator of folders or an
+            ending of files, but no file is there; or `-` is given.
+    """
+    missing = [one for one in inputs if _is_like_a_name(one) and not _is_there(one)]
+    if missing and open_weights(checkpoint).description["tokenizer"] is not None:
+        read = "--input - reads texts from standard input" if missing[0] == STANDARD_INPUT else "no such file"
+        raise Refused("inputs", missing[0], f"{read}; --text takes it as text")
+
+
+def _is_like_a_name(text: str) -> bool:
+    if text == STANDARD_INPUT:
+        return True
+    return not re.search(r"\s", text) and ("/" in text or os.sep in text or Path(text).suffix.lower() in ENDINGS)
+
+
 def _is_there(path: str) -> bool:
     try:
         return Path(path).expanduser().exists()
@@ -126,11 +152,16 @@ def say_rows(rows: list[dict[str, Any]], out: TextIO | None = None) -> None:
 
 
 def say_written(
-    rows: list[dict[str, Any]], output: str | Path | None, features: str | Path | None, out: TextIO | None = None
+    rows: list[dict[str, Any]],
+    output: str | Path | None,
+    features: str | Path | None,
+    out: TextIO | None = None,
+    *,
+    before: Collection[str] = (),
 ) -> None:
-    """Name the files that were written, with how much each holds."""
+    """Name the files that were written, with how much each holds, and those of them that were there `before`."""
     read = sum(row["error"] is None for row in rows)
     if output is not None:
-        print(f"wrote    {output}: {len(rows):,} rows", file=out or sys.stdout)
+        print(f"{wrote(output, before)}: {len(rows):,} rows", file=out or sys.stdout)
     if features is not None:
-        print(f"wrote    {features}: features of {read:,} image{'s' * (read != 1)}", file=out or sys.stdout)
+        print(f"{wrote(features, before)}: features of {read:,} image{'s' * (read != 1)}", file=out or sys.stdout)

@@ -1,17 +1,21 @@
 """What is to be predicted of text: texts, pairs and words, each with what its row begins with."""
 
 import dataclasses
-import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from vitzoo.data.text.lines import read_lines
 from vitzoo.data.text.settings import Text
-from vitzoo.data.text.sources.fields import own_name
+from vitzoo.data.text.sources.fields import asked_for, converter, form_of
+from vitzoo.data.text.sources.strict_json import parsed
+from vitzoo.data.text.unicode import HALF, is_whole
 from vitzoo.errors import Refused
 
 FORMS = (("words",), ("first", "second"), ("text",), ("prompt",), ("source",))
+GIVEN = ("text_field", "source_field", "first_field", "second_field")
+"""Settings that name what a model is given."""
 JSON_LINES = (".jsonl", ".ndjson")
 WORD = re.compile(r"\w+(?:['\u2019.-]\w+)*|[^\w\s]")
 
@@ -52,7 +56,7 @@ def gather_texts(inputs: Any, text: Text) -> list[TextInput]:
         text: how a checkpoint names the fields.
 
     Raises:
-        Refused: there is none, one is neither text nor record, or a record lacks the fields.
+        Refused: there is none, one is neither text nor record or holds no text, or a record lacks the fields.
     """
     several = [inputs] if isinstance(inputs, str | Mapping) else list(inputs)
     if not several:
@@ -61,17 +65,14 @@ def gather_texts(inputs: Any, text: Text) -> list[TextInput]:
 
 
 def read_texts(file: str | Path) -> list[Any]:
-    """What a file holds: of `.jsonl` a record in each line, else a text in each line; empty lines are left out.
+    """What a file holds: of `.jsonl` a record in each line, else (and of `-`, standard input) a text in each line;
+    empty lines are left out.
 
     Raises:
         Refused: it can't be read, or a line isn't JSON.
     """
-    path = Path(file).expanduser()
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise Refused("--input", file, f"can't be read: {getattr(error, 'strerror', None) or error}") from None
-    if path.suffix.lower() not in JSON_LINES:
+    lines = read_lines("--input", file)
+    if Path(file).suffix.lower() not in JSON_LINES:
         found: list[Any] = [line for line in lines if line.strip()]
     else:
         found = [_parsed(file, number, line) for number, line in enumerate(lines, 1) if line.strip()]
@@ -82,30 +83,28 @@ def read_texts(file: str | Path) -> list[Any]:
 
 def _parsed(file: str | Path, number: int, line: str) -> Any:
     try:
-        return json.loads(line)
+        return parsed(line)
     except ValueError as error:
-        raise Refused("--input", file, f"line {number} is not JSON: {error}") from None
+        raise Refused("--input", file, f"line {number} {error}") from None
 
 
 def _as_input(one: Any, number: int, text: Text) -> TextInput:
     if isinstance(one, str):
+        if not is_whole(one):
+            raise Refused("inputs", ascii(one[:40]), f"text {number} {HALF}")
         return TextInput({"text": one})
     if not isinstance(one, Mapping):
         raise Refused("inputs", type(one).__name__, f"text {number} is neither text nor a record of fields")
-    for form in FORMS:
-        own = {field: own_name(field, one, text) for field in form}
-        found = {field: one[name] for field, name in own.items() if name and name in one}
-        if len(found) == len(form):
-            return TextInput(_checked(found, number))
-    forms = "; ".join(" + ".join(form) for form in FORMS[:3])
-    raise Refused("inputs", ", ".join(map(str, one)), f"the fields of text {number} are none of: {forms}")
-
-
-def _checked(found: dict[str, Any], number: int) -> dict[str, Any]:
-    if "words" in found:
-        if not isinstance(found["words"], list) or not all(isinstance(word, str) for word in found["words"]):
-            raise Refused("inputs", None, f"the words of text {number} must be a list of text")
-        return found
-    if not all(isinstance(value, str) for value in found.values()):
-        raise Refused("inputs", None, f"the fields {', '.join(found)} of text {number} must be text")
-    return found if "first" in found else {"text": next(iter(found.values()))}
+    for setting, name in asked_for(text, GIVEN).items():
+        if name not in one:
+            problem = f"text {number} has no field {name!r}, which text.{setting} named in training"
+            raise Refused("inputs", ", ".join(map(str, one)), problem)
+    own = form_of(one, text, FORMS, GIVEN)
+    if own is None:
+        forms = "; ".join(" + ".join(form) for form in FORMS[:3])
+        raise Refused("inputs", ", ".join(map(str, one)), f"the fields of text {number} are none of: {forms}")
+    try:
+        found = converter(own)(one)
+    except ValueError as error:
+        raise Refused("inputs", None, f"text {number}: {error}") from None
+    return TextInput(found if {"words", "first"} & set(found) else {"text": next(iter(found.values()))})

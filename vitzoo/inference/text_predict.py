@@ -2,6 +2,7 @@
 
 import contextlib
 import sys
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -11,7 +12,7 @@ from vitzoo.evaluation.progress import counting
 from vitzoo.inference.text_inputs import TextInput, gather_texts
 from vitzoo.inference.text_predictor import TextPredictor
 from vitzoo.inference.text_writers import shown, write_embeddings, write_rows
-from vitzoo.outputs import checked_file
+from vitzoo.outputs import checked_file, wrote
 
 
 def predict_texts(
@@ -102,14 +103,19 @@ def say_text_rows(rows: list[dict[str, Any]], out: TextIO | None = None) -> None
 
 
 def say_texts_written(
-    rows: list[dict[str, Any]], output: str | Path | None, features: str | Path | None, out: TextIO | None = None
+    rows: list[dict[str, Any]],
+    output: str | Path | None,
+    features: str | Path | None,
+    out: TextIO | None = None,
+    *,
+    before: Collection[str] = (),
 ) -> None:
-    """Name the files that were written, with how much each holds."""
+    """Name the files that were written, with how much each holds, and those of them that were there `before`."""
     count = f"{len(rows):,} text{'s' * (len(rows) != 1)}"
     if output is not None:
-        print(f"wrote    {output}: {count}", file=out or sys.stdout)
+        print(f"{wrote(output, before)}: {count}", file=out or sys.stdout)
     if features is not None:
-        print(f"wrote    {features}: embeddings of {count}", file=out or sys.stdout)
+        print(f"{wrote(features, before)}: embeddings of {count}", file=out or sys.stdout)
 
 
 def say_similar(texts: list[str], values: list[list[float]], out: TextIO | None = None) -> None:

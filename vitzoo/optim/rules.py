@@ -11,8 +11,8 @@ from vitzoo.errors import Refused
 from vitzoo.nn.paths import STACK, display, flatten, match_layers
 from vitzoo.optim.base import Optimizer
 
-EMBEDDINGS = re.compile(r"(\w*embedding|\w*token|registers|positions)(/.*)?")
-"""Parameters below the first block, for layer-wise decay: patches, tokens, positions."""
+EMBEDDINGS = re.compile(r"(\w*embedding(_norm)?|\w*token|registers|positions)(/.*)?")
+"""Parameters below the first block, for layer-wise decay: patches, tokens, positions, the norm of these."""
 
 
 @dataclasses.dataclass(frozen=True)

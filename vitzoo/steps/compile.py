@@ -1,7 +1,7 @@
 """Steps compiled for a mesh: where arguments lie, what is donated. Compiled at the first call, once for each shape."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -11,6 +11,12 @@ from jax.sharding import Mesh
 from vitzoo.parallel.sharding import activations, batch_sharding, replicated
 from vitzoo.steps.state import State
 from vitzoo.steps.train import Batch, Scalars, Step
+
+
+def batch_shapes(row: Mapping[str, Any], size: int) -> dict[str, jax.ShapeDtypeStruct]:
+    """The shapes of a global batch of `size` rows like this one, to trace a step with; ids stay on the host."""
+    arrays = {key: np.asarray(value) for key, value in row.items() if key != "id"}
+    return {key: jax.ShapeDtypeStruct((size, *value.shape), value.dtype) for key, value in arrays.items()}
 
 
 def jit_train_step(step: Step, mesh: Mesh, shardings: State) -> Any:

@@ -15,7 +15,7 @@ from jax.sharding import Mesh
 from vitzoo.checkpoints import description
 from vitzoo.config import Resolved
 from vitzoo.config.contracts import check_bound
-from vitzoo.config.experiment import ModelChoice
+from vitzoo.config.experiment import CHOICES, ModelChoice
 from vitzoo.config.feeds import feed_of
 from vitzoo.data.feed import Feed
 from vitzoo.data.image_feed import ImageFeed
@@ -34,7 +34,7 @@ from vitzoo.parallel.sharding import rows_of_this_process, rules_of
 from vitzoo.parts import PARTS, find
 from vitzoo.schema import to_json
 from vitzoo.steps import state as states
-from vitzoo.steps.compile import compile_train_step
+from vitzoo.steps.compile import batch_shapes, compile_train_step
 from vitzoo.steps.train import make_train_step
 from vitzoo.training.intervals import total_steps
 from vitzoo.training.pretrained import Pretrained
@@ -179,7 +179,7 @@ def prepare(resolved: Resolved, mesh: Mesh) -> Task:
     )
     evaluations = {name: _named(name, evaluate, part) for name, part in experiment.evaluate.items()}
     _check_best(experiment, evaluations, getattr(config, "num_classes", None))
-    return Task(
+    task = Task(
         resolved=resolved,
         mesh=mesh,
         info=rows.info,
@@ -197,6 +197,19 @@ def prepare(resolved: Resolved, mesh: Mesh) -> Task:
         total_steps=steps,
         pretrained=pretrained,
     )
+    _trace_own(task)
+    return task
+
+
+def _trace_own(task: Task) -> None:
+    """Traces what a user's own parts compute, so that what is wrong with them is told before anything is written."""
+    values, size = task.resolved.values, task.resolved.experiment.data.batch_size
+    model = ":" in task.choice.name
+    if model or any(":" in values[section]["name"] for section in CHOICES):
+        jax.eval_shape(task.step, task.state, batch_shapes(task.stream.rows.padding(), size), 0)
+    for name, evaluation in task.evaluations.items():
+        if model or ":" in values["evaluate"][name]["name"]:
+            evaluation.trace(task.state["params"])
 
 
 def _check_fits(choice: ModelChoice, resolved: Resolved) -> None:

@@ -126,7 +126,8 @@ def load(checkpoint: str, weights: str = "auto", *, execution: Execution = DEFAU
         logits = model(info.preprocess(["a.png", "b.png"]))        # [2, classes]
 
     Args:
-        checkpoint: `RUN`, `RUN@best`, `RUN@STEP` or `RUN/checkpoints/STEP`; or published weights, `FILE`, `FOLDER`.
+        checkpoint: `RUN`, `RUN@best`, `RUN@STEP` or `RUN/checkpoints/STEP`; or published weights, `FILE`, `FOLDER`
+            or a name, `google-t5/t5-small` (`list_models(pretrained=True)`).
         weights: `ema`, `raw`, or `auto` for the moving average where there is one.
         execution: how the model is computed.
         changes: settings of the model that shall differ: `num_classes=5` (a new head, zeros), `image_size=384`,

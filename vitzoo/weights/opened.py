@@ -8,7 +8,9 @@ from vitzoo.checkpoints.locate import CHECKPOINTS, Located, locate
 from vitzoo.checkpoints.manifest import MANIFEST
 from vitzoo.checkpoints.read import read_params
 from vitzoo.errors import Refused
+from vitzoo.weights import catalogue
 from vitzoo.weights.files.open import is_published
+from vitzoo.weights.names import place_of
 from vitzoo.weights.published import Published, open_published
 
 
@@ -16,7 +18,9 @@ def open_weights(checkpoint: str | Path, given: Mapping[str, Any] | None = None,
     """Weights by name, found and checked; their arrays are read by `read_weights`.
 
     Args:
-        checkpoint: `RUN`, `RUN@best`, `RUN@STEP`, a checkpoint's folder, or a file or folder of published weights.
+        checkpoint: `RUN`, `RUN@best`, `RUN@STEP`, a checkpoint's folder, a file or folder of published weights, or
+            their name: on the hub (`org/name`, `org/name@REVISION`) or in the catalogue. A path that is there is
+            taken as such.
         given: settings of the model, for what can't be known from published files.
         form: the format of published weights, where it isn't to be recognised.
 
@@ -26,7 +30,16 @@ def open_weights(checkpoint: str | Path, given: Mapping[str, Any] | None = None,
     text = str(checkpoint)
     path = Path(text).expanduser()
     ours = path.is_dir() and ((path / CHECKPOINTS).is_dir() or (path / MANIFEST).exists())
-    return open_published(text, given, form) if text and not ours and is_published(text) else locate(checkpoint)
+    if text and not ours and is_published(text):
+        return open_published(text, given, form)
+    if not path.exists() and (place := place_of(text)) is not None:
+        return open_published(text, given, form, place)
+    try:
+        return locate(checkpoint)
+    except Refused as refusal:
+        if (name := catalogue.meant(text)) is None or path.exists():
+            raise
+        raise Refused(refusal.field, refusal.value, f"{refusal.message}; did you mean {name}?") from None
 
 
 def read_weights(located: Located, weights: str = "auto") -> tuple[dict[str, Any], str, list[str]]:

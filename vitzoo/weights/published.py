@@ -16,12 +16,13 @@ from vitzoo.config.experiment import config_class_of
 from vitzoo.data.image_feed import described_preprocessing
 from vitzoo.data.settings import Preprocessing
 from vitzoo.data.text.settings import Text
+from vitzoo.errors import Refused
 from vitzoo.models.geometry import image_shape
 from vitzoo.nn.paths import unflatten
 from vitzoo.schema import build, convert_fields, to_json
 from vitzoo.weights.files.open import open_source
 from vitzoo.weights.files.source import Source
-from vitzoo.weights.formats.base import Reading
+from vitzoo.weights.formats.base import Format, Reading
 from vitzoo.weights.formats.known import find_format, recognise
 from vitzoo.weights.rows import read_rows
 
@@ -52,21 +53,22 @@ class Published(Located):
         return unflatten(flat), [f"format  {self.form}", *self.source.notes, *self.reading.notes, *ignored]
 
 
-def open_published(name: str, given: Mapping[str, Any] | None = None, form: str = "") -> Published:
+def open_published(name: str, given: Mapping[str, Any] | None = None, form: str = "", place: str = "") -> Published:
     """Published weights by path.
 
     Args:
-        name: `FILE`, `FOLDER`, or either with `:subtree`.
+        name: `FILE`, `FOLDER`, or either with `:subtree`; or another name, which `place` is the path of.
         given: settings of the model, for what can't be known from the files.
         form: the format's name; recognised where none is given.
+        place: where they are, if the name doesn't say it.
 
     Raises:
         Refused: they can't be read, are of no known format, or something must be given (named).
     """
-    source = open_source(name)
+    source = open_source(name, place)
     reader = find_format(form) if form else recognise(source)
     stated = {key: value for key, value in (given or {}).items() if key not in ("name", "variant")}
-    reading = reader.read(source, convert_fields(config_class_of(reader.model), stated, "model"))
+    reading = _read(reader, source, convert_fields(config_class_of(reader.model), stated, "model"))
     config: Any = build(config_class_of(reading.model["name"]), _fields(reading), "model")
     folder = source.folder
     tokenizer = None
@@ -93,6 +95,17 @@ def open_published(name: str, given: Mapping[str, Any] | None = None, form: str 
         tokenizer=tokenizer,
     )
     return Published(folder, 0, None, description, source, reading, reader.name)
+
+
+def _read(reader: Format, source: Source, given: Mapping[str, Any]) -> Reading:
+    """What a file holds; files are damaged in more ways than a format can look for."""
+    try:
+        return reader.read(source, given)
+    except Refused:
+        raise
+    except (ValueError, TypeError, IndexError, KeyError, AttributeError) as error:
+        text = f"isn't of the format {reader.name}: an array or a setting beside it is of another kind ({error})"
+        raise source.refused(text) from None
 
 
 def _fields(reading: Reading) -> dict[str, Any]:

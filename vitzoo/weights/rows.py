@@ -63,6 +63,8 @@ class Row:
             parts = self.layout.ours(*(self._layer(tensors, name, layer) for name in self.their_names))
             leaves = leaves or [np.empty((self.depth, *part.shape), np.float32) for part in parts]
             for leaf, part in zip(leaves, parts, strict=True):
+                if part.shape != leaf.shape[1:]:
+                    raise ValueError(f"layer {layer} is of another shape than layer 0")
                 leaf[layer] = part
         return dict(zip(self.our_paths, leaves, strict=True))
 

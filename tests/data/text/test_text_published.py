@@ -113,3 +113,49 @@ def test_files_that_are_missing_or_broken_are_refused(tmp_path):
     (tmp_path / "vocab.json").write_text("{}")
     with pytest.raises(Refused, match=r"needs merges.txt beside it"):
         published(tmp_path / "vocab.json")
+
+
+PIECES = {"[PAD]": 0, "[UNK]": 1, "a": 2}
+
+
+def definition(**model):
+    made = tokenizers.Tokenizer(models.WordPiece(PIECES, unk_token="[UNK]"))
+    content = json.loads(made.to_str())
+    return json.dumps(content | {"model": {**content["model"], **model}})
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        ("spiece.model", "", "it is empty"),
+        ("spiece.model", "no model", "it is no SentencePiece model"),
+        ("vocab.txt", "", "its vocabulary is empty"),
+        ("vocab.txt", "a\nb\n", r"its vocabulary lacks \[UNK\], which stands for what is unknown"),
+        ("tokenizer.json", "5", "it holds no JSON object"),
+        ("tokenizer.json", "[]", "it holds no JSON object"),
+        ("tokenizer.json", "{}", "it holds no tokenizer: `model` is missing"),
+        ("tokenizer.json", definition(vocab={}), "its vocabulary is empty"),
+        ("tokenizer.json", definition(unk_token="<unk>"), "its vocabulary lacks <unk>, which stands for what is unkn"),
+        ("vocab.json", '{"a": 0, "b": 1}', "its vocabulary lacks 254 of the 256 bytes, and their text would be lost"),
+    ],
+)
+def test_a_file_that_could_not_read_every_text_is_refused_in_one_line(tmp_path, capfd, file, content, message):
+    (tmp_path / file).write_text(content)
+    (tmp_path / "merges.txt").write_text("")
+    with pytest.raises(Refused, match=f"^tokenizer.file = .*{file}: {file} can't be read: {message}"):
+        published(tmp_path / file)
+    assert capfd.readouterr().err == ""
+
+
+def test_settings_that_a_file_leaves_without_effect_are_refused(tmp_path):
+    (tmp_path / "tokenizer.json").write_text(definition())
+    for lowercase in (True, False):
+        with pytest.raises(Refused, match=r"tokenizer.lowercase = \w+: has no effect: tokenizer.json says itself"):
+            published(tmp_path, lowercase=lowercase)
+    assert len(published(tmp_path, sentinels=3).specials.sentinels) == 3
+    t5 = t5_json(tmp_path)
+    assert len(published(t5, sentinels=100).specials.sentinels) == 100
+    with pytest.raises(Refused, match=r"tokenizer.sentinels = 5: has no effect: tokenizer.json has 100 of its own"):
+        published(t5, sentinels=5)
+    (tmp_path / "vocab.txt").write_text("[UNK]\nA\na\n")
+    assert published(tmp_path / "vocab.txt", lowercase=True).encode("A").tolist() == [2]

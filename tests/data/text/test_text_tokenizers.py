@@ -183,6 +183,11 @@ def test_training_twice_reads_the_cache(monkeypatch):
     assert open_tokenizer(settings, LINES).sha256 == first.sha256
 
 
+def test_a_vocabulary_without_room_for_the_letters_of_the_text_is_refused():
+    with pytest.raises(Refused, match=r"tokenizer.vocabulary_size = 20: must be at least 74: the letters of the text"):
+        open_tokenizer(Tokenizer(kind="wordpiece", vocabulary_size=20, sentinels=2), LINES)
+
+
 def test_no_text_to_train_on_is_refused():
     with pytest.raises(Refused, match=r"tokenizer.kind = bpe: is trained on the training text"):
         open_tokenizer(Tokenizer(kind="bpe"))
@@ -195,7 +200,11 @@ def test_settings_that_contradict_are_refused():
         ({"kind": "file"}, "tokenizer.file"),
         ({"kind": "bytes", "file": "x"}, "tokenizer.file"),
         ({"special": {"padd": "x"}}, "tokenizer.special"),
-        ({"kind": "bpe", "vocabulary_size": 100, "sentinels": 100}, "tokenizer.vocabulary_size"),
+        ({"kind": "bpe", "vocabulary_size": 258 + 100, "sentinels": 100}, "tokenizer.vocabulary_size"),
+        ({"kind": "bpe", "vocabulary_size": 261, "masking": True}, "tokenizer.vocabulary_size"),
+        ({"kind": "unigram", "vocabulary_size": 107, "sentinels": 100}, "tokenizer.vocabulary_size"),
+        ({"kind": "characters", "vocabulary_size": 107}, "tokenizer.vocabulary_size"),
+        ({"kind": "file", "file": "x", "masking": True}, "tokenizer.masking"),
     ):
         with pytest.raises(Refused) as refusal:
             build(Tokenizer, values, "tokenizer")

@@ -1,9 +1,11 @@
-"""Instruction following: prompt and completion, or turns of a conversation; only answers are learned.
+"""Instruction following: prompt and completion (or source and target), or turns of a conversation; only answers are
+learned.
 
 The template. A prompt and its completion are put one after the other as they stand (`text.prefix` before the prompt),
 then the end token. Turns are each `text.turn_prefix` with its role (`user: `), the text and `text.turn_suffix` (a line
 end); an answer's text is followed by the end token and then the suffix. Scored are an answer's text and its end token.
-Prompt and answer are tokenized apart, as they are when the model is used.
+Prompt and answer are tokenized apart, as they are when the model is used. Whose turns are answers, `text.answer_roles`
+says; capitals don't matter.
 """
 
 from collections.abc import Iterator
@@ -17,21 +19,27 @@ from vitzoo.data.text.settings import Text
 from vitzoo.data.text.sources.base import TextSource, require
 from vitzoo.data.text.token_array import kept_tokens
 from vitzoo.data.text.tokenizers.base import TextTokenizer
+from vitzoo.errors import Refused
+
+NAMED = 9  # roles that a message lists
 
 Part = tuple[str, bool]  # text, and whether it is an answer
 
 
 class Answers:
     """One example a row, or as many as fit with `text.packing`. One that is too long loses tokens of its front, up to
-    the first answer, then of its end; how many are cut is in `info.notes`.
+    the first answer, then of its end. One without an answer is left out. How many are is in `info.notes`.
+
+    Raises:
+        Refused: none of the examples has an answer, or they are of other fields.
     """
 
     def __init__(self, source: TextSource, tokenizer: TextTokenizer, text: Text, *, seed: int = 0):
-        if "turns" not in source.fields:
+        if "turns" not in source.fields and not {"source", "target"} <= set(source.fields):
             require(source, "prompt", "completion", what="learning answers")
         self.length, self.fill = text.sequence_length, tokenizer.fill_id
         template = (text.prefix, text.turn_prefix, text.turn_suffix, text.answer_roles)
-        what = ("answers", tokenizer.sha256, source.info.fingerprint, template)
+        what = ("answers in any case", tokenizer.sha256, source.info.fingerprint, template)
 
         def documents(which: int) -> Iterator[np.ndarray]:
             for index in range(len(source)):
@@ -40,11 +48,16 @@ class Answers:
         count = len(source)
         self.tokens = kept_tokens((*what, 0), lambda: documents(0), tokenizer.vocabulary_size, count)
         self.scored = kept_tokens((*what, 1), lambda: documents(1), 2, count)
-        self.spans = _spans(self.tokens.starts, self.scored.tokens, self.length)
-        lengths = self.spans[:, 1:] - self.spans[:, :1] - 1
-        self.plan = pack(lengths, [self.length], seed) if text.packing else alone(count)
-        cut = int((lengths[:, 0] < self.tokens.lengths - 1).sum())
+        self.spans, answered = _spans(self.tokens.starts, self.scored.tokens, self.length)
+        self.items = np.flatnonzero(answered)
+        if not len(self.items):
+            raise _no_answers(source, text)
+        lengths = (self.spans[:, 1:] - self.spans[:, :1] - 1)[self.items]
+        self.plan = pack(lengths, [self.length], seed) if text.packing else alone(len(self.items))
+        cut = int((lengths[:, 0] < self.tokens.lengths[self.items] - 1).sum())
         notes = (f"{cut:,} of {count:,} examples are longer than {self.length} tokens and cut",) if cut else ()
+        if none := count - len(self.items):
+            notes = (f"{none:,} of {count:,} examples have no answer and are left out", *notes)
         made = ("answers", self.length, template, text.packing, seed if text.packing else 0)
         self.info = rows_info(source.info, len(self.plan), tokenizer, notes, *made)
 
@@ -56,7 +69,7 @@ class Answers:
 
     def eval_row(self, index: int) -> Row:
         side = TargetSide(self.length, self.fill)
-        for item in self.plan.row(index).tolist():
+        for item in self.items[self.plan.row(index)].tolist():
             start, stop = self.spans[item].tolist()
             ids = self.tokens.document(item, start, stop)
             scored = self.scored.document(item, start, stop)
@@ -70,10 +83,12 @@ class Answers:
 def example_parts(example: dict[str, Any], text: Text) -> list[Part]:
     """The texts of an example, in order."""
     if "turns" not in example:
-        return [(text.prefix + example["prompt"], False), (example["completion"], True)]
+        asked, said = ("source", "target") if "source" in example else ("prompt", "completion")
+        return [(text.prefix + example[asked], False), (example[said], True)]
     parts: list[Part] = [(text.prefix, False)]
+    roles = {role.casefold() for role in text.answer_roles}
     for turn in example["turns"]:
-        answer = turn["role"] in text.answer_roles
+        answer = turn["role"].casefold() in roles
         parts.append((text.turn_prefix.replace("{role}", turn["role"]), False))
         parts += (
             [(turn["text"], True), (text.turn_suffix, False)] if answer else [(turn["text"] + text.turn_suffix, False)]
@@ -99,12 +114,26 @@ def answer_tokens(parts: list[Part], tokenizer: TextTokenizer) -> tuple[np.ndarr
     return np.concatenate(pieces), np.concatenate(flags)
 
 
-def _spans(starts: np.ndarray, scored: np.ndarray, length: int) -> np.ndarray:
-    """Which tokens of each example are kept, int64 [examples, 2]: at most length + 1."""
-    spans = np.zeros((len(starts) - 1, 2), np.int64)
+def _spans(starts: np.ndarray, scored: np.ndarray, length: int) -> tuple[np.ndarray, np.ndarray]:
+    """Which tokens of each example are kept, int64 [examples, 2]: at most length + 1; and whether any of them is
+    learned, bool [examples]: the first is only given.
+    """
+    spans, learned = np.zeros((len(starts) - 1, 2), np.int64), np.zeros(len(starts) - 1, bool)
     for item, (start, stop) in enumerate(zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True)):
         flags = scored[start:stop]
         first = int(flags.argmax()) if flags.any() else 0
         begin = max(0, min(stop - start - 1 - length, first - 1))
         spans[item] = begin, min(begin + length + 1, stop - start)
-    return spans
+        learned[item] = flags[begin + 1 : begin + length + 1].any()
+    return spans, learned
+
+
+def _no_answers(source: TextSource, text: Text) -> Refused:
+    """Why nothing can be learned of these examples."""
+    where = f"{source.info.name} {source.info.split}"
+    if "turns" not in source.fields:
+        return Refused("data.name", source.info.name, f"no example of {source.info.split} has an answer to learn")
+    roles = dict.fromkeys(turn["role"] for index in range(len(source)) for turn in source[index]["turns"])
+    shown = ", ".join(list(roles)[:NAMED]) + (", ..." if len(roles) > NAMED else "")
+    problem = f"no turn in {where} that is of these roles has an answer to learn; its roles are {shown}"
+    return Refused("text.answer_roles", ", ".join(text.answer_roles) or "none", problem)

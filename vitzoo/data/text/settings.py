@@ -92,13 +92,15 @@ class Text:
     )
     regression: bool = setting(False, "labels are numbers to predict, not classes")
     text_field: str = setting(
-        "", "JSON or TFDS field of the text, or of a list of words or of turns; else text, sentence, content, document, "
-        "words, tokens, turns, messages, conversation"
-    )  # fmt: skip
+        "",
+        "JSON or TFDS field of the text, or of a list of words or of turns; else text, sentence, content, document, "
+        "words, tokens, turns, messages, conversation",
+    )
     label_field: str = setting(
-        "", "field of the label, of the list of words' tags, or of a choice's index; else label, class, category, "
-        "target, tags, labels, ner_tags, pos_tags, answer, gold"
-    )  # fmt: skip
+        "",
+        "field of the label, of a list of words' tags or of the right choice's index; else label, class, category, "
+        "target, tags, labels, ner_tags, pos_tags, answer, gold",
+    )
     source_field: str = setting("", "field of the source (prompt) of a pair; else source, input, src, prompt")
     target_field: str = setting("", "field of the target (completion); else target, output, tgt, completion")
     first_field: str = setting("", "field of a pair's first text; else first, sentence1, premise, question1, text1")

@@ -1,5 +1,8 @@
 """Text that no file can hold: half of a surrogate pair, as JSON's escapes and bytes on a command line can make."""
 
+from vitzoo.errors import Refused
+
+SHOWN = 40  # characters of a text in a message
 HALF = "holds half of a surrogate pair, which is no character"
 """What is wrong with such a text."""
 
@@ -11,3 +14,10 @@ def is_whole(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def check_whole(field: str, *texts: str) -> None:
+    """Refuses, as `field`, a text that isn't whole."""
+    for text in texts:
+        if not is_whole(text):
+            raise Refused(field, ascii(text[:SHOWN]), HALF)

@@ -34,13 +34,17 @@ SUBTREES = ("teacher", "model_ema", "state_dict", "model")
 """Which of several sets of weights in a torch file is meant, best first: DINO's teacher, an average, the model."""
 
 
-def open_source(name: str) -> Source:
+def open_source(name: str, place: str = "") -> Source:
     """The weights at `FILE`, `FOLDER` or either with `:subtree`.
+
+    Args:
+        name: as they were asked for.
+        place: where they are, if the name doesn't say it.
 
     Raises:
         Refused: nothing is there, it is of no known kind, damaged, or holds several sets of weights.
     """
-    path, subtree = _split(name)
+    path, subtree = _split(place or name)
     file = _file_in(path, name) if path.is_dir() else path
     kind, tensors, besides, notes = _read(file, name, subtree)
     for prefix in WRAPPERS:

@@ -40,6 +40,7 @@ class BERT:
         places = source.shape(f"{embeddings}.position_embeddings.weight")[0]
         heads = settings.heads_of(source, "num_attention_heads", given, width)
         depth = source.depth(f"{prefix}encoder.layer.")
+        settings.agrees(source, {"hidden_size": width, "num_hidden_layers": depth, "max_position_embeddings": places})
         head = head_of(source, prefix)
         sentence = sentence_transformers.read(source)
         tokenizer = tokenizer_beside(source.folder, vocabulary)

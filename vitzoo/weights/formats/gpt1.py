@@ -32,6 +32,7 @@ class GPT1:
         settings.of_type(source, "openai-gpt")
         names = _names(gpt_rows.prefix_of(source, "tokens_embed.weight"))
         found = gpt_rows.shapes(source, names)
+        settings.agrees(source, {theirs: found[ours] for ours, theirs in gpt_rows.SIZES.items()})
         heads = settings.heads_of(source, "n_head", given, found["width"])
         tied = gpt_rows.is_tied(source, f"{names.prefix}tokens_embed.weight")
         model = {

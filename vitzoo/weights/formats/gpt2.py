@@ -33,6 +33,7 @@ class GPT2:
         settings.only(source, ONLY)
         names = _names(gpt_rows.prefix_of(source, "wte.weight"))
         found = gpt_rows.shapes(source, names)
+        settings.agrees(source, {theirs: found[ours] for ours, theirs in gpt_rows.SIZES.items()})
         heads = settings.heads_of(source, "n_head", given, found["width"])
         tied = gpt_rows.is_tied(source, f"{names.prefix}wte.weight")
         model = {

@@ -17,6 +17,8 @@ MASKS = Ignored(r"(transformer\.)?h\.\d+\.attn\.(bias|masked_bias)", "masks, not
 TIED = Ignored(r"lm_head\.weight", "the embedding again")
 PLAIN = {"norm": "layer_norm", "positions": "learned", "gated_mlp": False, "qk_norm": False}
 """Settings of a GPT of ours that have one value in these formats."""
+SIZES = {"width": "n_embd", "depth": "n_layer", "context_length": "n_positions", "vocabulary_size": "vocab_size"}
+"""Our name of a size → that of `config.json`."""
 
 
 @dataclasses.dataclass(frozen=True)

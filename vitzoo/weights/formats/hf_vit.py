@@ -13,7 +13,6 @@ from vitzoo.weights.formats.base import Reading, Writing
 from vitzoo.weights.formats.hf_vit_dinov2 import DINOv2
 from vitzoo.weights.formats.hf_vit_plain import PlainViT
 from vitzoo.weights.formats.hf_vit_siglip import SigLIP
-from vitzoo.weights.formats.hf_vit_written import as_table
 from vitzoo.weights.rows import Flat
 
 FAMILIES = (DINOv2(), SigLIP(), PlainViT())
@@ -41,5 +40,4 @@ class HFViT:
     def write(self, config: ViTConfig, params: Flat, description: Mapping[str, Any], tokenizer: Any) -> Writing:
         """See `Writer.write`. Names are those of the published files, which every version of transformers reads."""
         family = next(family for family in FAMILIES if family.takes(config))
-        config, params = as_table(config, params, family.placed(config), family.where)
         return family.write(config, params, description)

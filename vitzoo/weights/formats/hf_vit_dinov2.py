@@ -24,7 +24,7 @@ from vitzoo.weights.formats.hf_vit_names import (
     names_in,
     shapes_in,
 )
-from vitzoo.weights.formats.hf_vit_written import PLAIN, written, written_labels
+from vitzoo.weights.formats.hf_vit_written import PLAIN, as_table, written, written_labels
 from vitzoo.weights.formats.vit_shapes import shape_of
 from vitzoo.weights.rows import Flat, Row, dense, write_rows
 
@@ -86,10 +86,6 @@ class DINOv2:
             config.layer_scale is not None or config.registers or config.gated_mlp or config.pooling == "cls_gap"
         )
 
-    def placed(self, config: ViTConfig) -> int:
-        """Rows of positions for tokens before the patches."""
-        return 1
-
     def write(self, config: ViTConfig, params: Flat, description: Mapping[str, Any]) -> Writing:
         """See `Writer.write`. A mask token of zeros, which the published files have, goes with it."""
         outputs = config.num_classes or 0
@@ -98,6 +94,7 @@ class DINOv2:
             raise Refused("model.layer_scale", None, f"has no place in {self.where}, whose branches have factors")
         if config.grid[0] != config.grid[1] or config.image_shape[0] != config.image_shape[1]:
             raise Refused("model.image_size", config.image_size, f"has no place in {self.where}: it must be square")
+        config, params = as_table(config, params, 1, self.where)
         kind = "Dinov2WithRegisters" if config.registers else "Dinov2"
         prefix = "dinov2_with_registers" if config.registers else "dinov2"
         common = written(config, self.where)

@@ -20,7 +20,7 @@ from vitzoo.weights.formats.hf_vit_names import (
     names_in,
     shapes_in,
 )
-from vitzoo.weights.formats.hf_vit_written import PLAIN, written, written_labels
+from vitzoo.weights.formats.hf_vit_written import PLAIN, as_table, written, written_labels
 from vitzoo.weights.formats.vit_shapes import shape_of
 from vitzoo.weights.rows import Flat, Ignored, Row, dense, write_rows
 
@@ -82,10 +82,6 @@ class PlainViT:
         """All that no other takes."""
         return True
 
-    def placed(self, config: ViTConfig) -> int:
-        """Rows of positions for tokens before the patches."""
-        return 1 if config.distilled == "none" else 2
-
     def write(self, config: ViTConfig, params: Flat, description: Mapping[str, Any]) -> Writing:
         """See `Writer.write`."""
         settings.must_be(config, PLAIN | ONLY, self.where)
@@ -94,6 +90,7 @@ class PlainViT:
             raise Refused("model.pre_logits", config.pre_logits, f"has no place in {self.where} with classes")
         if distilled == "head" and not outputs:
             raise Refused("model.distilled", "head", f"has no place in {self.where} without classes")
+        config, params = as_table(config, params, 1 if distilled == "none" else 2, self.where)
         family = "ViT" if distilled == "none" else "DeiT"
         kind = "Model" if not outputs else "ForImageClassification" + ("WithTeacher" if distilled == "head" else "")
         content = {

@@ -10,7 +10,7 @@ from vitzoo.weights.files.source import Source
 from vitzoo.weights.formats import hf_images, settings
 from vitzoo.weights.formats.base import Reading, Writing
 from vitzoo.weights.formats.hf_vit_config import Shapes, body, labels
-from vitzoo.weights.formats.hf_vit_written import PLAIN, written, written_labels
+from vitzoo.weights.formats.hf_vit_written import PLAIN, as_table, written, written_labels
 from vitzoo.weights.formats.vit_rows import BLOCKS
 from vitzoo.weights.formats.vit_shapes import patch_of, shape_of
 from vitzoo.weights.layouts import PATCHES, reshaped
@@ -47,8 +47,10 @@ class SigLIP:
     def read(self, source: Source, given: Mapping[str, Any]) -> Reading:
         """See `Format.read`."""
         settings.of_type(source, *TYPES)
-        p, whole_config = _prefix(source) or "", source.config
-        tower = dataclasses.replace(source, config=whole_config.get("vision_config") or whole_config)
+        p, of_tower = _prefix(source) or "", source.config.get("vision_config") or source.config
+        if not isinstance(of_tower, Mapping):
+            raise source.refused(f"config.json has vision_config = {of_tower}; settings are right")
+        tower = dataclasses.replace(source, config=of_tower)
         settings.of_type(tower, *TYPES)
         shared, whole, notes = body(tower, _shapes(source, p), given, epsilon=1e-6, gelu="gelu_pytorch_tanh")
         outputs = shape_of(source, "classifier.weight")[0] if "classifier.weight" in source.tensors else 0
@@ -79,10 +81,6 @@ class SigLIP:
         """What has no class token."""
         return not config.has_class_token
 
-    def placed(self, config: ViTConfig) -> int:
-        """Rows of positions for tokens before the patches."""
-        return 0
-
     def write(self, config: ViTConfig, params: Flat, description: Mapping[str, Any]) -> Writing:
         """See `Writer.write`. A model without a class token whose head sees the mean of the patches goes out too."""
         c = dataclasses.replace(config, class_token=config.has_class_token)
@@ -93,6 +91,7 @@ class SigLIP:
             height, width = getattr(c, field.replace("size", "shape"))[:2]
             if height != width:
                 raise Refused(f"model.{field}", (height, width), f"has no place in {self.where}: it must be square")
+        c, params = as_table(c, params, 0, self.where)
         tower = {
             "model_type": "siglip_vision_model",
             **written(c, self.where),

@@ -24,7 +24,17 @@ FORMATS = {
 """Name → class. The first that recognises a file is taken, so the stricter come first."""
 
 
-WRITERS = ("gpt2", "openai-gpt", "t5", "bert", "hf-vit", "vision_transformer", "big_vision", "timm-vit", "torchvision-vit")
+WRITERS = (
+    "gpt2",
+    "openai-gpt",
+    "t5",
+    "bert",
+    "hf-vit",
+    "vision_transformer",
+    "big_vision",
+    "timm-vit",
+    "torchvision-vit",
+)
 """Those that go out too; the first of a model is the default."""
 
 

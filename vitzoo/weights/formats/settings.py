@@ -29,6 +29,14 @@ def only(source: Source, plain: Mapping[str, Any]) -> None:
             raise source.refused(f"config.json has {name} = {stated}; here it can only be {value}")
 
 
+def agrees(source: Source, sizes: Mapping[str, int]) -> None:
+    """Refuses a file whose `config.json` gives another size than its arrays have: one that lost its last layers."""
+    for name, found in sizes.items():
+        stated = source.config.get(name)
+        if stated is not None and stated != found:
+            raise source.refused(f"config.json has {name} = {stated}, and its arrays are of {found}")
+
+
 def of_type(source: Source, *known: str) -> None:
     """Refuses a file whose `config.json` says that it is of another kind; several kinds share names."""
     stated = source.config.get("model_type")

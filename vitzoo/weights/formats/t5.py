@@ -48,6 +48,7 @@ class T5:
         own_head = HEAD in source.tensors and not settings.same(source, HEAD, embeddings[0])
         copies += [HEAD] if HEAD in source.tensors and not own_head else []
         model, notes = _model(source, embeddings[0], own_head)
+        settings.agrees(source, {theirs: model[ours] for ours, theirs in SIZES.items()})
         sizes = {field: model[field] for field in ("encoder_depth", "decoder_depth", "num_heads", "gated_mlp")}
         return Reading(
             model=model,
@@ -91,6 +92,15 @@ class T5:
         return Writing(write_rows(table, params), content, tokenizer_files(tokenizer, closing=True))
 
 
+SIZES = {
+    "width": "d_model",
+    "encoder_depth": "num_layers",
+    "decoder_depth": "num_decoder_layers",
+    "num_heads": "num_heads",
+    "head_dim": "d_kv",
+    "mlp_dim": "d_ff",
+}
+"""Our name of a size → that of `config.json`."""
 LENGTHS = ("sequence_length", "source_length")
 
 

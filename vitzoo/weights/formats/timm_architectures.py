@@ -87,7 +87,7 @@ def _check(source: Source, name: str, arguments: Mapping[str, Any]) -> None:
     known = (*SIZES, *KINDS, *(("vit2", "vit3") if name.startswith("test_") else ()))
     strange = [word for word in words if word not in known and not re.fullmatch(r"(patch|reg)?\d+", word)]
     if strange:
-        raise source.refused(f"config.json has architecture = {name}, which isn't a plain ViT ({strange[0]})")
+        raise source.refused(f"is of the architecture {name}, which isn't a plain ViT ({strange[0]})")
     handled = (*FROM_SHAPES, *WITHOUT_EFFECT, "num_heads", "act_layer", "global_pool", "pool_include_prefix")
     for argument, value in arguments.items():
         if argument not in handled:

@@ -7,6 +7,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from vitzoo.models.geometry import pair
 from vitzoo.models.vit_config import ViTConfig
 from vitzoo.weights.files.source import Source
 from vitzoo.weights.formats import timm_config
@@ -33,7 +34,7 @@ class TimmViT:
     def read(self, source: Source, given: Mapping[str, Any]) -> Reading:
         """See `Format.read`. Without `config.json` heads, GELU and epsilon are those of published models."""
         config = source.config
-        name = str(config.get("architecture") or source.besides.get("arch") or "")
+        name = str(config.get("architecture") or source.besides.get("arch") or "").partition(".")[0]
         arguments = config.get("model_args", {})
         fields = timm_fields(source)
         found, notes = of_architecture(source, name, arguments, given, fields["width"])
@@ -47,6 +48,8 @@ class TimmViT:
             rows = shape_of(source, "pos_embed", 3)[1]
             size, placed = table_of(source, rows, fields["patch_size"], prefixes, stated, given)
             fields |= {"image_size": size, "prefix_positions": placed}
+            if any(stated) and size not in [pair(one) for one in stated if one]:
+                notes.append(f"positions are of {size[0]} × {size[1]} pixels, which isn't what config.json says")
         else:
             fields["image_size"] = next((size for size in [*stated, given.get("image_size")] if size), (224, 224))
         preprocessing, more = timm_config.preprocessing(source, fields["image_size"])

@@ -101,7 +101,7 @@ def form_of(
 
 def _own_names(form: Sequence[str], record: Mapping[str, Any], text: Text) -> dict[str, str] | None:
     """What a record calls the fields of a form; None where it lacks one, or one would be two of them."""
-    own = {}
+    own: dict[str, str] = {}
     for field in form:
         setting, usual = USUAL[field]
         asked = getattr(text, setting) if setting and field not in USUAL_ONLY else ""

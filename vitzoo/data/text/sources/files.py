@@ -89,7 +89,7 @@ def table_of_texts(
     stated: list[str | None] = []
     bad: list[str] = []
     for number, file in enumerate(files):
-        content = file.read_bytes()
+        content = _content(data, file)
         try:
             content.decode("utf-8")
         except UnicodeDecodeError:
@@ -102,7 +102,7 @@ def table_of_texts(
     notes = _bad_note(data, bad, skip)
     if not spans:
         raise Refused("data.name", data.name, "holds no text")
-    rows, sums_array, splits, more = _splits(data, files, spans, sums, stated)
+    rows, sums_array, splits, more = _splits(data, files, spans, sums, stated, root)
     reader = SpanReader([str(file) for file in files], rows)
     return TextTable(
         name=data.name, fields=("text",), splits=splits, checksums=sums_array, read=reader, where=reader.where,
@@ -123,17 +123,42 @@ def documents(content: bytes, document: str) -> list[tuple[int, int]]:
     return [(start, stop) for start, stop in bounds if content[start:stop].strip()]
 
 
+def _content(data: Data, file: pathlib.Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise Refused("data.name", data.name, f"{file} can't be read: {error.strerror}") from None
+
+
+def _split_name(path: pathlib.Path) -> str:
+    """What may be called after a split: the outermost folder, or the file itself."""
+    return path.parts[0] if len(path.parts) > 1 else path.stem
+
+
 def _stated_split(path: pathlib.Path) -> str | None:
-    """By the outermost folder, or by the file's own name."""
-    return standard_split(path.parts[0] if len(path.parts) > 1 else path.stem)
+    return standard_split(_split_name(path))
+
+
+def _refuse_twice(data: Data, names: set[str]) -> None:
+    """Refuses two names of one split, such as val and validation."""
+    for split in SPLITS:
+        same = sorted(name for name in names if standard_split(name) == split)
+        if len(same) > 1:
+            raise Refused("data.name", data.name, f"{' and '.join(same)} are both {split}; leave one of them")
 
 
 def _splits(
-    data: Data, files: Sequence[pathlib.Path], spans: list[Span], sums: list[int], stated: list[str | None]
+    data: Data,
+    files: Sequence[pathlib.Path],
+    spans: list[Span],
+    sums: list[int],
+    stated: list[str | None],
+    root: pathlib.Path,
 ) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray], tuple[str, ...]]:
     rows, sums_array = np.array(spans, np.int64), np.array(sums, np.uint64)
     names: list[str] = [name for name in SPLITS if name in stated]
     if "train" in names and len(names) > 1:
+        _refuse_twice(data, {_split_name(file.relative_to(root)) for file in files})
         kept = {name: np.flatnonzero([s == name for s in stated]) for name in names}
         left = stated.count(None)
         notes: tuple[str, ...] = (f"{left:,} texts belong to no split and aren't used",) if left else ()

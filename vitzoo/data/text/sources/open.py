@@ -11,6 +11,9 @@ from vitzoo.data.text.settings import Text
 from vitzoo.data.text.sources.base import TextDataset, TextSource
 from vitzoo.errors import Refused
 
+IMAGES = ("folder", "csv")
+"""Kinds of data that hold images."""
+
 _TFDS_VERSION = re.compile(r"[\w/.\-]+:[\d.*]+")
 
 
@@ -40,8 +43,10 @@ def open_text_dataset(data: Data, text: Text) -> TextDataset:
         return open_json_lines(data, rest, text)
     if (known := data.name.partition("/")[0]) in parts.PARTS["text_dataset"]:
         return _made(parts.find("text_dataset", known), data, text)
-    if known in parts.PARTS["dataset"]:
-        raise Refused("data.name", data.name, "holds images, and the objective takes text")
+    if known in parts.PARTS["dataset"] or kind in IMAGES:
+        raise Refused("data.name", data.name, "holds images, and the objective takes text: text:, jsonl: ...")
+    if kind in ("text", "jsonl"):
+        raise Refused("data.name", data.name, "names no file or folder")
     found = None
     if rest and not _TFDS_VERSION.fullmatch(data.name):
         found = parts.find("text_dataset", data.name)

@@ -19,6 +19,7 @@ from vitzoo.data.text.tokenizers.base import (
     sentinel_name,
     sentinel_names,
 )
+from vitzoo.data.text.unicode import check_whole
 from vitzoo.errors import Refused
 
 SPACE = "\u2581"  # stands for a space in Unigram's pieces
@@ -63,10 +64,18 @@ class LibraryTokenizer(TextTokenizer):
         self.specials = Specials.of(names, self.roles, count)
 
     def encode(self, text: str) -> Ids:
-        return as_ids(self._encoder.encode(text, add_special_tokens=False).ids)
+        try:
+            return as_ids(self._encoder.encode(text, add_special_tokens=False).ids)
+        except TypeError:
+            check_whole("text", text)
+            raise
 
     def encode_batch(self, texts: Sequence[str]) -> list[Ids]:
-        found = self._encoder.encode_batch_fast(list(texts), add_special_tokens=False)
+        try:
+            found = self._encoder.encode_batch_fast(list(texts), add_special_tokens=False)
+        except TypeError:
+            check_whole("text", *texts)
+            raise
         return [as_ids(encoding.ids) for encoding in found]
 
     def decode(self, ids: Sequence[int] | Ids, *, skip_specials: bool = False) -> str:

@@ -16,6 +16,7 @@ from vitzoo.data.text.tokenizers.base import (
     split_at_specials,
 )
 from vitzoo.data.text.tokenizers.library import ROLE_NAMES, SPACE
+from vitzoo.data.text.unicode import check_whole
 from vitzoo.errors import Refused
 from vitzoo.hints import install_extra
 
@@ -113,7 +114,11 @@ class SentencePieceTokenizer(TextTokenizer):
         return [(self._processor.id_to_piece(id), self._processor.get_score(id)) for id in ids]
 
     def _plain(self, text: str) -> Ids:
-        return as_ids(self._processor.encode(text.lower() if self.lowercase else text))
+        try:
+            return as_ids(self._processor.encode(text.lower() if self.lowercase else text))
+        except RuntimeError:
+            check_whole("text", text)
+            raise
 
     @functools.cached_property
     def _processor(self) -> Any:

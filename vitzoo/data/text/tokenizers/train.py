@@ -18,6 +18,7 @@ from vitzoo.data.text.tokenizers.characters import CharacterTokenizer
 from vitzoo.data.text.tokenizers.library import LibraryTokenizer, roles_of, with_sentinels
 from vitzoo.data.text.tokenizers.load import load_tokenizer
 from vitzoo.data.text.tokenizers.sentence_piece import SentencePieceTokenizer
+from vitzoo.data.text.unicode import check_whole
 from vitzoo.errors import Refused
 from vitzoo.hints import install_extra
 from vitzoo.schema import to_json
@@ -34,13 +35,14 @@ def train_tokenizer(settings: Tokenizer, texts: Iterable[str]) -> TextTokenizer:
         settings: kind characters, bpe (Sennrich et al. 2016, on bytes as in GPT-2), unigram (Kudo 2018) or wordpiece.
         texts: iterated twice (so a list or a source, not a generator): for the cache's key, and to train.
     Raises:
-        Refused: there is no text to train on.
+        Refused: there is no text to train on, or one that can't be written as UTF-8.
     """
     digest = hashlib.sha256(json.dumps([FORMAT, tokenizers.__version__, to_json(settings)]).encode())
     found = False
     for text in texts:
         found |= bool(text)
-        digest.update(len(text).to_bytes(8, "little") + text.encode("utf-8", "surrogatepass"))
+        check_whole("text", text)
+        digest.update(len(text).to_bytes(8, "little") + text.encode("utf-8"))
     if not found:
         raise Refused("tokenizer.kind", settings.kind, "is trained on the training text, and there is none")
 

@@ -1,0 +1,134 @@
+"""Published weights by name: what they are, where they are from, and what was published of them.
+
+The facts are kept in `catalogue.json`, one line for each entry, by family and size. What isn't known stands there as
+null. Parameters are those of our own model with the entry's settings, which a test counts.
+"""
+
+import dataclasses
+import fnmatch
+import functools
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from vitzoo.data.folders import cache_folder
+from vitzoo.errors import Refused
+from vitzoo.weights.hub import is_cached
+
+KEPT = Path(__file__).with_name("catalogue.json")
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    """One set of published weights.
+
+    Attributes:
+        name: what a user types.
+        family: of the published models.
+        model, variant, settings: ours that has these weights; where no variant is named, the settings say all.
+        format: the form of the file.
+        hub: the name on the hub, or None.
+        file, part: otherwise the file's name, and which of several sets of weights in it.
+        published: who publishes the file; for weights on the hub, what they were converted from, or None.
+        digest: SHA-256 of the file in hexadecimal, or how it begins.
+        parameters: as vitzoo reads them; a BERT's with pooler and without heads.
+        image_size: pixels of a side of the square images that they were last trained on.
+        tokens: rows of the table of positions; where there is none (T5), the length in pretraining.
+        licence: an SPDX identifier in small letters.
+        score, metric, score_source: what was published, in % unless it is a perplexity; of what; and where.
+    """
+
+    name: str
+    family: str
+    model: str
+    variant: str
+    settings: Mapping[str, Any]
+    format: str
+    hub: str | None
+    file: str | None
+    part: str
+    published: str | None
+    digest: str | None
+    parameters: int
+    image_size: int | None
+    tokens: int | None
+    licence: str | None
+    score: float | None
+    metric: str | None
+    score_source: str | None
+
+    @property
+    def fetched(self) -> bool:
+        """Whether they are on this machine."""
+        return is_cached(self.hub) if self.hub else (weights_folder() / str(self.file)).is_file()
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, for `--json`."""
+        return dataclasses.asdict(self) | {"fetched": self.fetched}
+
+    def place(self) -> str:
+        """The path of weights that aren't on the hub, with their part, as `open_source` takes it.
+
+        Raises:
+            Refused: the file isn't there, or isn't what was published.
+        """
+        file = weights_folder() / str(self.file)
+        if not file.is_file():
+            message = f"put {self.file} into {file.parent} ($VITZOO_WEIGHTS names another folder); published by "
+            raise Refused("checkpoint", self.name, message + str(self.published))
+        if self.digest:
+            status = file.stat()
+            found = _sha256(file, status.st_mtime_ns, status.st_size)
+            if not found.startswith(self.digest):
+                shown = f"its SHA-256 begins with {found[: len(self.digest)]}, not {self.digest}"
+                raise Refused("checkpoint", self.name, f"{file} is not what was published: {shown}; fetch it again")
+        return f"{file}:{self.part}" if self.part else str(file)
+
+
+@functools.cache
+def entries() -> tuple[Entry, ...]:
+    """All, by family and size."""
+    return tuple(Entry(**row) for row in json.loads(KEPT.read_text(encoding="utf-8")))
+
+
+def find(name: str) -> Entry | None:
+    """The entry of a name, if there is one."""
+    return next((entry for entry in entries() if entry.name == name), None)
+
+
+def meant(name: str) -> str | None:
+    """The entry that is known by this name without its owner: `openai-community/gpt2` for `gpt2`."""
+    return next((entry.name for entry in entries() if entry.name.partition("/")[2] == name), None)
+
+
+def table(pattern: str = "*") -> list[Entry]:
+    """The entries whose name, family, model or variant fits a pattern (`timm/*`, `DINOv2`, `gpt`, `B/16`).
+
+    Raises:
+        Refused: nothing fits.
+    """
+    chosen = [
+        entry
+        for entry in entries()
+        if any(fnmatch.fnmatchcase(text, pattern) for text in (entry.name, entry.family, entry.model, entry.variant))
+    ]
+    if not chosen:
+        families = ", ".join(dict.fromkeys(entry.family for entry in entries()))
+        raise Refused("pattern", pattern, f"no such published weights; there are {families}")
+    return chosen
+
+
+def weights_folder() -> Path:
+    """Where files that aren't on the hub are looked for: `$VITZOO_WEIGHTS`, else `weights` in vitzoo's cache."""
+    own = os.environ.get("VITZOO_WEIGHTS")
+    return Path(own).expanduser() if own else cache_folder() / "weights"
+
+
+@functools.cache
+def _sha256(file: Path, modified: int, size: int) -> str:
+    """Of a file's content; once for each state of it."""
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
