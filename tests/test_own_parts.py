@@ -266,8 +266,9 @@ def test_a_part_that_fails_when_a_run_has_begun_is_its_failure(here):
         "    def metrics(self, rows, num_classes): helper()\n"
     )
     evaluator = parts.find("evaluator", "my_metric:Bad", "evaluate.margin.name")
-    with pytest.raises(vitzoo.Failed) as failure, parts.OwnFaults() as faults:
-        faults.begun = True
+    faults = parts.OwnFaults()
+    faults.begun = True
+    with pytest.raises(vitzoo.Failed) as failure, faults:
         evaluator().metrics({}, 0)
     assert str(failure.value) == "evaluate.margin.name = my_metric:Bad: my_metric.py:2: ValueError: boom"
     with pytest.raises(ZeroDivisionError), parts.OwnFaults():  # no part of a user's own had a hand in it

@@ -17,7 +17,6 @@ def get_config():
     config.total_epochs = 3
     config.objective = dict(name="causal_lm")
     config.data = dict(name=vitzoo.config.required("text:FILE"), split="train", batch_size=8)
-    config.text = dict(sequence_length=256)
     config.optimizer = dict(name="adamw", learning_rate=5e-5, weight_decay=0.0, grad_clip=1.0)
     config.schedule = dict(name="linear", warmup_fraction=0.03)
     config.checkpoint = dict(every_epochs=1, keep=1, keep_best="val/loss")

@@ -16,7 +16,7 @@ def get_config():
     config.total_epochs = 3
     config.objective = dict(name="causal_lm", rows="answers")
     config.data = dict(name=vitzoo.config.required("jsonl:FILE"), split="train", batch_size=16)
-    config.text = dict(sequence_length=256, packing=True)
+    config.text = dict(packing=True)
     config.optimizer = dict(name="adamw", learning_rate=5e-5, weight_decay=0.0, grad_clip=1.0)
     config.schedule = dict(name="linear", warmup_fraction=0.03)
     config.checkpoint = dict(every_epochs=1, keep=1, keep_best="val/loss")

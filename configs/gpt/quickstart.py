@@ -3,7 +3,7 @@
 Command:   vitzoo train --config gpt/quickstart --workdir runs/gpt
 Hardware:  2 CPU cores.
 Data:      the .py files of this Python's standard library: nine tenths to learn from, a tenth held out by file.
-Result:    1.62 nats a character on held-out files.
+Result:    1.60 nats a character on held-out files (1,700 windows of 64, evenly spread).
 Source:    the data come with Python; the recipe is our own, after the character models of nanoGPT.
 """
 
@@ -20,5 +20,5 @@ def get_config():
     config.text = dict(sequence_length=64)
     config.optimizer = dict(name="adamw", learning_rate=4e-3, weight_decay=0.1, grad_clip=1.0)
     config.schedule = dict(name="cosine", warmup_steps=100)
-    config.evaluate = dict(val=dict(name="perplexity", split="validation[:10%]", every_steps=250))
+    config.evaluate = dict(val=dict(name="perplexity", split="validation", max_rows=1700, every_steps=250))
     return config

@@ -19,7 +19,6 @@ def get_config():
     config.model = dict(dropout=0.1)
     config.objective = dict(name="seq2seq")
     config.data = dict(name=vitzoo.config.required("jsonl:FILE"), split="train", batch_size=16)
-    config.text = dict(source_length=128, sequence_length=64)
     config.optimizer = dict(
         name="adafactor",
         learning_rate=1e-3,

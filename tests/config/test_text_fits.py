@@ -32,7 +32,11 @@ def test_every_kind_of_rows_has_a_maker_and_the_settings_that_act_on_it():
 @pytest.mark.parametrize(
     ("config", "changes", "message"),
     [
-        ("gpt/char", {"rows": "pairs"}, "rows = pairs: of gpt perplexity measures rows of windows, documents or answers"),
+        (
+            "gpt/char",
+            {"rows": "pairs"},
+            "rows = pairs: of gpt perplexity measures rows of windows, documents or answers",
+        ),
         ("gpt/char", {"rows": "nonsense"}, "rows = nonsense: of gpt perplexity measures rows of windows, docum"),
         ("gpt/char", {"rows": "prompts"}, "rows = prompts: of gpt perplexity measures rows of windows, docum"),
         ("t5/translate", {"rows": "windows"}, "rows = windows: of t5 perplexity measures rows of pairs, span_corr"),
@@ -57,7 +61,9 @@ def test_a_users_own_model_is_held_to_the_kind_that_it_declares():
     class Config:
         KIND = "decoder"
 
-    with pytest.raises(Refused, match=r"model.name = my:Model: is a decoder, and rows of pairs are for an encoder-deco"):
+    with pytest.raises(
+        Refused, match=r"model.name = my:Model: is a decoder, and rows of pairs are for an encoder-deco"
+    ):
         check_learns("my:Model", Config, "pairs")
     check_learns("my:Model", Config, "labelled")  # what it learns of these, its settings of a head say
     Config.KIND = "sequence"
@@ -77,6 +83,11 @@ def test_without_a_model_an_evaluator_is_held_to_its_own_rows():
     [
         ("gpt/char", {"text__packing": "true"}, "text.packing = True: has no effect on rows of windows; it acts on d"),
         ("gpt/char", {"text__mask_rate": "0.3"}, "text.mask_rate = 0.3: has no effect on rows of windows; it acts on"),
+        (
+            "bert/pretrain",
+            {"text__packing": "true", "text__next_sentence": "true"},
+            "text.packing = True: has no effect with next_sentence",
+        ),
         ("gpt/char", {"tokenizer__vocabulary_size": "99"}, "tokenizer.vocabulary_size = 99: has no effect with kind=c"),
         ("gpt/char", {"tokenizer__special": "pad:x"}, "tokenizer.special = {'pad': 'x'}: has no effect with kind=cha"),
         ("t5/translate", {"tokenizer__vocabulary_size": "16"}, "tokenizer.vocabulary_size = 16: must be at least 259:"),

@@ -45,7 +45,12 @@ CASES = [
 
 
 def test_no_config_is_forgotten_here():
-    named = {name.partition(":")[0] for name, _ in CASES} | {"vit/finetune", "gpt/instruct", "gpt/finetune", "t5/finetune"}
+    named = {name.partition(":")[0] for name, _ in CASES} | {
+        "vit/finetune",
+        "gpt/instruct",
+        "gpt/finetune",
+        "t5/finetune",
+    }
     assert named == {name for name, _ in vitzoo.config.list_configs()}
 
 

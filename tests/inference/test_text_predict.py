@@ -11,7 +11,6 @@ from made_text_run import MASKING, make_text_run
 import vitzoo
 from vitzoo.cli.entry import main
 from vitzoo.data.text.settings import Text
-from vitzoo.errors import Refused
 from vitzoo.inference.text_inputs import gather_texts
 from vitzoo.inference.text_predict import predict_texts, similar
 from vitzoo.inference.text_predictor import TextPredictor
@@ -191,6 +190,9 @@ def test_json_and_similarity_on_the_command_line(runs, capsys):
         ("classes", ["--input", "/nowhere.txt"], "--input = /nowhere.txt: can't be read: No such file"),
         ("classes", [__file__], "holds a model of text: give text (--text, --input), not images"),
         ("classes", [__file__, "a text"], "is a file; --input reads texts from it"),
+        ("classes", ["nosuch.txt"], "inputs = nosuch.txt: no such file; --text takes it as text"),
+        ("classes", ["--text", "a\udcff"], r"inputs = 'a\udcff': text 1 holds what is no character"),
+        ("classes", ["--similar", "b", "a\udcff"], r"inputs = 'a\udcff': text 2 holds what is no character"),
         ("next", ["--text", "a", "--features", "x.npz"], "holds no encoder (bert), which gives a text's embedding"),
         ("next", ["--similar", "a", "b"], "holds no encoder (bert), which gives a text's embedding"),
         ("answers", ["--text", "a"], "holds a model that answers with text: vitzoo generate --checkpoint"),
@@ -201,25 +203,6 @@ def test_what_can_not_be_predicted_is_refused_in_one_line(runs, capsys, kind, as
     said = capsys.readouterr().err.splitlines()
     assert message in said[-1]
     assert len(said) == 1
-
-
-@pytest.mark.parametrize(
-    ("inputs", "message"),
-    [
-        ([], "inputs: there is no text"),
-        ([3], "inputs = int: text 1 is neither text nor a record of fields"),
-        ({"title": "a"}, "inputs = title: the fields of text 1 are none of: words; first \\+ second; text"),
-        ({"words": "a b"}, "the words of text 1 must be a list of text"),
-        ({"text": 5}, "the fields text of text 1 must be text"),
-    ],
-)
-def test_inputs_that_are_no_text_are_refused(inputs, message):
-    with pytest.raises(Refused, match=message):
-        gather_texts(inputs, Text())
-
-
-def test_fields_are_those_that_the_checkpoint_was_trained_with():
-    assert gather_texts({"text": "a", "body": "b"}, Text(text_field="body"))[0].fields == {"text": "b"}
 
 
 def test_the_space_before_a_word_belongs_to_the_token_that_a_mask_hides():

@@ -48,11 +48,11 @@ def prepared(made, init_from="gpt", *flags):
 @pytest.mark.parametrize(
     ("init_from", "flags", "message"),
     [
-        ("t5", (), "init_from = .*/t5: holds t5, which is an encoder-decoder, and rows of answers are for a decoder: ta"),
-        ("gpt", ("evaluate.val.name=classification",), "evaluate.val.name = classification: measures labelled rows, an"),
-        ("gpt", ("evaluate.val.rows=pairs",), "evaluate.val.rows = pairs: of gpt perplexity measures rows of windows, "),
+        ("t5", (), "init_from = .*/t5: holds t5, which is an encoder-decoder, and rows of answers are for"),
+        ("gpt", ("evaluate.val.name=classification",), "evaluate.val.name = classification: measures"),
+        ("gpt", ("evaluate.val.rows=pairs",), "evaluate.val.rows = pairs: of gpt perplexity measures rows"),
         ("gpt", ("tokenizer.kind=characters",), "tokenizer.kind = characters: the checkpoint's .* it is bytes; leave"),
-        ("gpt", ("tokenizer.vocabulary_size=500",), "tokenizer.vocabulary_size = 500: the checkpoint's .* is 259; leav"),
+        ("gpt", ("tokenizer.vocabulary_size=500",), "tokenizer.vocabulary_size = 500: the .* is 259; leave"),
     ],
 )
 def test_what_does_not_fit_the_checkpoints_model_or_its_tokenizer_is_refused(made, init_from, flags, message):
@@ -95,17 +95,18 @@ def test_a_folder_of_weights_without_an_optimizers_state_is_no_run_to_resume(mad
     content = Store(made / "gpt" / "checkpoints").description(3)
     store.save(3, {"params": {"a": 0.0}, "step": 3, "updates": 3, "skipped": 0}, content, {})
     store.close()
-    with pytest.raises(Refused, match=r"workdir = .*mean: holds weights without an optimizer's state, as `average` and "):
+    with pytest.raises(Refused, match=r"workdir = .*mean: holds weights without an optimizer's state, as `aver"):
         start.check(SimpleNamespace(), store, 3)
     with pytest.raises(Refused, match=r"mean: holds weights and no config.json, as `convert` .* --config.init_from=/"):
         lock.check_usable(tmp_path / "mean")
-    with pytest.raises(Refused, match=r"workdir = .*/run: lies among the checkpoints of the run .*mean; name another f"):
+    with pytest.raises(Refused, match=r"workdir = .*/run: lies among the checkpoints of the run .*mean; name an"):
         lock.check_usable(tmp_path / "mean" / "checkpoints" / "run")
 
 
 def test_another_tokenizer_file_is_not_taken_for_other_data(made):
     store = Store(made / "gpt" / "checkpoints")
-    experiment = SimpleNamespace(tokenizer=Tokenizer(kind="file", file="vocab.txt"), data=SimpleNamespace(name="text:x"))
+    data = SimpleNamespace(name="text:x")
+    experiment = SimpleNamespace(tokenizer=Tokenizer(kind="file", file="vocab.txt"), data=data)
     described = {"tokenizer": {"sha256": "ab" * 32}}
     task = SimpleNamespace(
         resolved=SimpleNamespace(experiment=experiment),
@@ -113,10 +114,10 @@ def test_another_tokenizer_file_is_not_taken_for_other_data(made):
         model_config=None,
         info=SimpleNamespace(fingerprint="other"),
     )
-    with pytest.raises(Refused, match=r"tokenizer.file = vocab.txt: the tokenizer has changed .*, now abababababababab"):
+    with pytest.raises(Refused, match=r"tokenizer.file = vocab.txt: the tokenizer has changed .*, now ababab"):
         start.check(task, store, 3)
     experiment.tokenizer = Tokenizer(kind="bpe")  # one that is made of the text: the text is another
-    with pytest.raises(Refused, match="data.name = text:x: the data have changed since"):
+    with pytest.raises(Refused, match=r"data.name = text:x: the data have changed since"):
         start.check(task, store, 3)
 
 

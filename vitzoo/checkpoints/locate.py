@@ -73,7 +73,9 @@ def check_outside(flag: str, path: str | Path) -> None:
     """
     folder = Path(path).expanduser().absolute()
     for above in (folder, *folder.parents):
-        if above.name == CHECKPOINTS and any((above / str(n) / manifest.MANIFEST).exists() for n in steps.listed(above)):
+        if above.name == CHECKPOINTS and any(
+            (above / str(n) / manifest.MANIFEST).exists() for n in steps.listed(above)
+        ):
             raise Refused(flag, str(path), f"lies among the checkpoints of the run {above.parent}; name another folder")
 
 

@@ -6,6 +6,7 @@ from typing import Any
 from vitzoo.cli.arguments import Parser, typed
 from vitzoo.cli.output import Result
 from vitzoo.errors import Refused
+from vitzoo.outputs import there, wrote
 from vitzoo.schema import nearest
 
 TAKES_CONFIG = True
@@ -132,6 +133,8 @@ def _check(args: argparse.Namespace, settings: dict[str, Any]) -> Result:
 def _show(args: argparse.Namespace, settings: dict[str, Any]) -> Result:
     from vitzoo.data.show import show
 
-    file = show(args.name, settings.pop("output", "examples.png"), **settings)
-    print(f"wrote    {file}")
+    output = settings.pop("output", "examples.png")
+    before = there(output)
+    file = show(args.name, output, **settings)
+    print(wrote(file, {str(file)} if before else ()))
     return Result({"dataset": args.name, "file": str(file)})

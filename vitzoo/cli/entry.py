@@ -17,7 +17,7 @@ from vitzoo.schema import nearest
 COMMANDS = {
     "train": "train or fine-tune a model from a config",
     "eval": "measure a checkpoint on a dataset",
-    "predict": "classify images with a checkpoint",
+    "predict": "say what a checkpoint makes of images or texts",
     "generate": "write with a language model",
     "convert": "read published weights, or write them in another format",
     "average": "write the mean of a run's last checkpoints",
@@ -107,7 +107,8 @@ def _command(name: str, arguments: list[str]) -> int:
 def _help() -> str:
     width = max(map(len, COMMANDS))
     listed = "\n".join(f"  {name:{width}}  {text}" for name, text in COMMANDS.items())
-    return f"usage: vitzoo COMMAND ...\n\nVision Transformers from a config file.\n\n{listed}\n\n{EXAMPLES}"
+    about = "Transformers for images and text: trained, evaluated and used from a config file."
+    return f"usage: vitzoo COMMAND ...\n\n{about}\n\n{listed}\n\n{EXAMPLES}"
 
 
 def _end(error: Refused | Failed, as_json: bool, debug: bool = False) -> int:

@@ -30,6 +30,7 @@ examples:
   vitzoo generate --checkpoint runs/gpt --prompt "def "
   vitzoo generate --checkpoint runs/gpt --prompt "def " --prompt "class " --temperature 0.7 --top-k 40 --seed 1
   vitzoo generate --checkpoint runs/gpt --prompts questions.txt --stop "\\n\\n" --output answers.jsonl
+  vitzoo generate --checkpoint runs/chat --chat --prompt "What is two and two?"
   vitzoo generate --checkpoint runs/t5 --prompt "a source" --num-beams 4 --length-penalty 0.6"""
 
 
@@ -42,6 +43,7 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--checkpoint", required=True, metavar="CKPT", help="RUN, RUN@best, RUN@STEP ...")
     parser.add_argument("--prompt", action="append", default=[], metavar="TEXT", help="can be given several times")
     parser.add_argument("--prompts", metavar="FILE", help="a file with a prompt in each line; -: standard input")
+    parser.add_argument("--chat", action="store_true", help="a prompt is a user's turn, written as in gpt/instruct")
     number("--max-new-tokens", int, 128, "most tokens added (128)", minimum=1)
     number("--temperature", float, None, "below 1 sharper; 0: always the most probable token (1)", minimum=0)
     number("--top-k", int, None, "only the k most probable tokens; 0: all (0)", minimum=0)
@@ -83,6 +85,7 @@ def run(args: argparse.Namespace) -> Result:
     answers = generate(
         args.checkpoint,
         prompts,
+        chat=args.chat,
         max_new_tokens=args.max_new_tokens,
         **given,
         stop=[stop.replace("\\n", "\n") for stop in args.stop],

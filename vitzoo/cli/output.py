@@ -36,8 +36,8 @@ def _finite(value: Any) -> Any:
 
 
 def table(rows: Iterable[Sequence[str]], right: Sequence[int] = ()) -> str:
-    """Rows as aligned columns; those listed in `right` are flush right."""
-    rows = [list(row) for row in rows]
+    """Rows as aligned columns; those listed in `right` are flush right, and a line's end within a cell is `\\n`."""
+    rows = [[text.replace("\n", "\\n") for text in row] for row in rows]
     if not rows:
         return ""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]

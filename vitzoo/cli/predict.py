@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from functools import partial
 
 from vitzoo.cli.arguments import Parser, set_platform, typed
 from vitzoo.cli.output import Result
@@ -58,14 +59,13 @@ def run(args: argparse.Namespace) -> Result:
     _check(args)
     if args.similar is not None:
         return _similar(args)
-    from vitzoo.inference.predict import exit_code, predict, refuse_mistyped, say_rows, say_written
+    from vitzoo.inference.predict import exit_code, predict, say_rows, say_written
     from vitzoo.inference.text_inputs import read_texts
     from vitzoo.inference.text_predict import predict_texts, say_text_rows, say_texts_written
 
-    refuse_mistyped(args.checkpoint, args.inputs)
     texts = [*args.text, *(read_texts(args.input) if args.input else [])]
     before = there(args.output, args.features)
-    rows = (predict_texts if texts else predict)(
+    rows = (predict_texts if texts else partial(predict, typed=True))(
         args.checkpoint,
         texts or args.inputs,
         top=args.top,

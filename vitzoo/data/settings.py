@@ -11,7 +11,9 @@ class Data:
     """Which examples, and how they are fed. An evaluator's `data` is a patch of this."""
 
     name: str = setting(
-        "", "TFDS name, folder:PATH, csv:FILE, digits, fashion_mnist, mnist_5k or your own module:Class"
+        "",
+        "TFDS name, folder:PATH, csv:FILE, text:FILE|FOLDER, jsonl:FILE|FOLDER, mixture, a set known by name (digits, "
+        "fashion_mnist, stdlib, verses ...) or your own module:Class",
     )
     split: str = setting("train", "in TFDS's syntax, for every kind of data: train[:99%], train[100:200], train+test")
     batch_size: int = setting(
@@ -24,7 +26,10 @@ class Data:
         "stop", "an unreadable file stops the run; or is named, counted and left out", choices=("stop", "skip")
     )
     validation_fraction: float = setting(
-        0.1, "of each class of a folder or CSV without parts of its own: its split `validation`", minimum=0.0, below=1.0
+        0.1,
+        "of data without parts of their own (of a folder or CSV, of each class): the split `validation`",
+        minimum=0.0,
+        below=1.0,
     )
     balance: str = setting("none", "classes: each is drawn equally often in training", choices=("none", "classes"))
     in_memory: str = setting(

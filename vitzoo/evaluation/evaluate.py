@@ -182,8 +182,13 @@ def say_first(ready: Ready, out: TextIO) -> None:
         print(note, file=out)
 
 
+def _shown(value: float) -> str:
+    """A metric; large whole numbers are counts, and shown whole."""
+    return f"{value:,.0f}" if value >= 1e4 and float(value).is_integer() else f"{value:.4g}"
+
+
 def say_metrics(name: str, n: int, lost: int, metrics: dict[str, float | None], out: TextIO) -> None:
     """The metrics in one line, with the number of examples behind them."""
-    shown = "  ".join(f"{key} {'–' if value is None else f'{value:.4g}'}" for key, value in metrics.items())
+    shown = "  ".join(f"{key} {'–' if value is None else _shown(value)}" for key, value in metrics.items())
     unread = f" ({lost} unreadable, left out)" if lost else ""
     print(f"{name}  n={n}{unread}  {shown}", file=out, flush=True)

@@ -26,8 +26,8 @@ class PerplexityEvaluator(TextEvaluator):
     once, whatever row or batch it stands in. No label smoothing.
 
     `bits_per_byte` doesn't depend on the tokenizer: all loss in bits, over the UTF-8 bytes of the text that is scored.
-    Of windows and documents these are counted in the text itself; of other rows by what each token stands for, which is
-    exact for bytes, characters and bpe.
+    Of windows and documents these are counted in the text itself; of other rows, and with `max_rows`, by what each
+    token stands for, which is exact for bytes, characters and bpe.
     """
 
     stride: int | None = setting(
@@ -38,6 +38,10 @@ class PerplexityEvaluator(TextEvaluator):
         execution=True,
     )
 
+    max_rows: int | None = setting(
+        None, "of a long text so many rows at most, spread evenly; none: all of it", minimum=1, execution=True
+    )
+
     CLASSES: ClassVar[bool] = False
     ROWS: ClassVar[tuple[str, ...]] = (*LEARNED["decoder"], *LEARNED["encoder_decoder"])
     BETTER: ClassVar[dict[str, Callable]] = {"loss": min, "perplexity": min, "accuracy": max, "bits_per_byte": min}
@@ -45,7 +49,12 @@ class PerplexityEvaluator(TextEvaluator):
     def bind(self, *, feed: Any, source: Any, config: Any) -> "Perplexity":
         if feed.head is not None:
             raise Refused("name", "perplexity", f"measures the next token, and these rows are {feed.rows_of}")
-        total = functools.partial(scored_bytes, source, feed.tokenizer, feed.text, feed.rows_of)
+
+        def total() -> int | None:
+            if self.max_rows is not None:
+                return None  # what the rows themselves hold is counted
+            return scored_bytes(source, feed.tokenizer, feed.text, feed.rows_of)
+
         return Perplexity(self.split, feed.tokenizer.byte_lengths, functools.cache(total))
 
 

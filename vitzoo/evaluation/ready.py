@@ -45,7 +45,8 @@ class Ready:
         evaluators: by name, those of the run, or one for the data that were asked for.
         own: whether they are those of the run.
         info: what it knows of itself; its preprocessing has the overrides.
-        notes: where an override departs from what the weights were trained with.
+        notes: what an override left out of the run's config, and where one departs from what the weights were trained
+            with.
         feed: how examples become what the model is given.
         config: the model's settings.
         graph: the model's static structure.
@@ -72,7 +73,8 @@ def make_ready(
     """Find, check and read a checkpoint; see `evaluation.evaluate`."""
     flags = nested(overrides)
     located = open_weights(checkpoint, flags.get("model"))
-    experiment = resolve(config_of_run(located, flags), overrides=overrides).experiment
+    resolved = resolve(config_of_run(located, flags), overrides=overrides)
+    experiment = resolved.experiment
     evaluators = evaluators_of(experiment, flags)
     if shots is not None:
         evaluators = with_shots(evaluators, shots)
@@ -86,10 +88,11 @@ def make_ready(
     graph, shapes = state.abstract(make)
     rules = rules_of(find("model", experiment.model.name))
     params = jax.device_put(params, param_shardings(shapes, rules, mesh))
-    info, notes = information(checkpoint, located, config, classes, which, report), []
+    info = information(checkpoint, located, config, classes, which, report)
+    notes = [f"config   {note}" for note in resolved.notes]
     if isinstance(feed, ImageFeed) and isinstance(info, ImageInfo):
         now = for_channels(feed.preprocessing, config.channels)
-        notes = departures(info.preprocessing, now)
+        notes += departures(info.preprocessing, now)
         info = dataclasses.replace(info, preprocessing=now)
     own = "split" not in flags.get("data", {})
     return Ready(located, experiment, evaluators, own, info, notes, feed, config, graph, params, mesh)

@@ -12,6 +12,7 @@ from vitzoo.config.experiment import evaluation_data
 from vitzoo.data.feed import Feed
 from vitzoo.data.pipeline import eval_batches
 from vitzoo.data.settings import Data
+from vitzoo.data.spread import Spread
 from vitzoo.errors import Refused
 from vitzoo.evaluation.classes import Mapping as ClassMapping
 from vitzoo.evaluation.classes import match
@@ -128,6 +129,8 @@ class Evaluation:
             self.classes = match(classes, logits, info.classes, count, restrict=restrict)
             self.evaluator = self.evaluator.of_classes(self.classes.names)
         self.examples = feed.rows(self.source, self.data, config, train=False)
+        if (most := getattr(evaluator, "max_rows", None)) is not None:
+            self.examples = Spread(self.examples, most)
         prepare = feed.prepare(config, info, train=False)
         # where the parameters lie is left to the parameters: one compilation serves raw and averaged ones
         self._step = compile_eval_step(make_eval_step(graph, self._outputs, prepare), mesh)

@@ -2,21 +2,27 @@
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
+from vitzoo.data.text.answers import conversation
 from vitzoo.data.text.unicode import check_whole
 from vitzoo.decoding.generate import how_of
 from vitzoo.errors import Refused
-from vitzoo.inference.generator import Answer, Generator, check_prompts
+from vitzoo.inference.generator import Answer, Encoded, Generator, Prompt, check_prompts
 from vitzoo.outputs import checked_file, write_whole
+from vitzoo.weights.load import TextInfo
+
+Turns = Sequence[Mapping[str, str]]
+"""A conversation: {"role", "content"} each."""
 
 
 def generate(
     checkpoint: str | Path,
-    prompts: str | Sequence[str],
+    prompts: str | Sequence[str | Turns],
     *,
+    chat: bool = False,
     max_new_tokens: int = 128,
     stop: str | Sequence[str] = (),
     seed: int = 0,
@@ -34,7 +40,8 @@ def generate(
 
     Args:
         checkpoint: `RUN`, `RUN@best`, `RUN@STEP` or `RUN/checkpoints/STEP`.
-        prompts: one or several, written in one batch.
+        prompts: one or several, written in one batch. One may be a conversation, a list of {"role", "content"}.
+        chat: each prompt is what a user says, and the answer the other's turn, as in the training on `messages`.
         max_new_tokens: most tokens added to each.
         stop: one or several texts at which an answer ends.
         seed: of the draws.
@@ -47,8 +54,8 @@ def generate(
             `length_normalisation` (`power`, `gnmt`), `early_stopping` (False, True, `never`): see `decoding.beams`.
 
     Returns:
-        For each prompt `{"prompt", "text", "tokens", "reason"}`: what follows it, of how many tokens, and why it ends:
-        `end` of text, `stop`, `length` or `context`.
+        For each prompt `{"prompt", "text", "tokens", "reason"}`: the prompt as the model was given it, what follows
+        it, of how many tokens, and why it ends: `end` of text, `stop`, `length` or `context`.
 
     Raises:
         Refused: no such checkpoint, a model that doesn't write, or a prompt or setting that doesn't fit.
@@ -62,11 +69,12 @@ def generate(
     check_prompts(prompts)
     check_whole("stop", *stop)
     generator = Generator(checkpoint, weights=weights, platform=platform)
-    live = out is not None and len(prompts) == 1
-    if out is not None and live and not generator.encodes:
-        print(prompts[0], end="", file=out, flush=True)
+    texts = [_prompt(prompt, chat, generator.info) for prompt in prompts]
+    live = out is not None and len(texts) == 1
+    if out is not None and live and not generator.encodes and isinstance(texts[0], str):
+        print(texts[0], end="", file=out, flush=True)
     wrote = (lambda _, text: print(text, end="", file=out, flush=True)) if live else None
-    answers = generator(prompts, max_new_tokens=max_new_tokens, how=how, stop=stop, seed=seed, wrote=wrote)
+    answers = generator(texts, max_new_tokens=max_new_tokens, how=how, stop=stop, seed=seed, wrote=wrote)
     if out is not None:
         print(file=out) if live else say(answers, generator.encodes, out)
     rows = [{"prompt": one.prompt, "text": one.text, "tokens": len(one.ids), "reason": one.reason} for one in answers]
@@ -74,6 +82,14 @@ def generate(
         lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
         write_whole(file, lambda partial: partial.write_text(lines, encoding="utf-8"))
     return rows
+
+
+def _prompt(prompt: str | Turns, chat: bool, info: TextInfo) -> Prompt:
+    """A prompt as the model is given it."""
+    if isinstance(prompt, str) and not chat:
+        return prompt
+    turns = [{"role": "user", "text": prompt}] if isinstance(prompt, str) else prompt
+    return Encoded(*conversation(turns, info.text, info.tokenizer))
 
 
 def say(answers: list[Answer], encodes: bool, out: TextIO | None = None) -> None:

@@ -27,6 +27,17 @@ Wrote = Callable[[int, str], None]
 
 
 @dataclasses.dataclass(frozen=True)
+class Encoded:
+    """A prompt whose ids are known: of a conversation, in which end tokens stand."""
+
+    text: str
+    ids: np.ndarray
+
+
+Prompt = str | Encoded
+
+
+@dataclasses.dataclass(frozen=True)
 class Answer:
     """What was written after a prompt.
 
@@ -90,7 +101,7 @@ class Generator:
 
     def __call__(
         self,
-        prompts: Sequence[str],
+        prompts: Sequence[Prompt],
         *,
         max_new_tokens: int = 128,
         how: How | None = None,
@@ -120,11 +131,13 @@ class Generator:
         how = how or how_of(settings)
         if max_new_tokens < 1:
             raise Refused("max_new_tokens", max_new_tokens, "must be at least 1")
-        rows, lengths = self._filled(prompts)
+        ids = self._all_encoded(prompts)
+        rows, lengths = filled(ids, MULTIPLE, 2**30 if self.context is None else self.context)
         most = np.full(len(rows), max_new_tokens)
         if self.context is not None:
             most = np.minimum(most, self.context - lengths)
-        answers = _Answers(self.info, list(prompts), stop, wrote)
+        shown = [prompt if isinstance(prompt, str) else prompt.text for prompt in prompts]
+        answers = _Answers(self.info, shown, [] if self.encodes else ids, stop, wrote)
         if isinstance(how, BeamSearch):
             found = self._search(self._params, rows, lengths, new=max_new_tokens, how=how, ends=self._ends)
             answers.look(list(np.asarray(found.ids)), np.asarray(found.lengths), np.asarray(found.lengths))
@@ -146,8 +159,8 @@ class Generator:
             stopped = answers.look(written, np.asarray(texts.lengths) - first, most)
             texts = texts._replace(done=texts.done | jnp.asarray(stopped))
 
-    def _filled(self, prompts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """The prompts' ids in one array, and how many each has."""
+    def _all_encoded(self, prompts: Sequence[Prompt]) -> list[np.ndarray]:
+        """The prompts' ids."""
         check_prompts(prompts)
         ids = [self._encoded(prompt) for prompt in prompts]
         most = 2**30 if self.context is None else self.context
@@ -155,8 +168,9 @@ class Generator:
         if longest >= most:
             where = int(np.argmax([len(one) for one in ids]))
             message = f"has {longest} tokens, and the model takes {most} with the answer"
-            raise Refused("prompt", repr(prompts[where][:40]), message)
-        return filled(ids, MULTIPLE, most)
+            prompt = prompts[where]
+            raise Refused("prompt", repr((prompt if isinstance(prompt, str) else prompt.text)[:40]), message)
+        return ids
 
     def _room(self, rows: np.ndarray, new: int) -> int:
         """Places of a text, a multiple of `MULTIPLE` so that few shapes are compiled."""
@@ -164,7 +178,9 @@ class Generator:
             return _rounded(new + 1)
         return min(_rounded(rows.shape[1] + new), 2**30 if self.context is None else self.context)
 
-    def _encoded(self, prompt: str) -> np.ndarray:
+    def _encoded(self, prompt: Prompt) -> np.ndarray:
+        if isinstance(prompt, Encoded):
+            return prompt.ids.astype(np.int32)
         tokenizer, text = self.info.tokenizer, self.info.text
         ids = tokenizer.encode(text.prefix + prompt)
         if self.encodes and tokenizer.end_id is not None:
@@ -174,11 +190,11 @@ class Generator:
         return ids.astype(np.int32)
 
 
-def check_prompts(prompts: Sequence[str]) -> None:
+def check_prompts(prompts: Sequence[Any]) -> None:
     """Refuses no prompt, and one that no tokenizer takes."""
     if not prompts:
         raise Refused("prompt", None, "there is none")
-    check_whole("prompt", *prompts)
+    check_whole("prompt", *(prompt for prompt in prompts if isinstance(prompt, str)))
 
 
 def filled(texts: Sequence[np.ndarray], multiple: int, most: int) -> tuple[np.ndarray, np.ndarray]:
@@ -204,8 +220,10 @@ def _rounded(tokens: int) -> int:
 class _Answers:
     """What has been written so far, looked at a chunk at a time."""
 
-    def __init__(self, info: TextInfo, prompts: list[str], stop: Sequence[str], wrote: Wrote | None):
-        self.tokenizer, self.prompts = info.tokenizer, prompts
+    def __init__(
+        self, info: TextInfo, prompts: list[str], given: Sequence[np.ndarray], stop: Sequence[str], wrote: Wrote | None
+    ):
+        self.tokenizer, self.prompts, self.given = info.tokenizer, prompts, given
         self.stop, self.wrote = [one for one in stop if one], wrote
         self.answers: list[Answer | None] = [None] * len(prompts)
         self.shown = [""] * len(prompts)
@@ -231,13 +249,22 @@ class _Answers:
     def _answer(self, row: int, ids: np.ndarray, full: bool) -> Answer | None:
         end = self.tokenizer.end_id
         ended = end is not None and len(ids) > 0 and ids[-1] == end
-        text = self.tokenizer.decode(ids, skip_specials=True)
+        text = self._text(row, ids)
         cuts = [place for stop in self.stop if (place := text.find(stop)) >= 0]
         text = text[: min(cuts)] if cuts else text
         over = bool(cuts) or ended or full
         self._show(row, text, over)
         reason = "stop" if cuts else "end" if ended else "length"
         return Answer(self.prompts[row], text, tuple(int(id) for id in ids), reason) if over else None
+
+    def _text(self, row: int, ids: np.ndarray) -> str:
+        """What was written, as it goes on from the prompt: pieces of words tell only together where a space stands."""
+        alone = self.tokenizer.decode(ids, skip_specials=True)
+        if not self.given:
+            return alone
+        before = self.tokenizer.decode(self.given[row], skip_specials=True)
+        whole = self.tokenizer.decode(np.concatenate([self.given[row], ids]), skip_specials=True)
+        return whole[len(before) :] if whole.startswith(before) else alone
 
     def _show(self, row: int, text: str, over: bool) -> None:
         """Tells what is new. The last characters wait: a stop string, or the rest of a character, may be under way."""

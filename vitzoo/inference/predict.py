@@ -36,6 +36,7 @@ def predict(
     features: str | Path | None = None,
     platform: str = "",
     out: TextIO | None = None,
+    typed: bool = False,
 ) -> list[dict[str, Any]]:
     """Classify images; or say of texts what a checkpoint can (`predict_texts`): what is given as text and names no file
     is text.
@@ -55,6 +56,7 @@ def predict(
             could be read.
         platform: `cpu`, `gpu`, `tpu`; empty for the best there is.
         out: where model, preprocessing and progress are told; nowhere by default.
+        typed: the inputs stand on a command line, where what looks like the name of a file must be one.
 
     Returns:
         A row for each image, in order: `{"file", "top": [{"label", "index", "probability"}], "error"}`. An image that
@@ -65,6 +67,8 @@ def predict(
         Failed: a file couldn't be written.
     """
     if _are_texts(checkpoint, inputs):
+        if typed:
+            refuse_mistyped(inputs)
         return predict_texts(
             checkpoint, inputs, top=top, batch_size=batch_size, weights=weights, output=output, features=features,
             platform=platform, out=out,
@@ -105,17 +109,16 @@ def _are_texts(checkpoint: str | Path, inputs: Any) -> bool:
     return True
 
 
-def refuse_mistyped(checkpoint: str | Path, inputs: Sequence[str]) -> None:
-    """On a command line, where the name of a file stands like a text: refuses what looks like one and is none.
+def refuse_mistyped(texts: Sequence[str]) -> None:
+    """Refuses texts from a command line that are mistyped names of files.
 
     Raises:
-        Refused: the checkpoint is of text, and one of the inputs, without spaces, has a separator of folders or an
-            ending of files, but no file is there; or `-` is given.
+        Refused: one, without spaces, has a separator of folders or an ending of files; or is `-`.
     """
-    missing = [one for one in inputs if _is_like_a_name(one) and not _is_there(one)]
-    if missing and open_weights(checkpoint).description["tokenizer"] is not None:
-        read = "--input - reads texts from standard input" if missing[0] == STANDARD_INPUT else "no such file"
-        raise Refused("inputs", missing[0], f"{read}; --text takes it as text")
+    for text in texts:
+        if _is_like_a_name(text):
+            problem = "--input - reads texts from standard input" if text == STANDARD_INPUT else "no such file"
+            raise Refused("inputs", text, f"{problem}; --text takes it as text")
 
 
 def _is_like_a_name(text: str) -> bool:

@@ -71,7 +71,7 @@ def predict_texts(
     if out is not None:
         _say_first(predictor, texts, out)
     with contextlib.nullcontext() if out is None else counting("predicted", len(texts), out) as done:
-        rows = list(predictor.rows(texts, top, done))
+        rows = list(predictor.rows(texts, top, done, must_answer=features_file is None))
     if output_file is not None:
         write_rows(output_file, rows)
     if features_file is not None:

@@ -90,9 +90,16 @@ class TextPredictor:
         return min(top or TOP, self.task.answers)
 
     def rows(
-        self, texts: Sequence[TextInput], top: int | None = None, done: Callable[[int], None] | None = None
+        self,
+        texts: Sequence[TextInput],
+        top: int | None = None,
+        done: Callable[[int], None] | None = None,
+        *,
+        must_answer: bool = True,
     ) -> Iterator[dict[str, Any]]:
-        """A row for each text, in order; `done` is called with how many are finished."""
+        """A row for each text, in order; `done` is called with how many are finished. Unless it `must_answer`, a text
+        that asks nothing, one without a mask, is no error: its embedding is what is wanted.
+        """
         most, asked = self.most(top), [_asked(self.task, one) for one in texts]
         good = [one for one in asked if isinstance(one, Asked)]
         computed = self._computed(good, partial(self._say, top=most))
@@ -100,7 +107,7 @@ class TextPredictor:
             if isinstance(what, Asked):
                 yield {**one.fields, **self.task.row(one, what, next(computed), most), "error": None}
             else:
-                yield {**self.task.nothing(), **one.fields, "error": what}
+                yield {**self.task.nothing(), **one.fields, "error": what if must_answer or one.error else None}
             if done:
                 done(number)
 

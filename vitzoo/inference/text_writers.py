@@ -31,6 +31,8 @@ def shown(row: dict[str, Any]) -> str:
     if "embedding" in row:
         first = " ".join(f"{value:.4f}" for value in row["embedding"][:4])
         return f"{len(row['embedding'])} numbers: {first} ..."
+    if row["filled"] is None:
+        return "no mask to fill in"
     return f"→ {row['filled']}" + "".join(f"\n    {_shown_tokens(mask)}" for mask in row["masks"])
 
 

@@ -115,4 +115,6 @@ class _Bar:
 
 
 def _short(value: Any) -> str:
+    if isinstance(value, float) and value.is_integer() and abs(value) >= 1e4:  # a count
+        return f"{value:,.0f}"
     return f"{value:.4g}" if isinstance(value, float) else str(value)

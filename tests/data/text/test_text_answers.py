@@ -79,3 +79,31 @@ def test_an_empty_prompt_scores_from_the_second_token_on():
 def test_data_without_answers_is_refused():
     with pytest.raises(Refused, match="learning answers needs the fields prompt, completion; this data has text"):
         Answers(MadeSource([{"text": "a"}]), BYTES, Text())
+
+
+def test_a_source_and_its_target_are_learned_like_a_prompt_and_its_completion():
+    row = Answers(MadeSource([{"source": "2+2=", "target": "4"}]), BYTES, Text(sequence_length=16)).eval_row(0)
+    assert (seen(row), scored(row)) == ("2+2=4", "4</s>")
+
+
+def test_roles_are_the_same_in_capitals():
+    turns = [{"role": "USER", "text": "1+1"}, {"role": "Assistant", "text": "2"}]
+    text = Text(sequence_length=32, answer_roles=("ASSISTANT",))
+    row = Answers(MadeSource([{"turns": turns}]), BYTES, text).eval_row(0)
+    assert (seen(row), scored(row)) == ("USER: 1+1\nAssistant: 2", "2</s>")
+
+
+@pytest.mark.parametrize("packing", [False, True])
+def test_examples_without_an_answer_are_left_out_and_counted(packing):
+    asked = [{"turns": TURNS[:1]}, {"turns": TURNS[:2]}, {"turns": TURNS[2:3]}, {"turns": TURNS[2:]}]
+    rows = Answers(MadeSource(asked), BYTES, Text(sequence_length=48, packing=packing))
+    assert sorted("".join(scored(rows.eval_row(index)) for index in range(len(rows)))) == sorted("2</s>ok</s>")
+    assert len(rows) == (1 if packing else 2)
+    assert rows.info.notes == ("2 of 4 examples have no answer and are left out",)
+
+
+def test_data_in_which_nobody_answers_are_refused_with_the_roles_there_are():
+    with pytest.raises(Refused, match=r"text.answer_roles = assistant, model, gpt: no turn in made train .* are user"):
+        Answers(MadeSource([{"turns": TURNS[:1]}, {"turns": TURNS[2:3]}]), BYTES, Text())
+    with pytest.raises(Refused, match=r"text.answer_roles = none: .* its roles are user, assistant"):
+        Answers(MadeSource([{"turns": TURNS}]), BYTES, Text(answer_roles=()))

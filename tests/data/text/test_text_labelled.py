@@ -100,3 +100,11 @@ def test_padding_has_all_keys_and_no_weight(make):
 def test_data_without_labels_is_refused():
     with pytest.raises(Refused, match="classification needs the fields text, label; this data has text"):
         LabelledRows(MadeSource([{"text": "a"}]), MARKED, Text())
+
+
+@pytest.mark.parametrize("label", [float("nan"), float("inf"), 1e300])
+def test_a_number_that_is_not_finite_ends_the_run_with_its_place(label):
+    source = MadeSource([{"text": "a", "label": 1.0}, {"text": "b", "label": label}])
+    rows = LabelledRows(source, MARKED, Text(sequence_length=8))
+    with pytest.raises(Failed, match=r"made:1: label .* is no finite number"):
+        rows.eval_row(1)

@@ -73,7 +73,7 @@ def test_the_tokenizer_of_a_mixture_knows_prefixes_and_class_names(made):
         ({"one": {"prefix": "a"}}, r"mixture\.sources\.one\.name.*must be set"),
         ({"one": {"name": "sums", "prefx": "a"}}, r"mixture\.sources\.one\.prefx.*did you mean prefix"),
         ({"one": {"name": "jsonl:/nowhere.jsonl"}}, r"mixture\.sources\.one\.name = .*no such file"),
-        ({"one": {"name": "sums", "batch_size": 7}}, r"mixture\.sources\.one\.batch_size = 7: is of the whole mixture: d"),
+        ({"one": {"name": "sums", "batch_size": 7}}, r"mixture\.sources\.one\.batch_size = 7: is of the whole m"),
         ({"one": {"name": "sums"}, "two": {"name": "digits"}}, r"mixture\.sources\.two\.name = digits: holds images"),
         ({"one": {"name": "sums"}, "two": {"name": "stdlib"}}, r"mixture\.sources\.two\.name = .*takes source"),
         ({"one": {"name": "sums", "split": "nine"}}, r"mixture\.sources\.one\.split = nine: no split"),

@@ -137,6 +137,9 @@ def definition(**model):
         ("tokenizer.json", definition(vocab={}), "its vocabulary is empty"),
         ("tokenizer.json", definition(unk_token="<unk>"), "its vocabulary lacks <unk>, which stands for what is unkn"),
         ("vocab.json", '{"a": 0, "b": 1}', "its vocabulary lacks 254 of the 256 bytes, and their text would be lost"),
+        ("vocab.json", '{"a": 0, "a</w>": 1}', "it has no token for what is unknown, and such text would be lost"),
+        ("tokenizer.json", definition(type="BPE", merges=[], unk_token=None, byte_fallback=True), "its .* 256 bytes"),
+        ("tokenizer.json", definition(type="Unigram", vocab=[["a", 0.0]]), "it has no token for what is unknown"),
     ],
 )
 def test_a_file_that_could_not_read_every_text_is_refused_in_one_line(tmp_path, capfd, file, content, message):

@@ -209,3 +209,15 @@ def test_settings_that_contradict_are_refused():
         with pytest.raises(Refused) as refusal:
             build(Tokenizer, values, "tokenizer")
         assert refusal.value.field == field
+
+
+@pytest.mark.parametrize("kind", ["characters", "bpe", "unigram", "wordpiece"])
+def test_half_a_character_is_refused_where_a_vocabulary_is_made_and_where_it_is_used(kind):
+    settings = Tokenizer(kind=kind, vocabulary_size=300)
+    with pytest.raises(Refused, match=r"text = 'b\\ud800': holds what is no character"):
+        open_tokenizer(settings, ["a", "b\ud800"])
+    if kind != "characters":
+        tokenizer = open_tokenizer(settings, ["a text", "b"])
+        for use in (tokenizer.encode, lambda text: tokenizer.encode_batch(["a", text])):
+            with pytest.raises(Refused, match=r"text = 'b\\ud800': holds what is no character"):
+                use("b\ud800")

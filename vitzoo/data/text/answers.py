@@ -8,7 +8,7 @@ Prompt and answer are tokenized apart, as they are when the model is used. Whose
 says; capitals don't matter.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from vitzoo.data.text.packing import alone, pack
 from vitzoo.data.text.rows import Row, TargetSide, rows_info
 from vitzoo.data.text.settings import Text
 from vitzoo.data.text.sources.base import TextSource, require
-from vitzoo.data.text.token_array import kept_tokens
+from vitzoo.data.text.token_array import kept_tokens, notes_of
 from vitzoo.data.text.tokenizers.base import TextTokenizer
 from vitzoo.errors import Refused
 
@@ -46,7 +46,9 @@ class Answers:
                 yield answer_tokens(example_parts(source[index], text), tokenizer)[which]
 
         count = len(source)
-        self.tokens = kept_tokens((*what, 0), lambda: documents(0), tokenizer.vocabulary_size, count)
+        self.tokens = kept_tokens(
+            (*what, 0), lambda: documents(0), tokenizer.vocabulary_size, count, tokenizer.unknown_id
+        )
         self.scored = kept_tokens((*what, 1), lambda: documents(1), 2, count)
         self.spans, answered = _spans(self.tokens.starts, self.scored.tokens, self.length)
         self.items = np.flatnonzero(answered)
@@ -59,7 +61,7 @@ class Answers:
         if none := count - len(self.items):
             notes = (f"{none:,} of {count:,} examples have no answer and are left out", *notes)
         made = ("answers", self.length, template, text.packing, seed if text.packing else 0)
-        self.info = rows_info(source.info, len(self.plan), tokenizer, notes, *made)
+        self.info = rows_info(source.info, len(self.plan), tokenizer, (*notes, *notes_of(self.tokens)), *made)
 
     def __len__(self) -> int:
         return len(self.plan)
@@ -85,17 +87,45 @@ def example_parts(example: dict[str, Any], text: Text) -> list[Part]:
     if "turns" not in example:
         asked, said = ("source", "target") if "source" in example else ("prompt", "completion")
         return [(text.prefix + example[asked], False), (example[said], True)]
-    parts: list[Part] = [(text.prefix, False)]
-    roles = {role.casefold() for role in text.answer_roles}
-    for turn in example["turns"]:
-        answer = turn["role"].casefold() in roles
-        parts.append((text.turn_prefix.replace("{role}", turn["role"]), False))
-        parts += (
-            [(turn["text"], True), (text.turn_suffix, False)] if answer else [(turn["text"] + text.turn_suffix, False)]
-        )
+    parts = [(text.prefix, False), *(part for turn in example["turns"] for part in _turn(turn, text))]
     # nothing is learned from what follows the last answer
     last = max((number for number, part in enumerate(parts) if part[1]), default=len(parts) - 1)
     return parts[: last + 1]
+
+
+def conversation(turns: Sequence[Mapping[str, str]], text: Text, tokenizer: TextTokenizer) -> tuple[str, np.ndarray]:
+    """What a model is given of a conversation, as in training, for it to say the next turn: up to where the first of
+    `answer_roles` begins to speak. The text, and its ids int32 [n], in which answers before have their end tokens.
+
+    Args:
+        turns: {"role", "text"} or, as in JSON lines, {"role", "content"}.
+        text: how turns are written.
+        tokenizer: of the model.
+
+    Raises:
+        Refused: there is no turn, one lacks its role or text, or no role answers.
+    """
+    if not turns or not text.answer_roles:
+        field, value = ("text.answer_roles", "none") if turns else ("prompt", None)
+        raise Refused(field, value, "a conversation needs a turn, and a role that answers")
+    parts = [(text.prefix, False), *(part for turn in turns for part in _turn(_checked(turn), text))]
+    parts.append((text.turn_prefix.replace("{role}", text.answer_roles[0]), False))
+    return "".join(part for part, _ in parts), answer_tokens(parts, tokenizer)[0]
+
+
+def _checked(turn: Mapping[str, str]) -> dict[str, str]:
+    said = turn.get("text", turn.get("content")) if isinstance(turn, Mapping) else None
+    if not isinstance(said, str) or not isinstance(turn.get("role"), str):
+        raise Refused("prompt", repr(turn)[:60], 'a turn is {"role": "user", "content": "..."}')
+    return {"role": turn["role"], "text": said}
+
+
+def _turn(turn: Mapping[str, str], text: Text) -> list[Part]:
+    """The texts of a turn, in order."""
+    first = (text.turn_prefix.replace("{role}", turn["role"]), False)
+    if turn["role"].casefold() in {role.casefold() for role in text.answer_roles}:
+        return [first, (turn["text"], True), (text.turn_suffix, False)]
+    return [first, (turn["text"] + text.turn_suffix, False)]
 
 
 def answer_tokens(parts: list[Part], tokenizer: TextTokenizer) -> tuple[np.ndarray, np.ndarray]:

@@ -6,7 +6,7 @@ from vitzoo.data.text.packing import alone, pack
 from vitzoo.data.text.rows import Row, TargetSide, rows_info
 from vitzoo.data.text.settings import Text
 from vitzoo.data.text.sources.base import TextSource, require
-from vitzoo.data.text.token_array import token_array
+from vitzoo.data.text.token_array import notes_of, token_array
 from vitzoo.data.text.tokenizers.base import TextTokenizer
 from vitzoo.errors import Refused
 
@@ -28,7 +28,8 @@ class Documents:
         lengths = self.pieces[:, 2:]
         self.plan = pack(lengths, [self.length], seed) if text.packing else alone(len(self.pieces))
         made = ("documents", self.length, text.packing, seed if text.packing else 0)
-        self.info = rows_info(source.info, len(self.plan), tokenizer, _notes(self.pieces, self.array.lengths), *made)
+        notes = (*_notes(self.pieces, self.array.lengths), *notes_of(self.array))
+        self.info = rows_info(source.info, len(self.plan), tokenizer, notes, *made)
 
     def __len__(self) -> int:
         return len(self.plan)

@@ -6,7 +6,8 @@ from vitzoo.data.text.layout import Layout
 from vitzoo.data.text.rows import Row, TargetSide, rows_info
 from vitzoo.data.text.settings import Text
 from vitzoo.data.text.sources.base import TextSource, require
-from vitzoo.data.text.token_array import kept_tokens, token_array
+from vitzoo.data.text.sources.labels import LARGEST
+from vitzoo.data.text.token_array import kept_tokens, notes_of, token_array
 from vitzoo.data.text.tokenizers.base import TextTokenizer
 from vitzoo.errors import Failed
 
@@ -30,7 +31,9 @@ class LabelledRows:
         lengths = np.stack([array.lengths for array in self.arrays], 1)
         cut = int((lengths.sum(1) > self.layout.room(len(parts))).sum())
         notes = (f"{cut:,} of {len(source):,} texts are longer than {self.length} tokens and cut",) if cut else ()
-        self.info = rows_info(source.info, len(source), tokenizer, notes, "labelled", self.length, text.prefix)
+        self.info = rows_info(
+            source.info, len(source), tokenizer, (*notes, *notes_of(*self.arrays)), "labelled", self.length, text.prefix
+        )
 
     def __len__(self) -> int:
         return len(self.source)
@@ -50,6 +53,8 @@ class LabelledRows:
         label, classes = self.source[index]["label"], self.source.info.classes
         if classes is not None and not 0 <= label < len(classes):
             raise Failed(f"{self.source.where(index)}: label {label} lies outside the {len(classes)} classes")
+        if classes is None and not abs(label) <= LARGEST:
+            raise Failed(f"{self.source.where(index)}: label {label} is no finite number")
         return label
 
     def _as_row(self, ids: np.ndarray, types: np.ndarray, label: float, id: int, weight: float) -> Row:
@@ -82,11 +87,14 @@ class TaggedRows:
                 yield word_tokens(source[index]["words"], tokenizer)[which]
 
         what = ("words", tokenizer.sha256, source.info.fingerprint)
-        self.tokens = kept_tokens((*what, 0), lambda: documents(0), tokenizer.vocabulary_size, len(source))
+        size, unknown = tokenizer.vocabulary_size, tokenizer.unknown_id
+        self.tokens = kept_tokens((*what, 0), lambda: documents(0), size, len(source), unknown)
         self.firsts = kept_tokens((*what, 1), lambda: documents(1), 2**31, len(source))
         cut = int((self.tokens.lengths > self.room).sum())
         notes = (f"{cut:,} of {len(source):,} texts are longer than {self.length} tokens and cut",) if cut else ()
-        self.info = rows_info(source.info, len(source), tokenizer, notes, "tagged", self.length)
+        self.info = rows_info(
+            source.info, len(source), tokenizer, (*notes, *notes_of(self.tokens)), "tagged", self.length
+        )
 
     def __len__(self) -> int:
         return len(self.source)

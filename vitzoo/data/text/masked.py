@@ -10,7 +10,7 @@ from vitzoo.data.text.documents import cut_documents
 from vitzoo.data.text.rows import EVALUATION, MASKS, Row, TargetSide, draws, rows_info
 from vitzoo.data.text.settings import Text
 from vitzoo.data.text.sources.base import TextSource, require
-from vitzoo.data.text.token_array import token_array
+from vitzoo.data.text.token_array import notes_of, token_array
 from vitzoo.data.text.tokenizers.base import TextTokenizer
 from vitzoo.errors import Refused
 
@@ -110,7 +110,7 @@ class MaskedRows:
         begin = self.array.starts[self.pieces[:, 0]] if not joined else np.zeros(len(self.pieces), np.int64)
         self.begins = begin + self.pieces[:, 1]
         made = ("masked", self.length, joined, text.mask_rate, text.whole_words, text.next_sentence)
-        info = rows_info(source.info, len(self.pieces), tokenizer, (), *made)
+        info = rows_info(source.info, len(self.pieces), tokenizer, notes_of(self.array), *made)
         # labels that the data may have are no part of these rows
         self.info = dataclasses.replace(info, classes=("follows", "random") if text.next_sentence else None)
 

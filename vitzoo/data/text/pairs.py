@@ -7,7 +7,7 @@ from vitzoo.data.text.rows import Row, SourceSide, TargetSide, given_before, row
 from vitzoo.data.text.settings import Text
 from vitzoo.data.text.sources.as_pairs import as_pairs
 from vitzoo.data.text.sources.base import TextSource
-from vitzoo.data.text.token_array import TokenArray, token_array
+from vitzoo.data.text.token_array import TokenArray, notes_of, token_array
 from vitzoo.data.text.tokenizers.base import TextTokenizer
 
 
@@ -35,7 +35,7 @@ class Pairs:
             if count
         )
         made = ("pairs", self.limits, text.prefix, text.packing, seed if text.packing else 0)
-        self.info = rows_info(source.info, len(self.plan), tokenizer, notes, *made)
+        self.info = rows_info(source.info, len(self.plan), tokenizer, (*notes, *notes_of(*self.arrays)), *made)
 
     def __len__(self) -> int:
         return len(self.plan)

@@ -13,7 +13,7 @@ from vitzoo.data.text.rows import (
 )
 from vitzoo.data.text.settings import Text
 from vitzoo.data.text.sources.base import TextSource, require
-from vitzoo.data.text.token_array import token_array
+from vitzoo.data.text.token_array import notes_of, token_array
 from vitzoo.data.text.tokenizers.base import TextTokenizer
 from vitzoo.errors import Refused
 
@@ -37,7 +37,7 @@ class PrefixRows(DrawnPairs):
         if len(self.array) < 2:
             raise Refused("data.name", source.info.name, "holds no two tokens")
         self.count = -(-(len(self.array) - 1) // self.window)
-        self.info = rows_info(source.info, self.count, tokenizer, (), "prefix", self.lengths)
+        self.info = rows_info(source.info, self.count, tokenizer, notes_of(self.array), "prefix", self.lengths)
 
     def _row(self, index: int, random: np.random.Generator) -> Row:
         start = index * self.window

@@ -111,6 +111,8 @@ class Text:
     def check(self) -> None:
         if self.sequence_length < 4 and self.next_sentence:
             raise Refused("sequence_length", self.sequence_length, "leaves no room for two parts and their marks")
+        if self.packing and self.next_sentence:
+            raise Refused("packing", True, "has no effect with next_sentence: a row is two parts")
         if "{role}" not in self.turn_prefix:
             raise Refused("turn_prefix", self.turn_prefix or "''", "must hold {role}, or speakers can't be told apart")
 

@@ -13,7 +13,7 @@ from vitzoo.data.text.rows import (
 )
 from vitzoo.data.text.settings import Text
 from vitzoo.data.text.sources.base import TextSource, require
-from vitzoo.data.text.token_array import token_array
+from vitzoo.data.text.token_array import notes_of, token_array
 from vitzoo.data.text.tokenizers.base import TextTokenizer
 from vitzoo.errors import Refused
 
@@ -46,7 +46,7 @@ class SpanCorruption(DrawnPairs):
         # a rest of one token can't be corrupted
         self.count = -(-(len(self.array) - 1) // self.window)
         made = ("spans", self.window, text.sequence_length, text.noise_density, text.mean_span, text.roll_spans)
-        self.info = rows_info(source.info, self.count, tokenizer, (), *made)
+        self.info = rows_info(source.info, self.count, tokenizer, notes_of(self.array), *made)
 
     def _row(self, index: int, random: np.random.Generator) -> Row:
         start = index * self.window

@@ -14,12 +14,13 @@ from vitzoo.data.text.cache import kept_folder
 from vitzoo.data.text.sources.base import TextSource
 from vitzoo.data.text.tokenizers.base import Ids, TextTokenizer
 
-FORMAT = 1  # raised when the files' meaning changes
+FORMAT = 2  # raised when the files' meaning changes
 CHUNK = 2**20  # characters tokenized at a time
 
 
 class TokenArray:
-    """`tokens` [n] holds the documents one after another; document i is `tokens[starts[i] : starts[i + 1]]`.
+    """`tokens` [n] holds the documents one after another; document i is `tokens[starts[i] : starts[i + 1]]`. `unknown`
+    of them stand for text that the tokenizer doesn't know.
 
     Both are mapped when first used, so that worker processes share the pages.
     """
@@ -28,6 +29,7 @@ class TokenArray:
         self.folder = folder
         about = json.loads((folder / "about.json").read_text())
         self.count, self.documents, self._type = about["tokens"], about["documents"], about["dtype"]
+        self.unknown = about["unknown"]
         self._mapped: tuple[np.ndarray, np.ndarray] | None = None
 
     def __len__(self) -> int:
@@ -83,7 +85,16 @@ def token_array(
             yield np.concatenate([ids, np.array(end, np.int32)])
 
     what = ("tokens", tokenizer.sha256, source.info.fingerprint, field, prefix, bool(end))
-    return kept_tokens(what, documents, tokenizer.vocabulary_size, len(source))
+    return kept_tokens(what, documents, tokenizer.vocabulary_size, len(source), tokenizer.unknown_id)
+
+
+def notes_of(*arrays: TokenArray) -> tuple[str, ...]:
+    """What is to be said of them: text that the tokenizer doesn't know."""
+    unknown, count = sum(array.unknown for array in arrays), sum(len(array) for array in arrays)
+    if not unknown:
+        return ()
+    verb = "stands" if unknown == 1 else "stand"
+    return (f"{unknown:,} of {count:,} tokens {verb} for text that the tokenizer doesn't know",)
 
 
 def encode_all(tokenizer: TextTokenizer, texts: Iterable[str]) -> Iterator[Ids]:
@@ -100,7 +111,11 @@ def encode_all(tokenizer: TextTokenizer, texts: Iterable[str]) -> Iterator[Ids]:
 
 
 def kept_tokens(
-    what: tuple[Any, ...], documents: Callable[[], Iterable[np.ndarray]], values: int, count: int
+    what: tuple[Any, ...],
+    documents: Callable[[], Iterable[np.ndarray]],
+    values: int,
+    count: int,
+    unknown_id: int | None = None,
 ) -> TokenArray:
     """The array of `documents()`, made unless the cache has it.
 
@@ -109,19 +124,21 @@ def kept_tokens(
         documents: gives each document's numbers.
         values: all numbers are below this: 16 bits hold them up to 65,536.
         count: documents, for the progress shown.
+        unknown_id: the number that stands for unknown text, to be counted.
     """
     kind = np.dtype("<u2" if values <= 2**16 else "<i4")
     key = hashlib.sha256(repr((FORMAT, *what)).encode()).hexdigest()[:32]
 
     def make(folder: pathlib.Path) -> None:
-        lengths = []
+        lengths, unknown = [], 0
         with open(folder / "tokens.bin", "wb") as file:
             for ids in progress(documents(), count, "tokenizing"):
                 file.write(ids.astype(kind).tobytes())
                 lengths.append(len(ids))
+                unknown += 0 if unknown_id is None else int(np.count_nonzero(ids == unknown_id))
         starts = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64)
         np.save(folder / "starts.npy", starts)
-        about = {"tokens": int(starts[-1]), "documents": len(lengths), "dtype": kind.str}
+        about = {"tokens": int(starts[-1]), "documents": len(lengths), "dtype": kind.str, "unknown": unknown}
         (folder / "about.json").write_text(json.dumps(about))
 
     return TokenArray(kept_folder(cache_folder() / "tokens" / key, make))

@@ -3,7 +3,7 @@
 from vitzoo.errors import Refused
 
 SHOWN = 40  # characters of a text in a message
-HALF = "holds half of a surrogate pair, which is no character"
+HALF = "holds what is no character: half of a surrogate pair, or a byte that isn't UTF-8"
 """What is wrong with such a text."""
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from vitzoo.data.text.rows import WINDOWS, Row, TargetSide, draws, rows_info
 from vitzoo.data.text.settings import Text
 from vitzoo.data.text.sources.base import TextSource, require
-from vitzoo.data.text.token_array import token_array
+from vitzoo.data.text.token_array import notes_of, token_array
 from vitzoo.data.text.tokenizers.base import TextTokenizer
 from vitzoo.errors import Refused
 
@@ -29,7 +29,7 @@ class Windows:
         if self.count < 1:
             problem = f"{source.info.name} {source.info.split} has only {len(self.array):,} tokens"
             raise Refused("text.sequence_length", self.length, problem)
-        self.info = rows_info(source.info, self.count, tokenizer, (), "windows", self.length)
+        self.info = rows_info(source.info, self.count, tokenizer, notes_of(self.array), "windows", self.length)
 
     def __len__(self) -> int:
         return self.count
@@ -76,7 +76,9 @@ class ScoredWindows:
             raise Refused("data.name", source.info.name, f"{source.info.split} has no two tokens, one to go by")
         targets = len(self.array) - 1
         self.count = 1 + -(-max(targets - self.length, 0) // self.stride)
-        self.info = rows_info(source.info, self.count, tokenizer, (), "scored windows", self.length, self.stride)
+        self.info = rows_info(
+            source.info, self.count, tokenizer, notes_of(self.array), "scored windows", self.length, self.stride
+        )
 
     def __len__(self) -> int:
         return self.count

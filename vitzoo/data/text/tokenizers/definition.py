@@ -24,8 +24,19 @@ def check_definition(definition: dict[str, Any]) -> None:
     unknown = model.get("unk_token")
     if model.get("type") in KNOWS_ALL_BUT and unknown not in vocabulary:
         raise ValueError(f"its vocabulary lacks {unknown}, which stands for what is unknown")
-    splitter = json.dumps(definition.get("pre_tokenizer"))
-    if model.get("type") == "BPE" and "ByteLevel" in splitter and unknown is None:
-        lacking = set(pre_tokenizers.ByteLevel.alphabet()) - set(vocabulary)
-        if lacking:
-            raise ValueError(f"its vocabulary lacks {len(lacking)} of the 256 bytes, and their text would be lost")
+    if model.get("type") == "Unigram" and model.get("unk_id") is None:
+        raise ValueError("it has no token for what is unknown")
+    if model.get("type") == "BPE" and unknown is None:
+        _check_bytes(definition, set(vocabulary))
+
+
+def _check_bytes(definition: dict[str, Any], vocabulary: set[str]) -> None:
+    """Refuses a vocabulary without a token for what is unknown, where some text is: the library leaves it out."""
+    if "ByteLevel" in json.dumps(definition.get("pre_tokenizer")):
+        needed = set(pre_tokenizers.ByteLevel.alphabet())
+    elif definition["model"].get("byte_fallback"):
+        needed = {f"<0x{byte:02X}>" for byte in range(256)}
+    else:
+        raise ValueError("it has no token for what is unknown, and such text would be lost")
+    if lacking := needed - vocabulary:
+        raise ValueError(f"its vocabulary lacks {len(lacking)} of the 256 bytes, and their text would be lost")

@@ -70,7 +70,7 @@ def _definition(file: pathlib.Path, settings: Tokenizer) -> dict[str, Any]:
     content = json.loads(file.read_text(encoding="utf-8"))
     if not isinstance(content, dict):
         raise ValueError("it holds no JSON object")
-    if "model" in content and "added_tokens" in content or file.name == "tokenizer.json":
+    if ("model" in content and "added_tokens" in content) or file.name == "tokenizer.json":
         return content
     return _bpe(file, content)
 
