@@ -40,6 +40,8 @@ def here(tmp_path_factory):
     folder = tmp_path_factory.mktemp("own")
     (folder / "my_parts.py").write_text("\n\n".join(blocks("python")))
     (folder / "my_lines.py").write_text(OTHERS)
+    for name in ("my_parts", "my_lines"):
+        sys.modules.pop(name, None)  # another test's file of that name
     patch = pytest.MonkeyPatch()
     patch.chdir(folder)
     patch.syspath_prepend(folder)

@@ -33,5 +33,7 @@ def get_config(arg="quick"):
     )
     config.schedule = dict(name="linear", warmup_steps=200 if quick else 10_000)
     config.checkpoint = dict(every_steps=500 if quick else 5000)
-    config.evaluate = dict(val=dict(name="masked_lm", split="validation[:10%]", every_steps=500 if quick else 5000))
+    config.evaluate = dict(
+        val=dict(name="masked_lm", split="validation", max_rows=1000, every_steps=500 if quick else 5000)
+    )
     return config

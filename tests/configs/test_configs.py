@@ -20,6 +20,7 @@ TEXT_CASES = [
     ("gpt/adder", {}),
     *[(f"gpt/gpt2:{size}", PROSE | BYTES) for size in ("124M", "1558M")],
     *[(f"t5/c4:{size}", PROSE | BYTES) for size in ("small", "xxl")],
+    ("t5/pretrain", {}),
     ("t5/translate", PAIRS),
     (
         "t5/multitask",

@@ -13,6 +13,7 @@ from vitzoo.errors import Refused
 from vitzoo.evaluation.settings import TextEvaluator, check_rows
 from vitzoo.objectives.masked_lm import masked_outputs
 from vitzoo.objectives.tokens import token_losses
+from vitzoo.schema import setting
 
 Rows = Mapping[str, np.ndarray]
 
@@ -23,6 +24,10 @@ class MaskedEvaluator(TextEvaluator):
     loss and accuracy of the next sentence, by row. Which tokens are hidden, and which second part stands where, is
     drawn the same in every run. No label smoothing.
     """
+
+    max_rows: int | None = setting(
+        None, "of a long text so many rows at most, spread evenly; none: all of it", minimum=1, execution=True
+    )
 
     ROWS: ClassVar[tuple[str, ...]] = ("masked",)
     BETTER: ClassVar[dict[str, Callable]] = {

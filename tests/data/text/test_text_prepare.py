@@ -45,7 +45,7 @@ def test_a_check_counts_what_can_be_read_and_names_every_line_that_cannot(lines,
 
 
 def test_lines_that_cannot_be_read_stop_or_are_left_out_and_counted(lines):
-    with pytest.raises(Refused, match="some.jsonl:3 is not JSON"):
+    with pytest.raises(Refused, match=r"some\.jsonl:3 is not JSON"):
         open_text(Data(name=f"jsonl:{lines}"))
     source = open_text(Data(name=f"jsonl:{lines}", bad_files="skip", split="all"), None, Text())
     read = {source.where(i): source[i]["text"] for i in range(len(source))}
@@ -92,4 +92,5 @@ def test_a_prepared_tokenizer_is_the_one_that_training_would_make(tmp_path, kind
 def test_flags_that_do_not_fit_are_refused_in_a_line(flags, message, capsys):
     assert main(["data", *flags]) == 2
     error = capsys.readouterr().err
-    assert message in error and error.count("\n") == 1
+    assert message in error
+    assert error.count("\n") == 1

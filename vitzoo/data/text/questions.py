@@ -71,7 +71,12 @@ class AskedSource:
         first = asked(source[0], source.info.classes)
         if first is None:
             refuse_unusable(source)
-            raise Refused("data.name", source.info.name, f"asks nothing: {', '.join(source.fields)}; wanted: {TAKES}")
+            raise Refused(
+                "data.name",
+                source.info.name,
+                f"asks nothing: {', '.join(source.fields)}; wanted: {TAKES}; name other data in evaluate.NAME.data.name, "
+                "or leave the evaluator out: evaluate.NAME=none",
+            )
         self.fields: tuple[str, ...] = (
             "question",
             "references",
