@@ -67,7 +67,7 @@ def compiled(function):
     [
         ("gpt2", "own"),
         ("gpt1", "plain"),
-        ("t5", "plain"),
+        pytest.param("t5", "plain", marks=pytest.mark.slow),  # its logits are compared in tests/weights too
         ("t5_v1_1", "own"),
         ("bert", "own"),
         ("transformer", "plain"),

@@ -173,6 +173,7 @@ def test_bfloat16_is_close_to_float32(tiny):
     assert 0 < abs(wide - narrow).max() < 0.05 * abs(wide).max()
 
 
+@pytest.mark.slow
 def test_logits_and_gradients_do_not_depend_on_how_they_are_computed(tiny):
     def gradients(execution):
         model = tiny(execution, positions="relative_bias", qk_norm=True)

@@ -53,9 +53,9 @@ def outputs_and_gradients(execution, params, key=None):
 
 WAYS = [
     Execution(scan=True, remat="full", derivatives="own"),
-    Execution(scan=True, remat="dots", derivatives="plain"),
+    pytest.param(Execution(scan=True, remat="dots", derivatives="plain"), marks=pytest.mark.slow),
     Execution(scan=False, remat="none", derivatives="plain"),
-    Execution(scan=False, remat="dots", derivatives="own"),
+    pytest.param(Execution(scan=False, remat="dots", derivatives="own"), marks=pytest.mark.slow),
 ]
 
 

@@ -56,6 +56,7 @@ def test_a_vit_trains_alike_on_a_mesh_of_all_axes():
     same_on(ALL_AXES, model=vit(dropout=0.1, drop_path=0.1), size=16, **rate)
 
 
+@pytest.mark.slow
 def test_adafactor_trains_alike_on_a_mesh_of_all_axes():
     same_on(ALL_AXES, optimizer=Adafactor(learning_rate=1e-3, min_factored_size=16, moment_dtype="float32"), size=8)
 
@@ -227,6 +228,7 @@ def test_the_seed_is_an_argument_of_the_compiled_step(drawing):
     assert draws[0] != draws[1]
 
 
+@pytest.mark.slow
 def test_eight_micro_batches_take_a_third_of_the_memory_of_one_batch():
     def temporary_bytes(accumulate):
         run = Run(model=vit(32), settings={"accumulate": accumulate})

@@ -221,6 +221,7 @@ def test_ctrl_c_saves_and_says_130(tmp_path, monkeypatch):
     assert (summary["exit_code"], steps_of(tmp_path / "run")) == (130, [2])
 
 
+@pytest.mark.slow
 def test_a_signal_during_an_evaluation_cuts_it_and_the_resumed_run_makes_it_once(straight, tmp_path, monkeypatch):
     pass_ = records.Records._pass
 

@@ -74,8 +74,8 @@ class AskedSource:
             raise Refused(
                 "data.name",
                 source.info.name,
-                f"asks nothing: {', '.join(source.fields)}; wanted: {TAKES}; name other data in evaluate.NAME.data.name, "
-                "or leave the evaluator out: evaluate.NAME=none",
+                f"asks nothing: {', '.join(source.fields)}; wanted: {TAKES}; name other data in "
+                "evaluate.NAME.data.name, or leave the evaluator out: evaluate.NAME=none",
             )
         self.fields: tuple[str, ...] = (
             "question",

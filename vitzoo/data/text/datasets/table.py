@@ -1,7 +1,7 @@
 """What the named text datasets share: where their files are found, and examples held in memory with fixed splits."""
 
 import pathlib
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -71,7 +71,7 @@ def table(
     return TextTable(
         name=name,
         fields=tuple(columns),
-        splits=split_by_group(groups),
+        splits=_mixed(split_by_group(groups)) if "label" in columns else split_by_group(groups),
         checksums=np.array([checksum(repr(row).encode()) for row in zip(*columns.values(), strict=True)], np.uint64),
         read=held,
         where=held.where,
@@ -79,6 +79,11 @@ def table(
         labels=np.array(columns["label"], np.int32) if "label" in columns else None,
         notes=notes,
     )
+
+
+def _mixed(splits: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Each split in an order drawn once: files come class by class, and a slice of them is to hold all classes."""
+    return {name: np.random.RandomState(SPLIT_SEED).permutation(rows) for name, rows in splits.items()}
 
 
 def split_by_group(groups: Sequence[Hashable]) -> dict[str, np.ndarray]:
