@@ -53,7 +53,7 @@ def write(folder: Path) -> None:
     for number, (name, (fields, preprocessing)) in enumerate(CASES.items()):
         with tempfile.TemporaryDirectory() as scratch:
             expected = _converted(folder / name, Path(scratch), number, fields, preprocessing)
-        np.savez(folder / name / "expected.npz", **expected)
+        np.savez(folder / name / "expected.npz", allow_pickle=False, **expected)
         print(f"{name}: {', '.join(sorted(file.name for file in (folder / name).iterdir()))}")
 
 
@@ -70,7 +70,7 @@ def _converted(target: Path, scratch: Path, seed: int, fields: dict, preprocessi
     from vitzoo.nn import paths, state
     from vitzoo.schema import to_json
     from vitzoo.weights.export import convert
-    from vitzoo.weights.load import builder, load, with_sizes
+    from vitzoo.weights.load import ImageInfo, builder, load, with_sizes
 
     config = with_sizes(ModelChoice("vit", "", fields).config())
     _, shapes = state.abstract(builder("vit", config))
@@ -93,6 +93,7 @@ def _converted(target: Path, scratch: Path, seed: int, fields: dict, preprocessi
     store.close()
     convert(scratch / "run", target)
     model, info = load(str(scratch / "run"))
+    assert isinstance(info, ImageInfo)
     images = draws.normal(size=(2, height, width, channels)).astype(np.float32)
     seen = model.features(jnp.asarray(images))
     found = {"images": images, "tokens": seen["tokens"], "pixels": info.preprocess(PICTURE[..., :channels])}

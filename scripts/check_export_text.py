@@ -127,7 +127,7 @@ def _computed(model: Any, draws: np.random.Generator, vocabulary: int) -> dict[s
 
     segments = (np.arange(14) < np.array([14, 9])[:, None]).astype(np.int32)
     tokens = draws.integers(3, min(vocabulary, 250), segments.shape).astype(np.int32) * segments
-    found = {"tokens": tokens, "segments": segments}
+    found: dict[str, Any] = {"tokens": tokens, "segments": segments}
     given = {name: jnp.asarray(value) for name, value in found.items()}
     if hasattr(model, "encode") and hasattr(model, "extend"):
         targets = jnp.asarray(tokens[::-1, :7])

@@ -56,7 +56,8 @@ def save(model: Any, folder: Path, expected: dict[str, Any], *, prefix: str = ""
         arrays = {name.removeprefix(prefix): array for name, array in load(file).items()}
         store(file, arrays)
     expected |= ids_of(folder, pairs=pairs)
-    np.savez_compressed(folder / "expected.npz", **{name: array_of(value) for name, value in expected.items()})
+    arrays = {name: array_of(value) for name, value in expected.items()}
+    np.savez_compressed(folder / "expected.npz", allow_pickle=False, **arrays)
 
 
 def load(file: Path) -> dict[str, torch.Tensor]:
