@@ -1,6 +1,8 @@
 """Published weights as checkpoints: files of every kind, bad files, and out again."""
 
+import contextlib
 import json
+import pathlib
 import re
 import subprocess
 import sys
@@ -231,3 +233,18 @@ def test_a_file_that_lost_its_last_layer_is_refused(made, tmp_path):
     (folder / "config.json").write_text(json.dumps({**config, "n_layer": 2}))
     with pytest.raises(Refused, match="n_layer = 2, and its arrays are of 1"):
         open_weights(folder)
+
+
+@pytest.mark.parametrize("file", ["vision_transformer/in21k.npz", "facebook-vit/dino/dino.pth"])
+def test_whatever_byte_is_damaged_the_file_is_read_or_refused(tmp_path, file):
+    source = pathlib.Path(__file__).parents[1] / "goldens" / "weights" / file
+    whole, draw = source.read_bytes(), np.random.default_rng(0)
+    copy = tmp_path / source.name
+    for number in range(60):
+        damaged = bytearray(whole)
+        for place in draw.integers(len(whole) - (2000 if number % 2 else 0), size=3):
+            damaged[-1 - place if number % 2 else place] = draw.integers(256)
+        copy.write_bytes(damaged)
+        with contextlib.suppress(Refused):
+            tensors = open_source(str(copy)).tensors
+            assert all(tensors[name].shape is not None for name in tensors)

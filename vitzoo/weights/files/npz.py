@@ -2,6 +2,7 @@
 
 import functools
 import zipfile
+import zlib
 from pathlib import Path
 
 import ml_dtypes
@@ -38,11 +39,13 @@ def read_npz(path: Path, name: str) -> Tensors:
 def _array(file: np.lib.npyio.NpzFile, key: str, name: str) -> np.ndarray:
     try:
         array = file[key]
-    except (zipfile.BadZipFile, OSError, EOFError) as error:
+    except (zipfile.BadZipFile, zlib.error, OSError, EOFError, NotImplementedError, RuntimeError) as error:
         raise Refused("checkpoint", name, f"is damaged within {key} ({error})") from None
-    except ValueError:
-        raise Refused(
-            "checkpoint", name, f"holds objects ({key}), which could run code; only numbers are read"
-        ) from None
+    except ValueError as error:
+        if "allow_pickle" in str(error):
+            message = f"holds objects ({key}), which could run code; only numbers are read"
+        else:
+            message = f"is damaged within {key} ({error})"
+        raise Refused("checkpoint", name, message) from None
     # NumPy has no bfloat16 of its own and saves it as two bytes without meaning
     return array.view(ml_dtypes.bfloat16) if array.dtype == np.dtype("V2") else array

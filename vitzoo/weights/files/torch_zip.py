@@ -16,6 +16,11 @@ MOST_PICKLE = 2**28  # bytes of the description; that of a model of 10,000 tenso
 AGAIN = "torch.save(torch.load(FILE, map_location='cpu', weights_only=True), 'new.pth')"
 LEGACY = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19"  # the number that files before torch 1.6 begin with
 DEEPEST, MOST_NODES = 50, 2**17  # of nested content
+READING = (
+    *(zipfile.BadZipFile, OSError, EOFError, struct.error, NotImplementedError, RuntimeError),
+    *(UnicodeDecodeError, OverflowError),
+)
+"""What reading a damaged archive may raise."""
 LOCAL_HEADER = 30  # bytes, before the entry's name
 
 
@@ -43,7 +48,7 @@ class TorchFile:
                 described = torch_pickle.read(archive.read(f"{self.prefix}data.pkl"))
         except Unreadable as error:
             raise self._refused(str(error)) from None
-        except (zipfile.BadZipFile, OSError, EOFError, struct.error, NotImplementedError, RuntimeError) as error:
+        except READING as error:
             raise self._not_an_archive(error) from None
         self._map: np.ndarray | None = None
         self._described = described
