@@ -1,5 +1,6 @@
 """What each kind of model says of a text: one small class a kind, from text to ids and from numbers to a row."""
 
+import abc
 import dataclasses
 import re
 from collections.abc import Mapping
@@ -43,7 +44,7 @@ class Asked:
     cut: int = 0
 
 
-class Task:
+class Task(abc.ABC):
     """What a kind of model is asked.
 
     Args:
@@ -78,17 +79,17 @@ class Task:
         ids, types = self.layout(parts)
         return Asked(ids, types, cut=max(0, sum(map(len, parts)) - self.layout.room(len(parts))))
 
+    @abc.abstractmethod
     def outputs(self, model: Any, batch: Batch, top: int) -> dict[str, jax.Array]:
         """What is kept of each row of a batch, on the device. `top` is how many answers are wanted."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def row(self, one: TextInput, asked: Asked, outputs: Outputs, top: int) -> dict[str, Any]:
         """The answer as plain values, from the row's own outputs."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def nothing(self) -> dict[str, Any]:
         """The answer where there is none."""
-        raise NotImplementedError
 
     def _with_prefix(self, parts: tuple[str, ...]) -> list[str]:
         return [self.info.text.prefix + parts[0], *parts[1:]]

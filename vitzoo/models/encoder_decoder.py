@@ -4,6 +4,7 @@ A model of this kind makes `encoder` and `decoder` (`nn.stack.Stack`s) and says 
 logits of attention, and how tokens become logits; everything else is here.
 """
 
+import abc
 from typing import Any, NamedTuple
 
 import jax
@@ -30,21 +31,21 @@ class EncoderDecoder(nnx.Module):
     encoder: Stack
     decoder: Stack
 
+    @abc.abstractmethod
     def embed(self, ids: jax.Array, positions: jax.Array, key: jax.Array | None) -> jax.Array:
         """Ids and their positions to [batch, tokens, width]; dropout where there is a key."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def bias(self, queries: jax.Array, keys: jax.Array, *, decoder: bool) -> jax.Array | None:
         """What joins the logits of self-attention, [1 or batch, heads, queries, keys], from places in the row."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def finish(self, x: jax.Array, key: jax.Array | None) -> jax.Array:
         """What happens to a stack's tokens after its last norm."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def logits(self, x: jax.Array) -> jax.Array:
         """[batch, tokens, width] to float32 [batch, tokens, vocabulary]."""
-        raise NotImplementedError
 
     def __call__(
         self,

@@ -1,5 +1,6 @@
 """What the language models have in common: ids and segments checked, masks, norms, heads."""
 
+import abc
 import difflib
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -32,7 +33,7 @@ def named_variant(variant: str, variants: Mapping[str, Mapping[str, Any]]) -> di
     raise Refused("variant", variant, f"no such variant; {hint}")
 
 
-class TextConfig:
+class TextConfig(abc.ABC):
     """What the configs of language models share."""
 
     VARIANTS: ClassVar[Mapping[str, Mapping[str, Any]]]
@@ -46,9 +47,9 @@ class TextConfig:
         config.check()
         return config
 
+    @abc.abstractmethod
     def check(self) -> None:
         """Refuses fields that don't fit together, and says what would."""
-        raise NotImplementedError
 
     @property
     def random(self) -> bool:

@@ -1,5 +1,6 @@
 """What every optimizer has: the settings of the chain around its method."""
 
+import abc
 import dataclasses
 import re
 from typing import ClassVar
@@ -11,7 +12,7 @@ from vitzoo.schema import setting
 
 
 @dataclasses.dataclass(frozen=True)
-class Optimizer:
+class Optimizer(abc.ABC):
     """Settings of the chain that `build` makes: clip, scale by `method`, decay, multipliers, schedule.
 
     A new optimizer is a subclass with a `method`. Rules see each block by its number, `encoder/blocks/0/...`; one that
@@ -54,9 +55,9 @@ class Optimizer:
         for pattern in self.freeze:
             _check_pattern("freeze", pattern)
 
+    @abc.abstractmethod
     def method(self) -> optax.GradientTransformation:
         """Gradients to updates, of size about 1 and in the gradients' direction; the chain does the rest."""
-        raise NotImplementedError
 
 
 def _check_pattern(field: str, pattern: str) -> None:

@@ -1,5 +1,6 @@
 """A checkpoint as a model ready to use: its weights, its classes, its preprocessing."""
 
+import abc
 import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -28,7 +29,7 @@ from vitzoo.weights.transfer import Report, match_head, transfer
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Info:
+class Info(abc.ABC):
     """What a checkpoint knows of itself.
 
     Attributes:
@@ -49,9 +50,9 @@ class Info:
     description: dict[str, Any] = dataclasses.field(repr=False)
     report: Report = dataclasses.field(repr=False)
 
+    @abc.abstractmethod
     def shown(self) -> str:
         """What becomes of an example, in one line."""
-        raise NotImplementedError
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -1,11 +1,11 @@
 """Texts that share a row: nothing lost, nothing twice, nothing crosses."""
 
-import pickle
 import time
 
 import numpy as np
 import pytest
 from made_texts import MadeSource, same, texts
+from sent import sent
 
 from vitzoo.data.text.documents import Documents, cut_documents
 from vitzoo.data.text.packing import pack
@@ -53,7 +53,7 @@ def test_a_plan_is_a_function_of_lengths_capacity_and_seed():
 def test_a_large_plan_is_kept_and_mapped(monkeypatch):
     monkeypatch.setattr("vitzoo.data.text.packing.KEPT_FROM", 10)
     plan = pack(np.arange(1, 31), [32], seed=0)
-    again = pickle.loads(pickle.dumps(plan))
+    again = sent(plan)
     assert isinstance(plan.items, np.memmap)
     assert isinstance(again.items, np.memmap)
     monkeypatch.setattr("vitzoo.data.text.packing.KEPT_FROM", 100)
@@ -112,7 +112,7 @@ def test_rows_travel_to_a_worker_as_they_are():
         Documents(texts(*WORDS), BYTES, Text(sequence_length=32, packing=True)),
         Pairs(PAIRS, BYTES, Text(packing=True)),
     ):
-        assert same(pickle.loads(pickle.dumps(rows)).eval_row(2), rows.eval_row(2))
+        assert same(sent(rows).eval_row(2), rows.eval_row(2))
 
 
 def test_training_and_evaluation_read_the_same_rows():

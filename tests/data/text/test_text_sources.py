@@ -1,10 +1,10 @@
 """Where text comes from: files, JSON lines, the standard library, TFDS; splits that hold every text once."""
 
 import json
-import pickle
 
 import numpy as np
 import pytest
+from sent import sent
 
 from vitzoo.data.settings import Data
 from vitzoo.data.text.settings import Text
@@ -100,7 +100,7 @@ def test_a_fingerprint_follows_the_text_not_its_place(tmp_path):
 def test_a_source_travels_to_a_worker(tmp_path):
     (tmp_path / "x.jsonl").write_text('{"text": "a", "label": "p"}\n{"text": "b", "label": "q"}\n')
     source = read(f"jsonl:{tmp_path / 'x.jsonl'}", validation_fraction=0.0)
-    assert contents(pickle.loads(pickle.dumps(source))) == ["a", "b"]
+    assert contents(sent(source)) == ["a", "b"]
 
 
 def test_the_standard_library_is_python_without_tests_and_packages():

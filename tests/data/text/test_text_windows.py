@@ -1,10 +1,11 @@
 """One long array of tokens, and windows over it."""
 
-import pickle
+from multiprocessing.reduction import ForkingPickler
 
 import numpy as np
 import pytest
 from made_texts import MadeSource, same, texts
+from sent import sent
 
 from vitzoo.data.text.settings import Text
 from vitzoo.data.text.token_array import token_array
@@ -65,9 +66,8 @@ def test_an_array_that_could_not_be_finished_leaves_nothing(tmp_path, monkeypatc
 def test_an_array_is_mapped_again_in_a_worker():
     array = token_array(texts(LETTERS), BYTES)
     assert array.tokens[0] == BYTES.encode("a")[0]
-    sent = pickle.dumps(array)
-    assert len(sent) < 1000
-    assert np.array_equal(pickle.loads(sent).tokens, array.tokens)
+    assert len(ForkingPickler.dumps(array)) < 1000
+    assert np.array_equal(sent(array).tokens, array.tokens)
 
 
 @pytest.mark.parametrize(("tokens", "length", "windows"), [(1000, 8, 124), (1001, 8, 125), (9, 8, 1)])

@@ -13,7 +13,7 @@ from vitzoo.data import splits
 from vitzoo.data.folders import data_folders
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.base import Example, Labels, SourceInfo, fingerprint
-from vitzoo.data.sources.tfds_folders import NAME, class_config, find_prepared, missing, no_name, not_array_record
+from vitzoo.data.sources.tfds_folders import NAME, class_config, find_prepared, missing, no_name, open_records
 from vitzoo.data.sources.tfds_prepare import prepare_class
 from vitzoo.errors import Refused
 
@@ -47,13 +47,7 @@ class TfdsDataset:
         # Images are decoded by the pipeline; TFDS's mocked data, which is on no disk, comes decoded.
         on_disk = pathlib.Path(self.builder.data_dir).exists()
         decoders = {self.image_key: tfds.decode.SkipDecoding()} if on_disk else None
-        try:
-            records = self.builder.as_data_source(split=split, decoders=decoders)
-        except NotImplementedError as error:
-            refusal = not_array_record(self.data, self.builder) if on_disk else missing(self.data, known=True)
-            raise refusal from error
-        except (AssertionError, FileNotFoundError, ValueError) as error:
-            raise missing(self.data, known=True) from error
+        records = open_records(self.data, self.builder, split, decoders)
         return TfdsSource(self, split, records, self._ids(pieces, len(records)))
 
     def counts(self) -> Mapping[str, int]:

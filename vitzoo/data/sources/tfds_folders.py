@@ -108,6 +108,30 @@ def import_catalogue() -> None:
             importlib.import_module(f"tensorflow_datasets.{group}")
 
 
+def open_records(data: Data, builder: Any, split: str, decoders: Any = None) -> Any:
+    """A split of a prepared dataset, by position.
+
+    Args:
+        data: as it was asked for.
+        builder: TFDS's.
+        split: in TFDS's syntax.
+        decoders: what is left as it lies.
+
+    Raises:
+        Refused: it isn't prepared, or in files that can't be read by position.
+    """
+    from tensorflow_datasets.core.file_adapters import FileFormat
+
+    # mocked data is on no disk
+    on_disk = pathlib.Path(builder.data_dir).exists()
+    if on_disk and builder.info.file_format not in FileFormat.with_random_access():
+        raise not_array_record(data, builder)
+    try:
+        return builder.as_data_source(split=split, decoders=decoders)
+    except (AssertionError, FileNotFoundError, NotImplementedError, ValueError) as error:
+        raise missing(data, known=True) from error
+
+
 def not_array_record(data: Data, builder: Any) -> Refused:
     return Refused(
         "data.name",

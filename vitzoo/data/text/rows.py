@@ -13,6 +13,7 @@ Every array of a row has a fixed shape. Keys, for T = `text.sequence_length` and
 - `weight` float32 [] 0 for rows that only fill up a batch, `id` int64 [], -1 for those
 """
 
+import abc
 import dataclasses
 from typing import Any, ClassVar
 
@@ -111,7 +112,7 @@ def given_before(targets: np.ndarray, start: int) -> np.ndarray:
     return np.concatenate([np.array([start], np.int32), targets[:-1]])
 
 
-class DrawnPairs:
+class DrawnPairs(abc.ABC):
     """What rows of a source and a target drawn from a text share. A kind of them makes `_row` from the row's draws."""
 
     TAG: ClassVar[int]
@@ -135,5 +136,5 @@ class DrawnPairs:
     def _sides(self) -> tuple[SourceSide, TargetSide]:
         return SourceSide(self.lengths[0], self.fill), TargetSide(self.lengths[1], self.fill)
 
-    def _row(self, index: int, random: np.random.Generator) -> Row:
-        raise NotImplementedError
+    @abc.abstractmethod
+    def _row(self, index: int, random: np.random.Generator) -> Row: ...

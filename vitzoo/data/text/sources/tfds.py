@@ -1,7 +1,6 @@
 """Text datasets in TFDS's layout, prepared as ArrayRecord and read without TensorFlow; nothing touches the network."""
 
 import os
-import pathlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,7 +18,7 @@ from vitzoo.data.sources.tfds_folders import (
     import_catalogue,
     missing,
     no_name,
-    not_array_record,
+    open_records,
 )
 from vitzoo.data.text.settings import Text
 from vitzoo.data.text.sources.base import text_info
@@ -50,13 +49,7 @@ class TfdsTexts:
     def open(self, split: str) -> "TfdsTextSource":
         counts = self.counts()
         pieces = splits.parse(split, counts) if counts else []  # mocked data states no splits
-        try:
-            records = self.builder.as_data_source(split=split)
-        except NotImplementedError as error:
-            on_disk = pathlib.Path(self.builder.data_dir).exists()
-            raise (not_array_record(self.data, self.builder) if on_disk else missing(self.data, known=True)) from error
-        except (AssertionError, FileNotFoundError, ValueError) as error:
-            raise missing(self.data, known=True) from error
+        records = open_records(self.data, self.builder, split)
         return TfdsTextSource(self, split, records, pieces)
 
     def _builder(self, name: str, config: str | None, version: str | None) -> Any:

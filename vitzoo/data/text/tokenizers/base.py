@@ -1,5 +1,6 @@
 """What every tokenizer gives, and the special tokens it may have."""
 
+import abc
 import dataclasses
 import functools
 import hashlib
@@ -50,7 +51,7 @@ def sentinel_names(first_id: int, count: int) -> dict[int, str]:
     return {first_id + count - 1 - index: sentinel_name(index) for index in range(count)}
 
 
-class TextTokenizer:
+class TextTokenizer(abc.ABC):
     """Text to token ids and back.
 
     `encode` adds no special token, and text that reads like one (`</s>`) is text, unless the tokenizer was made with
@@ -61,26 +62,26 @@ class TextTokenizer:
     vocabulary_size: int
     specials: Specials
 
+    @abc.abstractmethod
     def encode(self, text: str) -> Ids:
         """The ids of a text, int32 [tokens]."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def decode(self, ids: Sequence[int] | Ids, *, skip_specials: bool = False) -> str:
         """The text that ids stand for; ids outside the vocabulary (of a padded head) stand for nothing."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def files(self) -> dict[str, bytes]:
         """The files, by name, that hold all of this tokenizer; the first is the main one."""
-        raise NotImplementedError
 
     @property
+    @abc.abstractmethod
     def byte_lengths(self) -> np.ndarray:
         """UTF-8 bytes of text that each token stands for, int32 [vocabulary]; 0 for special tokens.
 
         Exact for bytes, characters and byte-level BPE, where the sum over a text's ids is the text's length in bytes
         (an unknown token counts 1); elsewhere as near as pieces tell.
         """
-        raise NotImplementedError
 
     def first_bytes(self, text: str) -> int:
         """UTF-8 bytes of a text that its first token stands for; 0 for an empty text."""
@@ -88,11 +89,11 @@ class TextTokenizer:
         return int(self.byte_lengths[ids[0]]) if len(ids) else 0
 
     @property
+    @abc.abstractmethod
     def word_edges(self) -> tuple[np.ndarray, np.ndarray]:
         """Which tokens can go on with the word of the token before, and which leave theirs open: two bool
         [vocabulary]. Token i belongs to the word of token i-1 where the first holds for i and the second for i-1.
         """
-        raise NotImplementedError
 
     def encode_batch(self, texts: Sequence[str]) -> list[Ids]:
         """The ids of each text."""
