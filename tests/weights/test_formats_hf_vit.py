@@ -3,7 +3,6 @@ where they hold what no model here has."""
 
 import dataclasses
 import json
-import shutil
 from pathlib import Path
 
 import jax
@@ -12,6 +11,7 @@ import published
 import pytest
 import safetensors.numpy
 from flax import nnx
+from published import leaves, refused
 
 import vitzoo
 from vitzoo.cli import main
@@ -51,15 +51,7 @@ def some(names, always):
 @pytest.fixture(scope="module")
 def golden():
     """Reads a golden once: model, reading, Config, leaves by path, and what is expected of it."""
-    known = {}
-
-    def get(name):
-        if name not in known:
-            with np.load(GOLDENS / name / "expected.npz") as file:
-                known[name] = (*published.read(GOLDENS / name), dict(file))
-        return known[name]
-
-    return get
+    return published.reader(GOLDENS)
 
 
 def compiled(function, images):
@@ -67,16 +59,9 @@ def compiled(function, images):
     return jax.jit(function, compiler_options={"xla_backend_optimization_level": 0})(images)
 
 
-def copied(name, to, *, config=None, arrays=None, processor=None):
-    """A golden's folder with other settings (None takes one out), other arrays (likewise) and another processor."""
-    folder = to / name
-    shutil.copytree(GOLDENS / name, folder, ignore=shutil.ignore_patterns("expected.npz"))
-    stated = json.loads((folder / "config.json").read_text()) | (config or {})
-    (folder / "config.json").write_text(json.dumps({k: v for k, v in stated.items() if v is not None}))
-    if arrays is not None:
-        changed = safetensors.numpy.load_file(folder / "model.safetensors") | arrays
-        kept = {key: array for key, array in changed.items() if array is not None}
-        safetensors.numpy.save_file(kept, folder / "model.safetensors")
+def copied(name, to, *, processor=None, **changes):
+    """A golden's folder with changes, and with another processor."""
+    folder = published.copied(GOLDENS / name, to, **changes)
     if processor is not None:
         (folder / hf_images.FILE).write_text(json.dumps(processor))
     return folder
@@ -84,19 +69,7 @@ def copied(name, to, *, config=None, arrays=None, processor=None):
 
 def reading_of(folder, **given):
     """What is read of a folder; its arrays must fit."""
-    source = open_source(str(folder))
-    reading = recognise(source).read(source, given)
-    read_rows(reading.rows, source.tensors, reading.ignored, source.name)
-    return reading
-
-
-def refused(folder, **given):
-    """The one line by which a folder is refused."""
-    with pytest.raises(Refused) as caught:
-        reading_of(folder, **given)
-    line = str(caught.value)
-    assert "\n" not in line
-    return line
+    return leaves(folder, **given)[0]
 
 
 @pytest.mark.parametrize("name", some(CASES, COMPUTED))

@@ -4,15 +4,14 @@ by name where they hold what no model here has."""
 import dataclasses
 import json
 import re
-import shutil
 from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import published
 import pytest
-import safetensors.numpy
-from published import read, written
+from published import leaves, read, refused, written
 
 from vitzoo.data.text.layout import Layout
 from vitzoo.errors import Refused
@@ -23,7 +22,6 @@ from vitzoo.weights.files.open import open_source
 from vitzoo.weights.formats.known import find_format, recognise
 from vitzoo.weights.load import load
 from vitzoo.weights.opened import open_weights
-from vitzoo.weights.rows import read_rows
 
 GOLDENS = Path(__file__).parents[1] / "goldens" / "weights"
 FORMATS = {
@@ -53,45 +51,12 @@ def place(name):
 @pytest.fixture(scope="module")
 def golden():
     """Reads a golden once: model, reading, config, leaves, and what is expected of it."""
-    known = {}
-
-    def get(name):
-        if name not in known:
-            with np.load(GOLDENS / name / "expected.npz") as file:
-                known[name] = (*read(place(name)), dict(file))
-        return known[name]
-
-    return get
+    return published.reader(GOLDENS, lambda name: place(name).relative_to(GOLDENS))
 
 
-def copied(name, to, *, config=None, arrays=None):
-    """A golden's files without what is expected, with other settings (None takes one out) and other arrays."""
-    folder = to / name
-    shutil.copytree(GOLDENS / name, folder, ignore=shutil.ignore_patterns("expected.npz"))
-    if config is not None:
-        stated = {**json.loads((folder / "config.json").read_text()), **config}
-        (folder / "config.json").write_text(json.dumps({k: v for k, v in stated.items() if v is not None}))
-    if arrays is not None:
-        changed = arrays(safetensors.numpy.load_file(folder / "model.safetensors"))
-        contiguous = {key: np.ascontiguousarray(array) for key, array in changed.items()}
-        safetensors.numpy.save_file(contiguous, folder / "model.safetensors")
-    return folder
-
-
-def leaves(folder, **given):
-    """A folder's leaves by path, without a model."""
-    source = open_source(str(folder))
-    reading = recognise(source).read(source, given)
-    return read_rows(reading.rows, source.tensors, reading.ignored, source.name)[0]
-
-
-def refused(folder, **given):
-    """The one line by which a folder is refused."""
-    with pytest.raises(Refused) as caught:
-        leaves(folder, **given)
-    line = str(caught.value)
-    assert "\n" not in line
-    return line
+def copied(name, to, **changes):
+    """A golden's files with changes."""
+    return published.copied(GOLDENS / name, to, **changes)
 
 
 def outputs(model, expected):
@@ -319,7 +284,7 @@ def test_bert_of_the_first_files_has_gamma_beta_copies_and_buffers(tmp_path, gol
         copies = {"cls.predictions.decoder.weight": table, "cls.predictions.decoder.bias": bias}
         return {**arrays, **copies, "bert.embeddings.position_ids": np.arange(16)[None]}
 
-    found = leaves(copied("bert", tmp_path, arrays=old))
+    _, found = leaves(copied("bert", tmp_path, arrays=old))
     for path, leaf in params.items():
         np.testing.assert_array_equal(found[path], leaf)
 

@@ -14,29 +14,14 @@ from vitzoo.errors import Refused
 from vitzoo.models.vit_config import ViTConfig
 from vitzoo.weights.files.source import Source
 from vitzoo.weights.formats.settings import must_be
+from vitzoo.weights.formats.vit_rows import PLAINER
 from vitzoo.weights.rows import Flat, Row, layers, write_rows
 
 STACKED, NUMBERED = "Transformer/encoderblock/", "Transformer/encoderblock_"
 LAYER = "Transformer/encoderblock_{i}/"
 TABLES = ("Transformer/posembed_input/pos_embedding", "Transformer/pos_embedding", "pos_embedding")
 """Where positions stand: vision_transformer; big_vision before 2022; since then."""
-PLAIN = {
-    "distilled": "none",
-    "registers": 0,
-    "pad_to_patch": False,
-    "pool_prefix": False,
-    "patch_bias": True,
-    "patch_norms": False,
-    "embedding_norm": False,
-    "qkv_bias": True,
-    "out_bias": True,
-    "gated_mlp": False,
-    "layer_scale": None,
-    "qk_norm": False,
-    "gelu": "tanh",
-    "norm_epsilon": 1e-6,
-    "norm_after_pooling": False,
-}
+PLAIN = PLAINER | {"gelu": "tanh", "norm_epsilon": 1e-6}
 """Settings of a ViT of ours that have one value in these codes."""
 
 

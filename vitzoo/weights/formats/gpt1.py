@@ -9,7 +9,7 @@ from vitzoo.weights.formats import gpt_rows, settings
 from vitzoo.weights.formats.base import Reading, Writing
 from vitzoo.weights.formats.gpt_rows import Names
 from vitzoo.weights.rows import Flat, Ignored, write_rows
-from vitzoo.weights.tokenizers import special_ids, tokenizer_beside, tokenizer_files
+from vitzoo.weights.tokenizers import tokenizer_beside, tokenizer_files
 
 ACTIVATIONS = {"gelu": "gelu_tanh", "relu": "relu", "silu": "silu", "swish": "silu"}
 """Of `config.json`; `gelu` is the tanh form here, unlike anywhere else."""
@@ -62,18 +62,8 @@ class GPT1:
         content = {
             "architectures": ["OpenAIGPTLMHeadModel"],
             "model_type": "openai-gpt",
-            "vocab_size": config.vocabulary_size,
-            "n_positions": config.context_length,
-            "n_embd": config.width,
-            "n_layer": config.depth,
-            "n_head": config.num_heads,
+            **gpt_rows.written(config, tokenizer),
             "afn": settings.theirs_of("activation", config.activation, ACTIVATIONS, "GPT-1's format"),
-            "layer_norm_epsilon": config.norm_epsilon,
-            "tie_word_embeddings": config.tied_head,
-            "resid_pdrop": config.dropout,
-            "embd_pdrop": config.dropout,
-            "attn_pdrop": config.attention_dropout,
-            **special_ids(tokenizer, "bos", "eos", "pad"),
         }
         rows = _names(gpt_rows.PREFIX).rows(config.depth, config.num_heads, tied=config.tied_head)
         params = gpt_rows.without_added_ids(config, params)

@@ -10,7 +10,7 @@ from vitzoo.weights.formats import gpt_rows, settings
 from vitzoo.weights.formats.base import Reading, Writing
 from vitzoo.weights.formats.gpt_rows import Names
 from vitzoo.weights.rows import Flat, write_rows
-from vitzoo.weights.tokenizers import special_ids, tokenizer_beside, tokenizer_files
+from vitzoo.weights.tokenizers import tokenizer_beside, tokenizer_files
 
 ONLY = {"scale_attn_weights": True, "scale_attn_by_inverse_layer_idx": False, "add_cross_attention": False}
 """Settings of `config.json` that have one value here. (`reorder_and_upcast_attn` says in which order and precision.)"""
@@ -60,19 +60,9 @@ class GPT2:
         content = {
             "architectures": ["GPT2LMHeadModel"],
             "model_type": "gpt2",
-            "vocab_size": config.vocabulary_size,
-            "n_positions": config.context_length,
-            "n_embd": config.width,
-            "n_layer": config.depth,
-            "n_head": config.num_heads,
+            **gpt_rows.written(config, tokenizer),
             "n_inner": config.mlp_dim,
             "activation_function": settings.theirs_of("activation", config.activation, WRITTEN, "GPT-2's format"),
-            "layer_norm_epsilon": config.norm_epsilon,
-            "tie_word_embeddings": config.tied_head,
-            "resid_pdrop": config.dropout,
-            "embd_pdrop": config.dropout,
-            "attn_pdrop": config.attention_dropout,
-            **special_ids(tokenizer, "bos", "eos", "pad"),
         }
         rows = _names(gpt_rows.PREFIX).rows(config.depth, config.num_heads, tied=config.tied_head)
         params = gpt_rows.without_added_ids(config, params)

@@ -10,6 +10,7 @@ from vitzoo.models.gpt import GPTConfig
 from vitzoo.weights.files.source import Source
 from vitzoo.weights.formats.settings import must_be
 from vitzoo.weights.rows import Flat, Ignored, Row, dense, fused_projections, layers, norm, table
+from vitzoo.weights.tokenizers import special_ids
 
 PREFIX = "transformer."
 HEAD = "lm_head.weight"
@@ -19,6 +20,7 @@ PLAIN = {"norm": "layer_norm", "positions": "learned", "gated_mlp": False, "qk_n
 """Settings of a GPT of ours that have one value in these formats."""
 SIZES = {"width": "n_embd", "depth": "n_layer", "context_length": "n_positions", "vocabulary_size": "vocab_size"}
 """Our name of a size → that of `config.json`."""
+DROPOUTS = {"dropout": "resid_pdrop", "attention_dropout": "attn_pdrop"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,8 +88,20 @@ def shapes(source: Source, names: Names) -> dict[str, Any]:
 
 def dropouts(config: Mapping[str, Any]) -> dict[str, float]:
     """Ours from transformers' settings of a GPT; of those of embedding and blocks, which are one here, the latter."""
-    theirs = {"dropout": "resid_pdrop", "attention_dropout": "attn_pdrop"}
-    return {ours: config[name] for ours, name in theirs.items() if name in config}
+    return {ours: config[theirs] for ours, theirs in DROPOUTS.items() if theirs in config}
+
+
+def written(config: GPTConfig, tokenizer: Any) -> dict[str, Any]:
+    """Settings of `config.json` that GPT-1 and GPT-2 share."""
+    return {
+        **{theirs: getattr(config, ours) for ours, theirs in SIZES.items()},
+        "n_head": config.num_heads,
+        "layer_norm_epsilon": config.norm_epsilon,
+        "tie_word_embeddings": config.tied_head,
+        "embd_pdrop": config.dropout,
+        **{theirs: getattr(config, ours) for ours, theirs in DROPOUTS.items()},
+        **special_ids(tokenizer, "bos", "eos", "pad"),
+    }
 
 
 def checked(config: GPTConfig, where: str, **fields: Any) -> None:

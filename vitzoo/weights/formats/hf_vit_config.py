@@ -6,7 +6,7 @@ from typing import Any
 
 from vitzoo.weights.files.source import Source
 from vitzoo.weights.formats import settings
-from vitzoo.weights.formats.vit_shapes import Size, num_heads, table_of
+from vitzoo.weights.formats.vit_shapes import Size, num_heads, patch_of, shape_of, table_of
 
 ACTIVATIONS = {
     "gelu": "exact",
@@ -43,6 +43,25 @@ class Shapes:
     patch: Size
     rows: int
     placed: int
+
+    @classmethod
+    def found(
+        cls, source: Source, *, patch: str, stack: str, query: str, down: str, rows: int, placed: int
+    ) -> "Shapes":
+        """Those of a file: by the names of its patch embedding, of its blocks up to their number, and of the first
+        block's layer of queries and of the MLP's second.
+        """
+        width, channels, size = patch_of(source, f"{patch}.weight")
+        return cls(
+            width=width,
+            depth=source.depth(f"{stack}."),
+            mlp_dim=shape_of(source, f"{down}.weight")[1],
+            inner=shape_of(source, f"{query}.weight")[0],
+            channels=channels,
+            patch=size,
+            rows=rows,
+            placed=placed,
+        )
 
 
 def body(

@@ -24,8 +24,9 @@ from vitzoo.weights.formats.hf_vit_names import (
     names_in,
     shapes_in,
 )
-from vitzoo.weights.formats.hf_vit_written import PLAIN, as_table, written, written_labels
-from vitzoo.weights.formats.vit_shapes import shape_of
+from vitzoo.weights.formats.hf_vit_written import as_table, written, written_labels
+from vitzoo.weights.formats.vit_rows import PLAIN
+from vitzoo.weights.formats.vit_shapes import outputs_of, shape_of
 from vitzoo.weights.rows import Flat, Row, dense, write_rows
 
 PREFIXES = ("dinov2.", "dinov2_with_registers.", "")
@@ -52,7 +53,7 @@ class DINOv2:
         shared, whole, notes = body(source, shapes_in(source, names, 1), given, epsilon=1e-6)
         registers = f"{names.prefix}{REGISTERS}"
         count = shape_of(source, registers, 3)[1] if registers in source.tensors else 0
-        outputs = shape_of(source, "classifier.weight")[0] if "classifier.weight" in source.tensors else 0
+        outputs = outputs_of(source, "classifier.weight")
         bias = f"{names.of_block('query', '0')}.bias" in source.tensors
         gated = names.parts["up"] == TOGETHER or f"{names.of_block(GATE, '0')}.weight" in source.tensors
         settings.only(source, {"qkv_bias": bias, "use_swiglu_ffn": gated, "num_register_tokens": count})

@@ -8,7 +8,7 @@ from vitzoo.models.vit_config import ViTConfig
 from vitzoo.weights.files.source import Source
 from vitzoo.weights.formats.hf_vit_config import Shapes
 from vitzoo.weights.formats.vit_rows import BLOCKS, mlp_rows
-from vitzoo.weights.formats.vit_shapes import patch_of, shape_of
+from vitzoo.weights.formats.vit_shapes import shape_of
 from vitzoo.weights.layouts import PATCHES
 from vitzoo.weights.rows import Ignored, Row, dense, layers, norm, projections
 
@@ -72,14 +72,12 @@ def names_in(source: Source, prefix: str) -> Names:
 
 def shapes_in(source: Source, names: Names, placed: int) -> Shapes:
     """What the arrays say of the body, with `placed` rows of positions for tokens before the patches."""
-    width, channels, patch = patch_of(source, f"{names.prefix}{PATCH}.weight")
-    return Shapes(
-        width=width,
-        depth=source.depth(f"{names.prefix}{names.stack}."),
-        mlp_dim=shape_of(source, f"{names.of_block('down', '0')}.weight")[1],
-        inner=shape_of(source, f"{names.of_block('query', '0')}.weight")[0],
-        channels=channels,
-        patch=patch,
+    return Shapes.found(
+        source,
+        patch=f"{names.prefix}{PATCH}",
+        stack=f"{names.prefix}{names.stack}",
+        query=names.of_block("query", "0"),
+        down=names.of_block("down", "0"),
         rows=shape_of(source, f"{names.prefix}{TABLE}", 3)[1],
         placed=placed,
     )

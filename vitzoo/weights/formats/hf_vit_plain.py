@@ -20,8 +20,9 @@ from vitzoo.weights.formats.hf_vit_names import (
     names_in,
     shapes_in,
 )
-from vitzoo.weights.formats.hf_vit_written import PLAIN, as_table, written, written_labels
-from vitzoo.weights.formats.vit_shapes import shape_of
+from vitzoo.weights.formats.hf_vit_written import as_table, written, written_labels
+from vitzoo.weights.formats.vit_rows import PLAIN
+from vitzoo.weights.formats.vit_shapes import outputs_of
 from vitzoo.weights.rows import Flat, Ignored, Row, dense, write_rows
 
 PREFIXES = ("vit.", "deit.", "")
@@ -49,7 +50,7 @@ class PlainViT:
         shapes = shapes_in(source, names, 1 if distilled == "none" else 2)
         shared, whole, notes = body(source, shapes, given, epsilon=1e-12)
         head = f"{CLASSIFIERS[distilled][0]}.weight"
-        outputs = shape_of(source, head)[0] if head in source.tensors else 0
+        outputs = outputs_of(source, head)
         pooler = f"{names.prefix}pooler.dense.weight"
         bias = f"{names.of_block('query', '0')}.bias" in source.tensors
         settings.only(source, {"qkv_bias": bias, **({"pooler_act": "tanh"} if pooler in source.tensors else {})})
@@ -57,7 +58,7 @@ class PlainViT:
             "num_classes": outputs,
             "distilled": distilled,
             "qkv_bias": bias,
-            "pre_logits": shape_of(source, pooler)[0] if pooler in source.tensors and not outputs else False,
+            "pre_logits": not outputs and outputs_of(source, pooler),
             **{ours: source.config[theirs] for ours, theirs in DROPOUTS.items() if theirs in source.config},
         }
         classes, objective = labels(source, outputs)

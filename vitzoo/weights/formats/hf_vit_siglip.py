@@ -10,9 +10,9 @@ from vitzoo.weights.files.source import Source
 from vitzoo.weights.formats import hf_images, settings
 from vitzoo.weights.formats.base import Reading, Writing
 from vitzoo.weights.formats.hf_vit_config import Shapes, body, labels
-from vitzoo.weights.formats.hf_vit_written import PLAIN, as_table, written, written_labels
-from vitzoo.weights.formats.vit_rows import BLOCKS
-from vitzoo.weights.formats.vit_shapes import patch_of, shape_of
+from vitzoo.weights.formats.hf_vit_written import as_table, written, written_labels
+from vitzoo.weights.formats.vit_rows import BLOCKS, PLAIN
+from vitzoo.weights.formats.vit_shapes import outputs_of, shape_of
 from vitzoo.weights.layouts import PATCHES, reshaped
 from vitzoo.weights.rows import Flat, Ignored, Row, dense, fused_projections, layers, norm, projections, write_rows
 
@@ -53,7 +53,7 @@ class SigLIP:
         tower = dataclasses.replace(source, config=of_tower)
         settings.of_type(tower, *TYPES)
         shared, whole, notes = body(tower, _shapes(source, p), given, epsilon=1e-6, gelu="gelu_pytorch_tanh")
-        outputs = shape_of(source, "classifier.weight")[0] if "classifier.weight" in source.tensors else 0
+        outputs = outputs_of(source, "classifier.weight")
         probe = f"{p}head.probe" in source.tensors
         settings.only(tower, {"vision_use_head": probe})
         if not probe and not outputs:
@@ -120,14 +120,12 @@ def _prefix(source: Source) -> str | None:
 
 
 def _shapes(source: Source, p: str) -> Shapes:
-    width, channels, patch = patch_of(source, f"{p}embeddings.patch_embedding.weight")
-    return Shapes(
-        width=width,
-        depth=source.depth(f"{p}{STACK}."),
-        mlp_dim=shape_of(source, f"{p}{STACK}.0.mlp.fc2.weight")[1],
-        inner=shape_of(source, f"{p}{STACK}.0.self_attn.q_proj.weight")[0],
-        channels=channels,
-        patch=patch,
+    return Shapes.found(
+        source,
+        patch=f"{p}embeddings.patch_embedding",
+        stack=f"{p}{STACK}",
+        query=f"{p}{STACK}.0.self_attn.q_proj",
+        down=f"{p}{STACK}.0.mlp.fc2",
         rows=shape_of(source, f"{p}embeddings.position_embedding.weight")[0],
         placed=0,
     )

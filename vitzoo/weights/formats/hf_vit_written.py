@@ -13,18 +13,6 @@ from vitzoo.weights.formats import settings
 from vitzoo.weights.formats.hf_vit_config import ACTIVATIONS, placeholders
 from vitzoo.weights.rows import Flat
 
-PLAIN: dict[str, Any] = {
-    "pool_prefix": False,
-    "pad_to_patch": False,
-    "patch_bias": True,
-    "patch_norms": False,
-    "embedding_norm": False,
-    "out_bias": True,
-    "qk_norm": False,
-    "norm_after_pooling": False,
-}
-"""Settings that have one value in all of its models."""
-
 
 def written(config: ViTConfig, where: str) -> dict[str, Any]:
     """Settings of `config.json` that every family has."""

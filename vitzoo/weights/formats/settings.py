@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from vitzoo.errors import Refused
+from vitzoo.schema import default_of
 from vitzoo.weights.files.source import Source
 
 GELUS = {
@@ -73,6 +74,11 @@ def heads_of(source: Source, field: str, given: Mapping[str, Any], width: int) -
 def same(source: Source, name: str, other: str) -> bool:
     """Whether two names hold the same numbers, as tied arrays do that a file holds twice."""
     return name in source.tensors and bool(np.array_equal(source.tensors[name], source.tensors[other]))
+
+
+def defaults(config_class: type, *names: str) -> dict[str, Any]:
+    """Settings of a model and their defaults: for `must_be`, those that a format has no place for."""
+    return {name: default_of(config_class.__dataclass_fields__[name]) for name in names}  # type: ignore[attr-defined]
 
 
 def must_be(config: Any, fields: Mapping[str, Any], where: str) -> None:

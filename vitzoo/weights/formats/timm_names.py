@@ -6,7 +6,7 @@ from typing import Any
 from vitzoo.models.vit_config import ViTConfig
 from vitzoo.weights.files.source import Source
 from vitzoo.weights.formats.vit_rows import BLOCKS, attention_rows, mlp_rows
-from vitzoo.weights.formats.vit_shapes import patch_of, shape_of
+from vitzoo.weights.formats.vit_shapes import outputs_of, patch_of, shape_of
 from vitzoo.weights.layouts import PATCHES, from_heads, fused, to_heads, to_heads_bias
 from vitzoo.weights.rows import Row, dense, layers, norm
 
@@ -43,7 +43,7 @@ def timm_fields(source: Source, names: TimmNames = TIMM) -> dict[str, Any]:
     p, block = names.prefix, f"{names.prefix}blocks.0"
     width, channels, patch = patch_of(source, f"{p}patch_embed.proj.weight")
     hidden = shape_of(source, f"{block}.mlp.{names.down}.weight")[1]
-    classes = shape_of(source, f"{p}head.weight")[0] if f"{p}head.weight" in source.tensors else 0
+    classes = outputs_of(source, f"{p}head.weight")
 
     def there(name: str) -> bool:
         return f"{p}{name}" in source.tensors

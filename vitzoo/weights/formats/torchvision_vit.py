@@ -7,32 +7,24 @@ from vitzoo.models.vit_config import ViTConfig
 from vitzoo.weights.files.source import Source
 from vitzoo.weights.formats.base import Reading, Writing
 from vitzoo.weights.formats.settings import must_be
-from vitzoo.weights.formats.vit_rows import BLOCKS, attention_rows, mlp_rows
-from vitzoo.weights.formats.vit_shapes import IMAGENET, num_heads, patch_of, shape_of, table_of
+from vitzoo.weights.formats.vit_rows import BLOCKS, PLAINER, attention_rows, mlp_rows
+from vitzoo.weights.formats.vit_shapes import IMAGENET, num_heads, outputs_of, patch_of, shape_of, table_of
 from vitzoo.weights.layouts import PATCHES
 from vitzoo.weights.rows import Flat, Row, dense, layers, norm, write_rows
 
 BLOCK = "encoder.layers.encoder_layer_{i}"
 FIRST = BLOCK.format(i=0)
 FIXED: dict[str, Any] = {"gelu": "exact", "norm_epsilon": 1e-6}
-PLAIN = FIXED | {
-    "pooling": "cls",
-    "distilled": "none",
-    "registers": 0,
-    "positions": "learned1d",
-    "prefix_positions": "class",
-    "patch_bias": True,
-    "patch_norms": False,
-    "embedding_norm": False,
-    "qkv_bias": True,
-    "out_bias": True,
-    "gated_mlp": False,
-    "layer_scale": None,
-    "qk_norm": False,
-    "norm_after_pooling": False,
-    "head_dim": None,
-    "pad_to_patch": False,
-}
+PLAIN = (
+    PLAINER
+    | FIXED
+    | {
+        "pooling": "cls",
+        "positions": "learned1d",
+        "prefix_positions": "class",
+        "head_dim": None,
+    }
+)
 """Settings that have one value there."""
 
 
@@ -63,10 +55,10 @@ class TorchvisionViT:
             "depth": source.depth(BLOCK.partition("{")[0]),
             "mlp_dim": shape_of(source, up)[0],
             "num_heads": heads,
-            "num_classes": _outputs(source, "heads.head.weight"),
+            "num_classes": outputs_of(source, "heads.head.weight"),
             "image_size": size,
             "channels": channels,
-            "pre_logits": _outputs(source, "heads.pre_logits.weight"),
+            "pre_logits": outputs_of(source, "heads.pre_logits.weight"),
             "position_resize": "corner_bicubic",
         }
         preprocessing, told = _preprocessing(size[0], width, patch[0])
@@ -81,10 +73,6 @@ class TorchvisionViT:
         """See `Writer.write`. There is no config: the model's arguments are those of the call in torchvision."""
         must_be(config, PLAIN, "torchvision's VisionTransformer")
         return Writing(write_rows(_rows(config, False), params), {})
-
-
-def _outputs(source: Source, name: str) -> int:
-    return shape_of(source, name)[0] if name in source.tensors else 0
 
 
 def _preprocessing(side: int, width: int, patch: int) -> tuple[dict[str, Any], str]:

@@ -1,11 +1,20 @@
 """Rows that Vision Transformers born in torch have in common, made from the model's Config."""
 
 from vitzoo.models.vit_config import ViTConfig
+from vitzoo.weights.formats.settings import defaults
 from vitzoo.weights.layouts import SAME, TRANSPOSED, from_heads, fused, to_heads, to_heads_bias
 from vitzoo.weights.rows import Row, dense
 
 BLOCKS = "encoder/blocks"
 KERNEL_BIAS = ("kernel", "bias")
+PLAIN = defaults(
+    ViTConfig,
+    *("pool_prefix", "pad_to_patch", "patch_bias", "patch_norms", "embedding_norm", "out_bias", "qk_norm"),
+    "norm_after_pooling",
+)
+"""Settings that hardly a format has a place for, and their one value there."""
+PLAINER = PLAIN | defaults(ViTConfig, "distilled", "registers", "qkv_bias", "gated_mlp", "layer_scale")
+"""Those of formats that hold nothing but the first paper's model."""
 
 
 def attention_rows(together: tuple[str, str], out: str, config: ViTConfig) -> list[Row]:

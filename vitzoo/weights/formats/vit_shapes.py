@@ -82,6 +82,11 @@ def shape_of(source: Source, name: str, dimensions: int = 2) -> tuple[int, ...]:
     return shape
 
 
+def outputs_of(source: Source, name: str) -> int:
+    """The outputs of a torch Linear; 0 where it isn't there."""
+    return shape_of(source, name)[0] if name in source.tensors else 0
+
+
 def patch_of(source: Source, name: str) -> tuple[int, int, Size]:
     """Width, channels and patch of a convolution [width, channels, rows, columns]."""
     width, channels, rows, columns = shape_of(source, name, 4)
