@@ -1,6 +1,9 @@
 """Every test runs on the CPU, seen by JAX as eight devices, away from the user's folders and from any network."""
 
+import atexit
 import os
+import shutil
+import tempfile
 
 os.environ["JAX_PLATFORMS"] = "cpu"
 # most of what is compiled here runs once, and optimising it takes longer than running it
@@ -10,6 +13,12 @@ os.environ["XLA_FLAGS"] = (
     + " --xla_llvm_disable_expensive_passes=true"
 )
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
+# many tests compile the same small steps: whichever process is first compiles them for all
+if "JAX_COMPILATION_CACHE_DIR" not in os.environ:  # a run's other processes inherit it
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = tempfile.mkdtemp(prefix="vitzoo-tests-")
+    atexit.register(shutil.rmtree, os.environ["JAX_COMPILATION_CACHE_DIR"], ignore_errors=True)
+os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
 
 import pytest
 

@@ -76,7 +76,6 @@ def batch_of(rows, size):
 QUICK = {
     "quickstart",
     "gpt/quickstart",
-    "t5/multitask",
     "transformer/translate",
     "bert/classify:tiny",
     "vit/ablation:1d",

@@ -52,11 +52,11 @@ def truth():
 @pytest.mark.parametrize(
     "how",
     [
-        {"batch_size": 64, "devices": 1},
-        {"batch_size": 64, "devices": 8},
+        pytest.param({"batch_size": 64, "devices": 1}, marks=pytest.mark.slow),
+        pytest.param({"batch_size": 64, "devices": 8}, marks=pytest.mark.slow),
         {"batch_size": 100, "devices": 8},  # padded to 104
         {"batch_size": 64, "devices": 1, "workers": 2, "in_memory": "never"},
-        {"batch_size": 64, "devices": 8, "workers": 0, "in_memory": "never"},
+        pytest.param({"batch_size": 64, "devices": 8, "workers": 0, "in_memory": "never"}, marks=pytest.mark.slow),
     ],
     ids=str,
 )

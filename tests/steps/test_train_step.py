@@ -45,7 +45,8 @@ def same_on(mesh, **settings):
     np.testing.assert_allclose(losses(spread, size=size), losses(alone, size=size), rtol=1e-5)
 
 
-@pytest.mark.parametrize("mesh", [pytest.param("data:8", marks=pytest.mark.slow), "fsdp:8"])
+@pytest.mark.slow
+@pytest.mark.parametrize("mesh", ["data:8", "fsdp:8"])
 def test_a_mesh_changes_neither_initial_state_nor_losses_with_dropout_and_accumulation_on(mesh):
     same_on(mesh, model=net(dropout=0.1), settings={"accumulate": 2}, size=8)
 

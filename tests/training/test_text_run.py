@@ -126,7 +126,10 @@ def generator(run):
 PROMPTS = ["the cat", "a", "one large red dog sees"]
 
 
-@pytest.mark.parametrize("settings", [{"temperature": 0.0}, {"temperature": 0.9, "top_k": 20, "top_p": 0.95}])
+@pytest.mark.parametrize(
+    "settings",
+    [pytest.param({"temperature": 0.0}, marks=pytest.mark.slow), {"temperature": 0.9, "top_k": 20, "top_p": 0.95}],
+)
 def test_a_prompt_in_a_batch_of_other_lengths_is_answered_as_alone(generator, settings):
     together = generator(PROMPTS, max_new_tokens=20, seed=3, **settings)
     alone = generator(PROMPTS[:1], max_new_tokens=20, seed=3, **settings)
