@@ -13,7 +13,7 @@ import vitzoo.config
 def get_config():
     config = vitzoo.config.default()
     config.total_epochs = 12
-    config.model = dict(name="transformer", variant="base", width=192, depth=3, num_heads=4, mlp_dim=512, pre_norm=True)
+    config.model = dict(name="transformer", variant="base", width=128, depth=2, num_heads=4, mlp_dim=512, pre_norm=True)
     config.objective = dict(name="seq2seq", label_smoothing=0.1)
     config.data = dict(name="verses", split="train", batch_size=32)
     config.tokenizer = dict(kind="bpe", vocabulary_size=4000)

@@ -1,0 +1,142 @@
+"""Every combination is a run in a folder of its own, and one table says what came of each."""
+
+import csv
+import json
+
+import pytest
+
+from vitzoo.cli import main
+from vitzoo.errors import Failed, Refused
+from vitzoo.training import sweep as sweeps
+from vitzoo.training.grid import parse_axis, points
+from vitzoo.training.sweep import sweep
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory):
+    """A config file with an argument: three steps of a tiny ViT."""
+    file = tmp_path_factory.mktemp("configs") / "tiny.py"
+    file.write_text(
+        "import striped\n\n\n"
+        "def get_config(arg='16'):\n"
+        "    config = striped.config(total_steps=3, ema=0, augment=dict(mixup=0.0), accumulate=1)\n"
+        "    config.data = dict(name='striped:Stripes', batch_size=int(arg))\n"
+        "    return config\n"
+    )
+    return file
+
+
+def test_the_values_of_a_setting_are_parted_by_commas_or_where_they_hold_some_by_semicolons():
+    assert parse_axis("optimizer.learning_rate=0.1, 0.2") == ("optimizer.learning_rate", ["0.1", "0.2"])
+    assert parse_axis("mesh=data:2,fsdp:2;data:4") == ("mesh", ["data:2,fsdp:2", "data:4"])
+    assert parse_axis("--config.seed=1") == ("seed", ["1"])
+
+
+@pytest.mark.parametrize("text", ["seed", "seed=", "=1", "seed=1,,2", "seed=1,1"])
+def test_an_axis_written_otherwise_is_refused(text):
+    with pytest.raises(Refused, match="--over"):
+        parse_axis(text)
+
+
+def test_every_combination_is_a_run_and_the_last_setting_runs_fastest(file):
+    found = points(file, {"optimizer.learning_rate": ["0.1", "0.2"], "seed": ["0", "1"]}, ["optimizer.grad_clip=0"])
+    assert [point.name for point in found] == [
+        f"learning_rate={rate},seed={seed}" for rate in ("0.1", "0.2") for seed in (0, 1)
+    ]
+    experiments = [point.resolved.experiment for point in found]
+    assert [(e.optimizer.learning_rate, e.seed, e.optimizer.grad_clip) for e in experiments] == [
+        (0.1, 0, 0),
+        (0.1, 1, 0),
+        (0.2, 0, 0),
+        (0.2, 1, 0),
+    ]
+
+
+def test_the_argument_of_the_config_can_be_swept_and_settings_of_one_last_name_are_told_apart(file):
+    sizes = [point.resolved.experiment.data.batch_size for point in points(file, {"arg": ["8", "32"]})]
+    assert sizes == [8, 32]
+    (point,) = points(file, {"log.every_steps": ["2"], "checkpoint.every_steps": ["3"]})
+    assert point.name == "log.every_steps=2,checkpoint.every_steps=3"
+
+
+@pytest.mark.parametrize(
+    ("axes", "overrides", "field"),
+    [
+        ({"optimizer.learning_rat": ["0.1"]}, [], "optimizer.learning_rat"),
+        ({"optimizer.learning_rate": ["0.1", "fast"]}, [], "optimizer.learning_rate"),
+        ({"seed": ["1"]}, ["seed=2"], "--config.seed"),
+        ({"data.dir": ["/a", "a/"]}, [], "--over"),  # both would lie in dir=a
+    ],
+)
+def test_what_no_run_could_be_is_refused_before_the_first(file, axes, overrides, field):
+    with pytest.raises(Refused) as refusal:
+        points(file, axes, overrides)
+    assert refusal.value.field == field
+
+
+@pytest.mark.slow
+def test_a_sweep_leaves_a_table_a_picture_and_runs_and_does_nothing_more_when_it_is_done(file, tmp_path, capsys):
+    command = ["sweep", "--config", str(file), "--workdir", str(tmp_path / "rates"), "--json"]
+    command += ["--over", "optimizer.learning_rate=0.01,0.0"]
+    results = []
+    for _ in range(2):
+        assert main(command) == 0
+        said = capsys.readouterr().out
+        results.append(json.loads(said.splitlines()[-1]))
+    assert said.count("is finished") == 2
+    assert results[0] == results[1]
+    best = results[0]["best"]
+    losses = {run["name"]: run["metrics"]["test/loss"] for run in results[0]["runs"]}
+    assert losses["learning_rate=0.0"] == pytest.approx(0.6931, abs=1e-3)  # ln 2: a head of zeros, never trained
+    assert best == min(losses, key=losses.get)
+    assert f"next    vitzoo eval --checkpoint {tmp_path}/rates/{best}" in said
+    rows = list(csv.DictReader((tmp_path / "rates/sweep.csv").open()))
+    assert {row["run"]: float(row["test/loss"]) for row in rows} == losses
+    assert (tmp_path / "rates/sweep.png").read_bytes().startswith(b"\x89PNG")
+
+
+def trained(loss, exit_code=0):
+    return {
+        "exit_code": exit_code,
+        "best": None,
+        "metrics": {"test": {"step": 3, "split": "test", "n": 20, "loss": loss}},
+    }
+
+
+def swept(file, tmp_path, monkeypatch, results):
+    """A sweep over three seeds whose runs end as given."""
+    left = list(results)
+
+    def train(resolved, workdir, out):
+        workdir.mkdir(parents=True)
+        result = left.pop(0)
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    monkeypatch.setattr(sweeps, "train", train)
+    return sweep(points(file, {"seed": ["0", "1", "2"]}), tmp_path / "seeds")
+
+
+def test_one_run_that_fails_leaves_the_others_and_the_exit_code_says_so(file, tmp_path, monkeypatch, capsys):
+    values = swept(file, tmp_path, monkeypatch, [trained(0.5), Failed("not finite at step 2"), trained(0.4)])
+    assert (values["exit_code"], values["best"]) == (1, "seed=2")
+    assert [run["error"] for run in values["runs"]] == [None, "not finite at step 2", None]
+    rows = list(csv.DictReader((tmp_path / "seeds/sweep.csv").open()))
+    assert [(row["seed"], row["test/loss"], row["error"]) for row in rows] == [
+        ("0", "0.5", ""),
+        ("1", "", "not finite at step 2"),
+        ("2", "0.4", ""),
+    ]
+    assert (tmp_path / "seeds/sweep.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_sweep_of_which_no_run_can_begin_is_refused(file, tmp_path, monkeypatch):
+    with pytest.raises(Refused, match=r"data\.name"):
+        swept(file, tmp_path, monkeypatch, [Refused("data.name", "photos", "isn't there")] * 3)
+
+
+def test_a_signal_ends_the_sweep_and_what_is_done_is_told(file, tmp_path, monkeypatch):
+    values = swept(file, tmp_path, monkeypatch, [trained(0.5), trained(0.9, exit_code=75)])
+    assert values["exit_code"] == 75
+    assert [run["name"] for run in values["runs"]] == ["seed=0"]

@@ -1,0 +1,181 @@
+"""Model soups: the mean of the weights of several trainings of one model (Wortsman et al. 2022,
+https://arxiv.org/abs/2203.05482)."""
+
+import dataclasses
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TextIO
+
+import jax
+import numpy as np
+
+from vitzoo.checkpoints.average import write_mean
+from vitzoo.checkpoints.locate import Located, check_outside, locate
+from vitzoo.checkpoints.read import read_params
+from vitzoo.config.resolution import Overrides, nested
+from vitzoo.errors import Refused
+from vitzoo.evaluation.evaluate import bound
+from vitzoo.evaluation.ready import make_ready
+from vitzoo.outputs import checked_new_folder
+from vitzoo.parallel.processes import place_all
+from vitzoo.schema import nearest
+
+ALIKE = ("model", "classes", "preprocessing", "tokenizer")
+"""What all ingredients must share, of a checkpoint's description."""
+IN_TRAINING = ("variant", "dropout", "attention_dropout", "drop_path", "drop_path_schedule", "patch_dropout")
+"""Settings of a model that its outputs don't depend on."""
+
+Score = Callable[[Any], float]
+
+
+@dataclasses.dataclass
+class Sum:
+    """Parameters added up in float64.
+
+    Attributes:
+        total: the nested sums; None before the first.
+        count: of how many.
+    """
+
+    total: Any = None
+    count: int = 0
+
+    def plus(self, params: Any) -> "Sum":
+        """The sum with one more."""
+        wide = jax.tree.map(lambda leaf: leaf.astype(np.float64), params)
+        total = wide if self.total is None else jax.tree.map(np.add, self.total, wide)
+        return Sum(total, self.count + 1)
+
+    def mean(self, like: Any) -> Any:
+        """The mean, in the types of `like`."""
+        return jax.tree.map(lambda sums, leaf: (sums / self.count).astype(leaf.dtype), self.total, like)
+
+
+def soup(
+    checkpoints: Sequence[str | Path],
+    output: str | Path,
+    *,
+    greedy: str = "",
+    weights: str = "auto",
+    overrides: Overrides = (),
+    out: TextIO | None = None,
+) -> dict[str, Any]:
+    """Writes a run folder with one checkpoint, the mean of the weights of several.
+
+    Uniform: the mean of all. Greedy: from the best one on, in the order of their scores, each is added if the mean
+    with it scores at least as well as without it. Choose by data that is neither trained on nor reported.
+
+    Args:
+        checkpoints: two or more, of one model trained several times.
+        output: a folder that doesn't exist yet, or is empty.
+        greedy: `EVALUATOR/METRIC` of the first one's run, `val/accuracy`; empty for the uniform soup.
+        weights: `ema`, `raw`, or `auto` for the moving average where there is one.
+        overrides: config settings for the evaluation, of a greedy soup.
+        out: where progress goes; standard output by default.
+
+    Returns:
+        `output`, `ingredients` (`checkpoint`, `score` alone, `taken`), and the soup's `score` (None if uniform).
+
+    Raises:
+        Refused: they are of unlike models or the same one twice, or there is no such evaluator or metric.
+        Failed: the soup couldn't be written.
+    """
+    out, names = out or sys.stdout, [str(checkpoint) for checkpoint in checkpoints]
+    target = checked_new_folder("--output", output)
+    check_outside("--output", output)
+    if len(names) < 2:
+        raise Refused("CKPT", ", ".join(names) or None, "a soup is of two checkpoints or more")
+    located = [locate(name) for name in names]
+    _check_alike(names, located)
+    if overrides and not greedy:
+        raise Refused("--config", None, "settings are for the evaluation of a greedy soup; give --greedy too")
+    scores: list[float | None] = [None] * len(names)
+    score: float | None = None
+    if greedy:
+        mean, taken, alone, score = _greedy(names, located, greedy, weights, overrides, out)
+        scores = list(alone)
+    else:
+        mean, taken = _uniform(located, weights), [True] * len(names)
+    chosen = [name for name, is_taken in zip(names, taken, strict=True) if is_taken]
+    write_mean(located[taken.index(True)], mean, chosen, target)
+    rows = [
+        {"checkpoint": name, "score": one, "taken": is_taken}
+        for name, one, is_taken in zip(names, scores, taken, strict=True)
+    ]
+    return {"output": str(output), "ingredients": rows, "score": score}
+
+
+def _uniform(located: Sequence[Located], weights: str) -> Any:
+    total, like = Sum(), None
+    for one in located:
+        like, _ = read_params(one, weights)
+        total = total.plus(like)
+    return total.mean(like)
+
+
+def _greedy(
+    names: Sequence[str], located: Sequence[Located], metric: str, weights: str, overrides: Overrides, out: TextIO
+) -> tuple[Any, list[bool], list[float], float]:
+    """The mean, which are in it, each one's score alone and the mean's."""
+    score, better = _scorer(names[0], metric, weights, overrides)
+    alone = []
+    for name, one in zip(names, located, strict=True):
+        alone.append(score(read_params(one, weights)[0]))
+        print(f"alone    {name}: {metric} {alone[-1]:.4f}", file=out, flush=True)
+    order = sorted(range(len(names)), key=lambda index: alone[index], reverse=better is max)
+    like = read_params(located[order[0]], weights)[0]
+    total, best, taken = Sum().plus(like), alone[order[0]], [index == order[0] for index in range(len(names))]
+    for index in order[1:]:
+        tried = total.plus(read_params(located[index], weights)[0])
+        value = score(tried.mean(like))
+        if better(value, best) == value:
+            total, best, taken[index] = tried, value, True
+        said = "taken" if taken[index] else "left out"
+        print(f"with     {names[index]}: {metric} {value:.4f}, {said}", file=out, flush=True)
+    return total.mean(like), taken, alone, best
+
+
+def _scorer(checkpoint: str, metric: str, weights: str, overrides: Overrides) -> tuple[Score, Callable]:
+    """What measures parameters by an evaluator of a checkpoint's run, and whether more is better: `max` or `min`."""
+    if "model" in nested(overrides):
+        raise Refused("--config.model", None, "a soup is of the models as they are; leave it out")
+    ready = make_ready(checkpoint, overrides, weights)
+    name, _, key = metric.partition("/")
+    if name not in ready.evaluators:
+        raise Refused("--greedy", metric, f"is EVALUATOR/METRIC; {nearest(name, list(ready.evaluators))}")
+    directions = ready.evaluators[name].BETTER
+    if key not in directions:
+        raise Refused("--greedy", metric, f"{name} has no metric {key!r}; {nearest(key, list(directions))}")
+    evaluation, places = bound(ready, name), jax.tree.map(lambda leaf: leaf.sharding, ready.params)
+
+    def score(params: Any) -> float:
+        values = evaluation.metrics(evaluation.rows(place_all(params, places)))
+        if key not in values:
+            raise Refused("--greedy", metric, f"these data give no {key}; take one of {', '.join(values)}")
+        return float(values[key])
+
+    return score, directions[key]
+
+
+def _check_alike(names: Sequence[str], located: Sequence[Located]) -> None:
+    for index, (name, one) in enumerate(zip(names, located, strict=True)):
+        if one.folder.resolve() in {other.folder.resolve() for other in located[:index]}:
+            raise Refused("CKPT", name, "is there twice")
+        for part in ALIKE:
+            here, there = (_compared(part, other) for other in (one, located[0]))
+            if here != there:
+                raise Refused("CKPT", name, f"has another {part} than {names[0]}: {_differing(here, there)}")
+
+
+def _compared(part: str, one: Located) -> Any:
+    if part != "model":
+        return one.description.get(part)
+    return {key: value for key, value in one.description["model"].items() if key not in IN_TRAINING}
+
+
+def _differing(here: Any, there: Any) -> str:
+    if isinstance(here, dict) and isinstance(there, dict):
+        keys = [key for key in {**here, **there} if here.get(key) != there.get(key)]
+        return ", ".join(f"{key} {here.get(key)} and {there.get(key)}" for key in keys[:3])
+    return f"{here} and {there}"

@@ -1,0 +1,152 @@
+"""A sweep: the same training with other values of some settings, and a table of what came out."""
+
+import csv
+import dataclasses
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TextIO
+
+from vitzoo.errors import Failed, Refused
+from vitzoo.outputs import write_whole
+from vitzoo.training.grid import Point
+from vitzoo.training.loop import train
+from vitzoo.training.sweep_picture import draw
+
+STOPPED = (75, 130)  # a signal asked for the end: the runs that are left are for the next time
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """What came of one run.
+
+    Attributes:
+        point: the run.
+        metrics: `EVALUATOR/METRIC` at its end.
+        best: the value of `checkpoint.keep_best`, where the config keeps a best.
+        error: why it couldn't run or end.
+    """
+
+    point: Point
+    metrics: dict[str, float]
+    best: float | None
+    error: str | None
+
+    def score(self, metric: str) -> float | None:
+        """Of the metric that runs are compared by: the best that was kept, else the last."""
+        return self.best if self.best is not None else self.metrics.get(metric)
+
+
+def sweep(points: Sequence[Point], workdir: str | Path, out: TextIO | None = None) -> dict[str, Any]:
+    """Trains every run that isn't finished yet, each in `workdir/NAME`, and writes `sweep.csv`, `sweep.json` and
+    `sweep.png` there; the same call again goes on where it was stopped.
+
+    Args:
+        points: from `grid.points`.
+        workdir: the folder for all.
+        out: where progress goes; standard output by default.
+
+    Returns:
+        Plain values: `workdir`, `metric` that the runs are compared by, `best` (a run's name or None), `runs` (`name`,
+        `values`, `metrics`, `best`, `error`), `exit_code` (0, 1 where a run failed, 75 or 130 after a signal).
+
+    Raises:
+        Refused: no run could begin.
+    """
+    out, workdir = out or sys.stdout, Path(workdir)
+    metric = _metric(points)
+    outcomes: list[Outcome] = []
+    refusals: list[Refused] = []
+    exit_code = 0
+    for number, point in enumerate(points, 1):
+        print(f"\nrun {number} of {len(points)}: {point.name}", file=out, flush=True)
+        try:
+            result = train(point.resolved, workdir / point.name, out)
+        except (Refused, Failed) as error:
+            refusals += [error] if isinstance(error, Refused) else []
+            outcomes.append(Outcome(point, {}, None, str(error)))
+            print(f"failed  {error}", file=out, flush=True)
+            continue
+        if result["exit_code"] in STOPPED:
+            exit_code = result["exit_code"]
+            break
+        outcomes.append(_outcome(point, result))
+    if points and len(refusals) == len(points):
+        raise refusals[0]
+    exit_code = exit_code or int(any(outcome.error for outcome in outcomes))
+    values = _values(workdir, metric, outcomes, exit_code)
+    _write(workdir, outcomes, metric, values)
+    return values
+
+
+def _metric(points: Sequence[Point]) -> str:
+    """What runs are compared by: what the config keeps the best of, else the first evaluator's loss."""
+    experiment = points[0].resolved.experiment
+    if experiment.checkpoint.keep_best:
+        return experiment.checkpoint.keep_best
+    return next((f"{name}/loss" for name in experiment.evaluate), "train/loss")
+
+
+def _outcome(point: Point, result: dict[str, Any]) -> Outcome:
+    left_out = {"step", "split", "examples", "epoch", "seconds"}
+    metrics = {
+        f"{split}/{key}": value
+        for split, line in result["metrics"].items()
+        for key, value in line.items()
+        if key not in left_out and isinstance(value, int | float)
+    }
+    best = result["best"]
+    return Outcome(point, metrics, None if best is None else best["value"], None)
+
+
+def _better(outcome: Outcome, metric: str) -> Any:
+    """`max` or `min`, as the metric's evaluator says."""
+    name, _, key = metric.partition("/")
+    evaluators = outcome.point.resolved.experiment.evaluate
+    return evaluators[name].BETTER.get(key, min) if name in evaluators else min
+
+
+def _values(workdir: Path, metric: str, outcomes: Sequence[Outcome], exit_code: int) -> dict[str, Any]:
+    scored = [(outcome.score(metric), outcome) for outcome in outcomes]
+    scores = [score for score, _ in scored if score is not None and score == score]
+    best = None
+    if scores:
+        top = _better(outcomes[0], metric)(scores)
+        best = next(outcome.point.name for score, outcome in scored if score == top)
+    runs = [
+        {
+            "name": outcome.point.name,
+            "values": dict(outcome.point.values),
+            "metrics": outcome.metrics,
+            "best": outcome.best,
+            "error": outcome.error,
+        }
+        for outcome in outcomes
+    ]
+    return {"workdir": str(workdir), "metric": metric, "best": best, "runs": runs, "exit_code": exit_code}
+
+
+def _write(workdir: Path, outcomes: Sequence[Outcome], metric: str, values: dict[str, Any]) -> None:
+    done = [outcome for outcome in outcomes if outcome.error is None]
+    if not workdir.is_dir() or not done:
+        return
+    text = json.dumps({key: value for key, value in values.items() if key != "workdir"}, indent=1) + "\n"
+    write_whole(workdir / "sweep.json", lambda path: path.write_text(text))
+    write_whole(workdir / "sweep.csv", lambda path: _write_table(path, outcomes))
+    write_whole(
+        workdir / "sweep.png",
+        lambda path: draw(path, metric, [(outcome.point.values, outcome.score(metric)) for outcome in done]),
+    )
+
+
+def _write_table(path: Path, outcomes: Sequence[Outcome]) -> None:
+    settings = list(outcomes[0].point.values)
+    metrics = list(dict.fromkeys(key for outcome in outcomes for key in outcome.metrics))
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["run", *settings, "best", *metrics, "error"])
+        for one in outcomes:
+            told = [one.metrics.get(key, "") for key in metrics]
+            best = "" if one.best is None else one.best
+            writer.writerow([one.point.name, *one.point.values.values(), best, *told, one.error or ""])
