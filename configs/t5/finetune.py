@@ -5,7 +5,7 @@ Command:   vitzoo train --config t5/finetune --workdir runs/mine --config.init_f
            vitzoo generate --checkpoint runs/mine@best --prompt "..."
 Hardware:  whatever the model fits on.
 Data:      JSON lines {"source": ..., "target": ...}, or of other tasks: classes become words to write.
-Source:    https://arxiv.org/abs/1910.10683, section 3.1.3: Adafactor at a constant 1e-3, dropout 0.1, rows of 128
+Source:    https://arxiv.org/abs/1910.10683, section 3.1: Adafactor at a constant 1e-3, dropout 0.1, rows of 128
            (here 16); length is our own.
 """
 

@@ -19,6 +19,7 @@ TEXT_CASES = [
     ("gpt/char", PROSE | {"data.batch_size": 16}),
     ("gpt/adder", {}),
     *[(f"gpt/gpt2:{size}", PROSE | BYTES) for size in ("124M", "1558M")],
+    *[(f"gpt/gpt3:{size}", PROSE | BYTES) for size in ("125M", "175B")],
     *[(f"t5/c4:{size}", PROSE | BYTES) for size in ("small", "xxl")],
     ("t5/pretrain", {}),
     ("t5/translate", PAIRS),
@@ -51,6 +52,9 @@ def test_no_config_is_forgotten_here():
         "gpt/instruct",
         "gpt/finetune",
         "t5/finetune",
+        # their words are held by tests/data/text/test_text_template.py
+        *(f"t5/{name}" for name in ("glue", "superglue", "squad", "cnn_dailymail", "wmt")),
+        "bert/glue",
     }
     assert named == {name for name, _ in vitzoo.config.list_configs()}
 

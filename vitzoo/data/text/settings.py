@@ -91,6 +91,12 @@ class Text:
         ("assistant", "model", "gpt"), "roles whose turns are answers to learn, in capitals or not"
     )
     regression: bool = setting(False, "labels are numbers to predict, not classes")
+    paired: bool | None = setting(None, "labels are of pairs of texts; never set: the training data say it")
+    template: str = setting(
+        "",
+        "a text, or of a pair the source, made of several fields: `mnli hypothesis: {hypothesis} premise: {premise}`; "
+        "label_field, target_field or answers say what belongs to it",
+    )
     text_field: str = setting(
         "",
         "JSON or TFDS field of the text, or of a list of words or of turns; else text, sentence, content, document, "
@@ -113,8 +119,18 @@ class Text:
             raise Refused("sequence_length", self.sequence_length, "leaves no room for two parts and their marks")
         if self.packing and self.next_sentence:
             raise Refused("packing", True, "has no effect with next_sentence: a row is two parts")
+        self._check_template()
         if "{role}" not in self.turn_prefix:
             raise Refused("turn_prefix", self.turn_prefix or "''", "must hold {role}, or speakers can't be told apart")
+
+    def _check_template(self) -> None:
+        if not self.template:
+            return
+        fields = [name for name in ("text_field", "source_field", "first_field", "second_field") if getattr(self, name)]
+        if fields:
+            raise Refused(fields[0], getattr(self, fields[0]), "has no effect with template; name the field in it")
+        if self.label_field and self.target_field:
+            raise Refused("target_field", self.target_field, "and label_field: with template, give one of them")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -5,6 +5,7 @@ from typing import Any
 
 from vitzoo.data.text.settings import Text
 from vitzoo.data.text.sources.labels import whole_number
+from vitzoo.data.text.sources.template import Template, value_of
 from vitzoo.data.text.unicode import HALF, is_whole
 from vitzoo.errors import Refused
 
@@ -61,7 +62,7 @@ def recognise(record: Mapping[str, Any], text: Text, data_name: str) -> dict[str
         Refused: a field that is asked for isn't there or of no use, or no form fits; what was looked for is said.
     """
     asked = asked_for(text)
-    for setting, name in asked.items():
+    for setting, name in [*asked.items(), *(("template", name) for name in _in_template(text))]:
         if name not in record:
             raise Refused(f"text.{setting}", name, f"no such field in {data_name}; there are: {', '.join(record)}")
     own = form_of(record, text, FORMS)
@@ -91,12 +92,39 @@ def form_of(
     Without settings, names decide. With them the values do too; where none of the forms can be read, it is the least
     particular, and reading it says what is wrong.
     """
+    if text.template:
+        return _templated(record, text, settings)
     asked = asked_for(text, settings)
     found = [own for form in forms if (own := _own_names(form, record, text)) and _uses(own, asked)]
     if not asked or not found:
         return found[0] if found else None
     readable = [own for own in found if _can_be_read(record, own)]
     return max(readable, key=len) if readable else found[-1]
+
+
+def _in_template(text: Text) -> tuple[str, ...]:
+    try:
+        return Template(text.template).names if text.template else ()
+    except ValueError as error:
+        raise Refused("text.template", text.template, str(error)) from None
+
+
+def _templated(record: Mapping[str, Any], text: Text, settings: Sequence[str]) -> dict[str, str] | None:
+    """The form of a record whose text, source or question is made by `text.template`; None where a field lacks."""
+    made = Template(text.template)
+    if not set(made.names) <= set(record):
+        return None
+    asked = asked_for(text, settings)
+    if "target_field" in asked:
+        return {"source": made, "target": text.target_field}
+    if "label_field" in asked:
+        return {"text": made, "label": text.label_field}
+    for first, second in (("question", "answers"), ("text", "label"), ("source", "target"), ("source", "completion")):
+        name = next((name for name in USUAL[second][1] if name in record and name not in made.names), None)
+        own = {first: made, second.replace("completion", "target"): name or ""}
+        if name is not None and _can_be_read(record, own):
+            return own
+    return {"text": made}
 
 
 def _own_names(form: Sequence[str], record: Mapping[str, Any], text: Text) -> dict[str, str] | None:
@@ -132,7 +160,7 @@ def converter(own: Mapping[str, str]) -> Callable[[Mapping[str, Any]], dict[str,
     """
 
     def convert(record: Mapping[str, Any]) -> dict[str, Any]:
-        example = {field: _value(field, record[name], name) for field, name in own.items()}
+        example = {field: _value(field, value_of(record, name), name) for field, name in own.items()}
         if "tags" in example and len(example["tags"]) != len(example["words"]):
             raise ValueError("words and tags differ in number")
         if "answer" in example and not 0 <= example["answer"] < len(example["choices"]):
@@ -150,7 +178,7 @@ def _value(field: str, value: Any, name: str) -> Any:
     if field == "turns":
         return _turns(value, name)
     if field == "answers":
-        return _answers(value, name)
+        return answers(value, name)
     if field in ("words", "choices", "tags"):
         if not isinstance(value, list) or (field != "tags" and not all(isinstance(item, str) for item in value)):
             raise ValueError(f"field {name!r} must be a list{'' if field == 'tags' else ' of strings'}")
@@ -174,8 +202,8 @@ def _index(value: Any) -> int:
     return index
 
 
-def _answers(value: Any, name: str) -> list[str]:
-    """One answer, several, or SQuAD's {"text": several}."""
+def answers(value: Any, name: str = "answers") -> list[str]:
+    """One answer, several, or SQuAD's {"text": several}, as a list; anything else raises ValueError."""
     value = value.get("text") if isinstance(value, dict) else value
     found = [value] if isinstance(value, str) else value
     if not isinstance(found, list) or not found or not all(isinstance(one, str) for one in found):

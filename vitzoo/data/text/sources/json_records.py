@@ -10,6 +10,7 @@ from vitzoo.data.text.sources.base import checksum
 from vitzoo.data.text.sources.fields import converter, recognise
 from vitzoo.data.text.sources.labels import ClassNames, number
 from vitzoo.data.text.sources.strict_json import parsed
+from vitzoo.data.text.sources.template import names_of
 from vitzoo.errors import Refused
 
 
@@ -87,7 +88,7 @@ class Records:
         if not isinstance(record, dict):
             raise self.refused(f"{where} is not an object with fields")
         own = self.own or recognise(record, self.text, self.data.name)
-        if missing := [name for name in own.values() if name not in record]:
+        if missing := [name for field in own.values() for name in names_of(field) if name not in record]:
             raise self.refused(f"{where} has no field {missing[0]!r}, which earlier lines have")
         try:
             labels = self._named(converter(own)(record), where)

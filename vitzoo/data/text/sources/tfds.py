@@ -22,7 +22,8 @@ from vitzoo.data.sources.tfds_folders import (
 )
 from vitzoo.data.text.settings import Text
 from vitzoo.data.text.sources.base import text_info
-from vitzoo.data.text.sources.fields import recognise
+from vitzoo.data.text.sources.fields import answers, recognise
+from vitzoo.data.text.sources.template import Template, value_of
 
 
 class TfdsTexts:
@@ -98,24 +99,49 @@ class TfdsTextSource:
 
     def __getitem__(self, index: int) -> dict[str, Any]:
         record = self.records[int(index)]
-        return {field: _plain(record[name]) for field, name in self.own.items()}
+        example = {field: _field(record, name) for field, name in self.own.items()}
+        return example | {"answers": answers(example["answers"])} if "answers" in example else example
 
     def where(self, index: int) -> str:
         return f"{self.info.name} {self.info.split} example {index}"
 
 
+def _field(record: Mapping[str, Any], name: str) -> Any:
+    if isinstance(name, Template):
+        return value_of({one: _plain(record[one]) for one in name.names}, name)
+    return _plain(record[name])
+
+
 def _is_known(feature: Any) -> bool:
+    if _holds_texts(feature):
+        return True
     if isinstance(feature, tfds.features.Text | tfds.features.ClassLabel):
         return True
     return isinstance(feature, tfds.features.Scalar | tfds.features.Tensor) and feature.shape == ()
 
 
+def _holds_texts(feature: Any) -> bool:
+    """Whether a feature is a list of texts, or SQuAD's, whose `text` is one."""
+    if not isinstance(feature, tfds.features.Sequence):
+        return False
+    inner = feature.feature
+    if isinstance(inner, tfds.features.FeaturesDict):
+        inner = dict(inner.items()).get("text")
+    return isinstance(inner, tfds.features.Text)
+
+
 def _like(feature: Any) -> Any:
-    """A value as a feature's are: text or a number."""
+    """A value as a feature's are: texts, text or a number."""
+    if _holds_texts(feature):
+        return [""]
     return "" if feature.np_dtype in (str, bytes, object) else 0
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
+    if isinstance(value, Mapping):
+        return {key: _plain(part) for key, part in value.items()}
+    if isinstance(value, list | tuple) or getattr(value, "ndim", 0):
+        return [_plain(part) for part in value]
     return value.item() if hasattr(value, "item") else value

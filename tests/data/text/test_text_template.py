@@ -1,0 +1,147 @@
+"""A text made of several fields, so that a task's own words stand before and between them."""
+
+import json
+
+import pytest
+
+import vitzoo.config
+from vitzoo.data.settings import Data
+from vitzoo.data.text.settings import Text
+from vitzoo.data.text.sources.as_pairs import as_pairs
+from vitzoo.data.text.sources.open import open_text
+from vitzoo.errors import Refused
+
+MNLI = {"premise": "It rains.", "hypothesis": "It is wet.", "label": "entailment"}
+SQUAD = {"question": "Who?", "context": "Ada wrote it.", "answers": {"text": ["Ada", "ada"], "answer_start": [0, 0]}}
+
+
+def read(folder, record, **text):
+    (folder / "one.jsonl").write_text(json.dumps(record) + "\n")
+    return open_text(Data(name=f"jsonl:{folder / 'one.jsonl'}", validation_fraction=0.0), "train", Text(**text))
+
+
+@pytest.mark.parametrize(
+    ("record", "text", "expected"),
+    [
+        (MNLI, {"template": "{hypothesis} | {premise}"}, {"text": "It is wet. | It rains.", "label": 0}),
+        (SQUAD, {"template": "{question} {context}"}, {"question": "Who? Ada wrote it.", "answers": ["Ada", "ada"]}),
+        ({"a": "x", "b": "y"}, {"template": "t: {a}", "target_field": "b"}, {"source": "t: x", "target": "y"}),
+        ({"a": "x", "output": "y"}, {"template": "t: {a}"}, {"source": "t: x", "target": "y"}),
+        ({"a": "x", "kind": "k"}, {"template": "{a}", "label_field": "kind"}, {"text": "x", "label": 0}),
+        ({"a": 3, "b": 0.5, "c": ["u", "v"]}, {"template": "{{{a}}} {b} {c}"}, {"text": "{3} 0.5 u, v"}),
+        ({"text": "x", "label": "k"}, {"template": "{label}: {text}"}, {"text": "k: x"}),  # what is said isn't asked
+    ],
+)
+def test_what_belongs_to_the_made_text_is_found_or_named(tmp_path, record, text, expected):
+    assert read(tmp_path, record, **text)[0] == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "field"),
+    [
+        ({"template": "no fields"}, "text.template"),
+        ({"template": "{premise!r}"}, "text.template"),
+        ({"template": "{premise:>9}"}, "text.template"),
+        ({"template": "{premise"}, "text.template"),
+        ({"template": "{}"}, "text.template"),
+        ({"template": "{premise.__class__}"}, "text.template"),  # no such field: nothing is looked up on values
+        ({"template": "{premis}"}, "text.template"),
+        ({"template": "{premise}", "target_field": "lable"}, "text.target_field"),
+        ({"template": "{premise}", "text_field": "hypothesis"}, "text_field"),
+        ({"template": "{premise}", "label_field": "label", "target_field": "label"}, "target_field"),
+    ],
+)
+def test_a_template_that_cannot_be_filled_is_refused(tmp_path, text, field):
+    with pytest.raises(Refused) as refusal:
+        Text(**text).check()
+        read(tmp_path, MNLI, **text)
+    assert refusal.value.field == field
+
+
+@pytest.mark.parametrize("value", [None, True, {"a": 1}, [1]])
+def test_a_field_that_is_no_text_is_refused_with_its_line(tmp_path, value):
+    with pytest.raises(Refused, match=r"one\.jsonl:1: field 'premise' must be text"):
+        read(tmp_path, {**MNLI, "premise": value}, template="{premise}")
+
+
+def test_a_set_of_tfds_is_read_alike():
+    import tensorflow_datasets as tfds
+
+    with tfds.testing.mock_data(num_examples=2):
+        text = vitzoo.config.resolve("t5/glue:mnli", overrides={"init_from": "x"}).experiment.text
+        source = open_text(Data(name="glue/mnli"), "train", text)
+        pair = as_pairs(source)[0]
+        assert pair["source"].startswith("mnli hypothesis: ")
+        assert " premise: " in pair["source"]
+        assert pair["target"] in ("entailment", "neutral", "contradiction")
+        asked = open_text(Data(name="squad"), "train", Text(template="question: {question} context: {context}"))[0]
+        assert set(asked) == {"question", "answers"}
+        assert asked["answers"]
+        assert all(isinstance(one, str) for one in asked["answers"])
+
+
+# a record of each task's fields, and T5's words for it
+T5_TASKS = {
+    "glue:cola": ({"sentence": "s", "label": "acceptable"}, "cola sentence: s", "acceptable"),
+    "glue:mnli": (MNLI, "mnli hypothesis: It is wet. premise: It rains.", "entailment"),
+    "glue:mrpc": (
+        {"sentence1": "s", "sentence2": "t", "label": "equivalent"},
+        "mrpc sentence1: s sentence2: t",
+        "equivalent",
+    ),
+    "glue:qnli": (
+        {"question": "q", "sentence": "s", "label": "entailment"},
+        "qnli question: q sentence: s",
+        "entailment",
+    ),
+    "glue:qqp": (
+        {"question1": "p", "question2": "q", "label": "duplicate"},
+        "qqp question1: p question2: q",
+        "duplicate",
+    ),
+    "glue:rte": ({"sentence1": "s", "sentence2": "t", "label": "yes"}, "rte sentence1: s sentence2: t", "yes"),
+    "glue:sst2": ({"sentence": "s", "label": "positive"}, "sst2 sentence: s", "positive"),
+    "superglue:boolq": ({"passage": "p", "question": "q", "label": "True"}, "boolq passage: p question: q", "True"),
+    "superglue:copa": (
+        {"choice1": "a", "choice2": "b", "premise": "p", "question": "cause", "label": "choice1"},
+        "copa choice1: a choice2: b premise: p question: cause",
+        "choice1",
+    ),
+    "superglue:multirc": (
+        {"paragraph": "p", "question": "q", "answer": "a", "label": "False"},
+        "multirc question: q answer: a paragraph: p",
+        "False",
+    ),
+    "superglue:record": (
+        {"passage": "p", "query": "@placeholder q", "entities": ["A", "B"], "answers": ["B"]},
+        "record query: @placeholder q entities: A, B passage: p",
+        "B",
+    ),
+    "superglue:wic": (
+        {"sentence1": "s", "sentence2": "t", "word": "w", "label": "True"},
+        "wic sentence1: s sentence2: t word: w",
+        "True",
+    ),
+    "squad": (SQUAD, "question: Who? context: Ada wrote it.", "Ada"),
+    "cnn_dailymail": ({"article": "a", "highlights": "h"}, "summarize: a", "h"),
+    "wmt:en-de": ({"en": "Hello.", "de": "Hallo."}, "translate English to German: Hello.", "Hallo."),
+}
+
+
+@pytest.mark.parametrize("task", T5_TASKS)
+def test_the_tasks_of_t5_are_put_in_its_words(tmp_path, task):
+    record, source, target = T5_TASKS[task]
+    text = vitzoo.config.resolve(f"t5/{task}", overrides={"init_from": "x"}).experiment.text
+    (tmp_path / "one.jsonl").write_text(json.dumps(record) + "\n")
+    data = Data(name=f"jsonl:{tmp_path / 'one.jsonl'}", validation_fraction=0.0)
+    assert as_pairs(open_text(data, "train", text))[0] == {"source": source, "target": target}
+
+
+@pytest.mark.parametrize("task", ["cola", "mnli", "mrpc", "qnli", "qqp", "rte", "sst2", "stsb", "wnli"])
+def test_the_tasks_of_glue_are_texts_or_pairs_for_bert(task):
+    import tensorflow_datasets as tfds
+
+    experiment = vitzoo.config.resolve(f"bert/glue:{task}", overrides={"init_from": "x"}).experiment
+    with tfds.testing.mock_data(num_examples=1):
+        example = open_text(Data(name=f"glue/{task}"), "train", experiment.text)[0]
+    assert set(example) == ({"text", "label"} if task in ("cola", "sst2") else {"first", "second", "label"})
