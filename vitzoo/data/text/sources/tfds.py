@@ -142,6 +142,6 @@ def _plain(value: Any) -> Any:
         return value.decode("utf-8", "replace")
     if isinstance(value, Mapping):
         return {key: _plain(part) for key, part in value.items()}
-    if isinstance(value, list | tuple) or getattr(value, "ndim", 0):
+    if isinstance(value, list | tuple) or getattr(value, "ndim", False):
         return [_plain(part) for part in value]
     return value.item() if hasattr(value, "item") else value
