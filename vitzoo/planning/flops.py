@@ -24,7 +24,12 @@ def count(function: Callable, *args: Any, **kwargs: Any) -> int:
     Raises:
         ValueError: a `while_loop` holds matrix products: how often it runs isn't known.
     """
-    return _of(jax.make_jaxpr(function)(*args, **kwargs).jaxpr)
+    return of_jaxpr(jax.make_jaxpr(function)(*args, **kwargs))
+
+
+def of_jaxpr(jaxpr: ClosedJaxpr) -> int:
+    """The same of what was traced."""
+    return _of(jaxpr.jaxpr)
 
 
 def _of(jaxpr: Jaxpr) -> int:

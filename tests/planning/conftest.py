@@ -1,0 +1,34 @@
+"""Trainings drawn without data or devices, shared by the tests of planning."""
+
+import functools
+
+import pytest
+
+from vitzoo.config import resolve
+from vitzoo.planning.blueprint import blueprint
+from vitzoo.planning.estimate import Forecast
+from vitzoo.planning.topology import parse
+
+SMALL = {"gpt": "gpt/adder", "vit": "quickstart", "t5": "t5/pretrain", "bert": "bert/pretrain"}
+
+
+@functools.cache
+def drawn(name, platform="tpu", *overrides):
+    """A config's blueprint; each is made once, since tracing takes its time."""
+    return blueprint(resolve(SMALL.get(name, name), overrides=overrides, complete=False).experiment, platform)
+
+
+@functools.cache
+def forecast(name, topology, *overrides):
+    where = parse(topology)
+    return Forecast(drawn(name, where.device.platform, *overrides), where)
+
+
+@pytest.fixture(scope="session")
+def draw():
+    return drawn
+
+
+@pytest.fixture(scope="session")
+def forecast_of():
+    return forecast

@@ -1,0 +1,68 @@
+"""`vitzoo plan`, as it is typed."""
+
+import contextlib
+import io
+import json
+
+import pytest
+
+from vitzoo.cli import main
+from vitzoo.cli.output import last_line
+from vitzoo.planning import plan
+
+ARGUMENTS = ("plan", "--config", "quickstart", "--topology", "h100:8", "--price-per-device-hour", "2.5")
+
+
+@pytest.fixture(scope="module")
+def planned():
+    """What is printed for people, and for programs; planned once."""
+    out, made = io.StringIO(), []
+    real = plan.plan
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(out):
+        patch.setattr(plan, "plan", lambda *given, **how: made.append(real(*given, **how)) or made[0])
+        assert main([*ARGUMENTS]) == 0
+    return out.getvalue(), json.loads(last_line(made[0].to_json()))
+
+
+def test_the_figures_add_up(planned):
+    values = planned[1]
+    sizes = values["bytes_per_device"]
+    parts = ("parameters", "optimizer", "gradients", "batch", "activations")
+    assert sizes["peak"] == sum(sizes[part] for part in parts)
+    assert values["fits"]
+    assert sizes["peak"] < sizes["capacity"] == 0.75 * 80e9
+    assert values["source"] == "formula"
+    assert values["steps"] == 1348  # 120 epochs of 1,437 digits in batches of 128
+    hours = values["seconds_per_step_min"] * 1348 / 3600 * 8
+    assert values["device_hours"] == pytest.approx(hours)
+    assert values["cost"] == pytest.approx(2.5 * hours)
+
+
+def test_every_figure_is_labelled_and_the_setting_can_be_copied(planned):
+    text, values = planned
+    figures = [line for line in text.splitlines() if line.startswith(("  ", "FLOPs", "sent", "time", "in all"))]
+    assert len(figures) == 10
+    assert all("[formula]" in line for line in figures)
+    assert f"--config.mesh={values['mesh']} --config.remat={values['remat']}" in text
+    assert len(values["runners_up"]) == 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--config", "quickstart", "--topology", "v5q:4"), "topology = v5q:4: no such device"),
+        (("--config", "quickstart", "--topology", "v5e:0x3"), "topology = v5e:0x3"),
+        (("--config", "quickstart", "--topology", "h100:x"), "topology = h100:x"),
+        (("--config", "quickstart"), "--topology: must be given"),
+        (("--config", "quickstrt", "--topology", "cpu:8"), "did you mean quickstart?"),
+        (("--config", "vit/finetune", "--topology", "cpu:8", "--config.init_from="), "model.name: must be set"),
+        (("--config", "quickstart", "--topology", "cpu:8", "--config.mesh=fsdp:4"), "mesh = fsdp:4: takes 4 devices"),
+        (("--config", "quickstart", "--topology", "cpu:8", "--examples", "0"), "--examples"),
+        (("--config", "quickstart", "--topology", "cpu:8", "--price-per-device-hour", "x"), "--price-per-device-hour"),
+    ],
+)
+def test_a_mistake_is_one_line(capsys, arguments, said):
+    assert main(["plan", *arguments]) == 2
+    refused = capsys.readouterr().err
+    assert said in refused
+    assert refused.count("\n") == 1

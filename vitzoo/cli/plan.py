@@ -1,0 +1,180 @@
+"""`vitzoo plan`."""
+
+import argparse
+from typing import TYPE_CHECKING
+
+from vitzoo.cli.arguments import Parser, typed
+from vitzoo.cli.output import Result, table
+
+if TYPE_CHECKING:
+    from vitzoo.config import Resolved
+    from vitzoo.config.experiment import ModelChoice
+    from vitzoo.planning.estimate import Estimate
+    from vitzoo.planning.plan import Plan
+
+TAKES_CONFIG = True
+EXAMPLES = """\
+Topologies: cpu:8; TPU slices v5e:16x16, v6e:16x16, v5p:4x4x4, v4:4x4x4; GPUs h100:8, h200:8, a100:16, a100-80gb:16.
+What the config states of mesh, remat and accumulate is kept; the rest is searched. The data aren't needed.
+With the extra `plan`, the best setting for a TPU is compiled as well: minutes, no TPU needed.
+
+examples:
+  vitzoo plan --config vit/imagenet:G/14 --topology v5e:16x16 --config.data.batch_size=4096
+  vitzoo plan --config gpt/gpt2:1558M --topology h100:8 --price-per-device-hour 2.5
+  vitzoo plan --config t5/c4:xl --topology v5p:4x4x4 --compile 2"""
+GIB = 2**30
+
+
+def arguments(parser: Parser) -> None:
+    """Adds the command's flags."""
+    parser.add_argument("--config", metavar="FILE|NAME[:ARG]", required=True, help="the experiment")
+    parser.add_argument("--topology", metavar="KIND:SIZE", required=True, help="the devices: v5e:16x16, h100:8, cpu:8")
+    parser.add_argument("--config.KEY", metavar="VALUE", help="change one setting", dest="_")
+    parser.add_argument(
+        "--examples", metavar="N", type=typed("--examples", int, minimum=1), help="rows of an epoch, where unknown"
+    )
+    parser.add_argument(
+        "--price-per-device-hour",
+        metavar="P",
+        type=typed("--price-per-device-hour", float, minimum=0),
+        help="what a device costs, in any currency",
+    )
+    parser.add_argument(
+        "--compile",
+        metavar="N",
+        default=0,
+        type=typed("--compile", int, minimum=0),
+        help="compile N runners-up too (TPUs, the extra `plan`)",
+    )
+    parser.add_argument("--formula", action="store_true", help="compile nothing: seconds instead of minutes")
+
+
+def run(args: argparse.Namespace) -> Result:
+    """Forecasts memory, work and time."""
+    from vitzoo.config import resolve
+    from vitzoo.planning import topology
+    from vitzoo.planning.plan import plan
+
+    where = topology.parse(args.topology)
+    resolved = resolve(args.config, overrides=args.overrides, complete=False)
+    made = plan(
+        resolved,
+        where,
+        choice=_choice(resolved, args.overrides),
+        examples=args.examples,
+        price=args.price_per_device_hour,
+        runners_up=args.compile,
+        compiles=not args.formula,
+        say=(lambda text: None) if args.json else (lambda text: print(text, flush=True)),
+    )
+    if not args.json:
+        print("\n".join([*_figures(made), "", _settings(made), *_remarks(made, args.formula)]))
+    return Result(made.to_json())
+
+
+def _choice(resolved: "Resolved", overrides: list[str]) -> "ModelChoice | None":
+    """The model of the checkpoint to start from, where one is named."""
+    experiment = resolved.experiment
+    given = any(text.partition("=")[0] == "init_from" for text in overrides)
+    if not experiment.init_from or (
+        resolved.sources.get("init_from") == "file" and not given and experiment.model.name
+    ):
+        return None
+    from vitzoo.training.pretrained import Pretrained
+
+    return experiment.model.over(Pretrained.open(experiment.init_from, experiment.model.changes).model)
+
+
+def _figures(made: "Plan") -> list[str]:
+    best, drawn, where = made.winner, made.blueprint, made.topology
+    memory, known = best.memory, made.compiled.get(best.setting)
+    name = f"{drawn.choice.name} {drawn.choice.variant}".strip()
+    whole = _mixed(made)
+    mixed = f"of which {whole / GIB:.2f} GiB the whole batch, for mixing" if whole else ""
+    parts = [
+        ("parameters", memory.parameters, "formula", "exact"),
+        ("optimizer", memory.optimizer, "formula", "exact"),
+        ("gradients", memory.gradients, "formula", ""),
+        ("batch", memory.batch, "formula", mixed),
+        ("activations", memory.activations, "formula", ""),
+        ("peak", memory.peak, "formula", f"of {where.capacity / GIB:,.2f} GiB"),
+    ]
+    if known is not None:
+        error = f"; the formula is off by {memory.peak / known.peak - 1:+.0%}"
+        parts.append(("peak", known.peak, "xla", f"of {where.capacity / GIB:,.2f} GiB{error}"))
+    unit, divisor = ("GiB", GIB) if memory.peak >= GIB / 2 else ("MiB", 2**20)
+    shown = [[f"  {label}", f"{size / divisor:,.3f}", f"[{source}]", note] for label, size, source, note in parts]
+    return [
+        f"{name}: {drawn.parameters:,} parameters, {best.batch_size:,} examples a step, {drawn.dtype}",
+        f"{where}: {where.count:,} devices, mesh {best.setting.shown_mesh}, remat {best.setting.remat}, accumulate "
+        f"{best.setting.accumulate}",
+        "",
+        f"{unit} on each device",
+        table(shown, right=(1,)),
+        "",
+        *_work(made),
+    ]
+
+
+def _mixed(made: "Plan") -> int:
+    """Bytes of the whole batch that every device gathers to mix rows."""
+    shards = made.winner.setting.mesh[0] * made.winner.setting.mesh[1]
+    return 0 if shards == 1 else round(made.winner.traffic.rows * shards / (shards - 1))
+
+
+def _work(made: "Plan") -> list[str]:
+    best, steps = made.winner, made.blueprint.steps
+    sent = best.traffic
+    kinds = {
+        "weights": sent.gathers,
+        "gradients": sent.reductions + sent.sums,
+        "layers": sent.tensor,
+        "rows": sent.rows,
+    }
+    of_which = ", ".join(f"{name} {size / GIB:,.2f}" for name, size in kinds.items() if size)
+    lines = [
+        f"FLOPs a step   {made.flops:.4g} [formula]",
+        f"sent a step    {sent.total / GIB:,.2f} GiB by each device{f' ({of_which})' if of_which else ''} [formula]",
+    ]
+    if best.seconds_min is None:
+        return [*lines, f"time           no peak is known for {made.topology.device.name}: measure a step"]
+    limits = ", ".join(f"{name} {seconds:.3g}" for name, seconds in best.seconds.items())
+    lines.append(f"time a step    at least {best.seconds_min:.3g} s ({limits}) [formula]")
+    if made.days is None or made.device_hours is None or steps is None:
+        return [*lines, "in all         not known: how many rows an epoch has; state it: --examples N"]
+    money = "" if made.cost is None else f", {made.cost:,.2f} at {made.price:g} an hour"
+    days = f"{steps:,} steps: at least {made.days:,.3g} days, {made.device_hours:,.4g} device-hours{money}"
+    return [*lines, f"in all         {days} [formula]"]
+
+
+def _settings(made: "Plan") -> str:
+    from vitzoo.planning.plan import SHOWN
+
+    header = ["setting", "remat", "accumulate", "GiB formula", "GiB xla", "s/step at least", "bound by"]
+    return table([header, *(_setting(made, one) for one in made.ranked[: SHOWN + 1])], right=(2, 3, 4, 5))
+
+
+def _setting(made: "Plan", one: "Estimate") -> list[str]:
+    known = made.compiled.get(one.setting)
+    xla = "-" if known is None else f"{known.peak / GIB:,.2f}"
+    seconds = "-" if one.seconds_min is None else f"{one.seconds_min:.3g}"
+    setting = one.setting
+    memory = f"{one.memory.peak / GIB:,.2f}"
+    return [setting.shown_mesh, setting.remat, str(setting.accumulate), memory, xla, seconds, one.bound or "-"]
+
+
+def _remarks(made: "Plan", formula: bool) -> list[str]:
+    from vitzoo.planning import ahead
+
+    where, lines = made.topology, [""]
+    lines += [
+        f"fallback  {one.leaf}: {one.size} does not divide over {one.axis}:{made.winner.setting.sizes[one.axis]}; "
+        + ("the leaf stays whole" if one.placed is None else f"its {one.placed} is cut instead")
+        for one in made.fallbacks
+    ]
+    lines += [f"note      {note}" for note in made.blueprint.notes]
+    if where.device.platform == "tpu" and not formula and not ahead.is_there(where):
+        lines.append("note      by formula alone: pip install 'vitzoo[plan]' compiles it, without a TPU")
+    if where.device.platform == "gpu":
+        lines.append("note      JAX takes 75 % of a GPU's memory; XLA_PYTHON_CLIENT_MEM_FRACTION=0.9 gives more")
+    return [*lines, f"run it    vitzoo train ... {made.winner.setting.flags}"]

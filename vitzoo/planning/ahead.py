@@ -1,0 +1,95 @@
+"""The real step compiled for TPUs that aren't here, with the compiler of the extra `plan`: what it says of the memory.
+
+It runs in a process of its own, since the compiler's library must be loaded with settings of its own.
+"""
+
+import dataclasses
+import importlib.util
+import json
+import os
+import re
+import subprocess
+import sys
+from typing import Any
+
+from vitzoo.config import Resolved
+from vitzoo.errors import Failed
+from vitzoo.planning.blueprint import Blueprint
+from vitzoo.planning.estimate import Setting
+from vitzoo.planning.topology import Topology
+
+LIBRARY = "libtpu"
+ENVIRONMENT = {
+    "JAX_PLATFORMS": "cpu",  # no TPU is looked for
+    "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
+    # only to keep the library quiet
+    "TPU_WORKER_HOSTNAMES": "localhost",
+    "TPU_ACCELERATOR_TYPE": "v5litepod-4",
+    "TPU_WORKER_ID": "0",
+}
+_UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+_NEEDED = (
+    re.compile(r"required for HLO temporaries \(([\d.]+)([KMGT]?)\)"),
+    re.compile(r"Used ([\d.]+)([KMGT]?) of [\d.]+[KMGT]? hbm"),
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Compiled:
+    """What the compiler says of a device's memory, bytes.
+
+    Attributes:
+        arguments: state and batch.
+        temporary: all blocks that it lays out besides; more than ever lies there at one moment.
+        peak: what lies there at the fullest moment, arguments included; where it didn't fit, what it says it needs.
+        fits: whether it compiled.
+    """
+
+    arguments: int
+    temporary: int
+    peak: int
+    fits: bool
+
+
+def is_there(topology: Topology) -> bool:
+    """Whether this topology can be compiled for here."""
+    return topology.device.platform == "tpu" and importlib.util.find_spec(LIBRARY) is not None
+
+
+def compiled(resolved: Resolved, blueprint: Blueprint, topology: Topology, setting: Setting) -> Compiled:
+    """Compiles the step of a setting; takes a minute to a few.
+
+    Raises:
+        Failed: the compiler ended otherwise than with a program or for lack of memory.
+    """
+    choice = dataclasses.asdict(blueprint.choice)
+    asked: dict[str, Any] = {"values": resolved.values, "choice": choice, "examples": blueprint.examples}
+    asked |= {"topology": str(topology), "setting": dataclasses.asdict(setting)}
+    done = subprocess.run(
+        [sys.executable, "-m", "vitzoo.planning.ahead_child"],
+        input=json.dumps(asked, default=str),
+        env={**os.environ, **ENVIRONMENT},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return read(done.stdout, done.stderr, topology)
+
+
+def read(output: str, errors: str, topology: Topology) -> Compiled:
+    """What the child said.
+
+    Raises:
+        Failed: nothing that can be read.
+    """
+    for line in reversed(output.splitlines()):
+        if line.startswith("{"):
+            values: dict[str, Any] = json.loads(line)
+            return Compiled(**values, fits=True)
+    if "RESOURCE_EXHAUSTED" in errors:
+        for pattern in _NEEDED:
+            if found := pattern.search(errors):
+                needed = round(float(found[1]) * _UNITS[found[2]])
+                return Compiled(0, needed, needed, False)
+    said = [line for line in errors.splitlines() if line.strip()]
+    raise Failed(f"the compiler for {topology} ended without a program: {said[-1] if said else 'it said nothing'}")

@@ -1,0 +1,214 @@
+"""From a config to what its training step is made of, by shapes alone: no data are read and no device is asked for."""
+
+import dataclasses
+import functools
+import types
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import numpy as np
+
+from vitzoo.config.experiment import ModelChoice
+from vitzoo.config.feeds import feed_of
+from vitzoo.data.mixing import Prepare
+from vitzoo.data.text.settings import SIZED
+from vitzoo.data.text.tokenizers.open import open_tokenizer
+from vitzoo.errors import Refused
+from vitzoo.nn import state as modules
+from vitzoo.nn.execution import Execution
+from vitzoo.nn.paths import flatten
+from vitzoo.objectives.distillation import TEACHER_LOGITS
+from vitzoo.optim import build as optim
+from vitzoo.parallel.sharding import Rules, rules_of
+from vitzoo.parts import find
+from vitzoo.planning import known_data, row_shapes
+from vitzoo.planning.cost import VOCABULARY
+from vitzoo.planning.length import total_steps
+from vitzoo.steps import state as states
+from vitzoo.steps.train import Step, make_train_step
+
+ASSUMED_VOCABULARY = 50_257
+CHARACTERS = 256
+TEXT_CLASSES = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class Blueprint:
+    """A training, not laid out yet.
+
+    Attributes:
+        experiment: the config.
+        choice: the model's name and variant.
+        config: every setting of the model.
+        objective: bound to what is known of the data.
+        row: shapes of a row of a batch.
+        prepare: what happens to a batch on the device before the model sees it.
+        examples: rows of an epoch; None where no one knows.
+        steps: length of the training; None likewise.
+        platform: `cpu`, `tpu` or `gpu`, for which steps are made.
+        notes: what was assumed.
+    """
+
+    experiment: Any
+    choice: ModelChoice
+    config: Any
+    objective: Any
+    row: Mapping[str, jax.ShapeDtypeStruct]
+    prepare: Prepare
+    examples: int | None
+    steps: int | None
+    platform: str
+    notes: tuple[str, ...]
+
+    @property
+    def dtype(self) -> str:
+        """The type of the matrix products."""
+        auto = "float32" if self.platform == "cpu" else "bfloat16"
+        return auto if self.experiment.precision == "auto" else self.experiment.precision
+
+    @property
+    def rules(self) -> Rules:
+        """Where the model's parameters lie."""
+        return rules_of(find("model", self.choice.name))
+
+    @functools.cached_property
+    def chain(self) -> optim.Chain:
+        """The optimizer."""
+        return optim.build(self.experiment.optimizer, self._schedule, self.model("none")[1])
+
+    @functools.cached_property
+    def _schedule(self) -> Callable:
+        experiment, examples = self.experiment, self.examples or known_data.UNKNOWN
+        peak = experiment.optimizer.learning_rate
+        return experiment.schedule.make(self.steps or known_data.UNKNOWN, experiment.data.batch_size, examples, peak)
+
+    @functools.cached_property
+    def state(self) -> states.State:
+        """Shapes of the whole train state."""
+        return states.abstract(self.model("none")[1], self.chain, self.experiment.ema)
+
+    @property
+    def parameters(self) -> int:
+        """How many numbers the model has."""
+        return sum(leaf.size for leaf in flatten(self.state["params"]).values())
+
+    def batch(self, size: int) -> dict[str, jax.ShapeDtypeStruct]:
+        """Shapes of a batch of `size` rows, as it is loaded."""
+        return row_shapes.batch_of(dict(self.row), size)
+
+    def prepared(self, size: int) -> dict[str, jax.ShapeDtypeStruct]:
+        """Shapes of such a batch as the model is given it."""
+        return dict(jax.eval_shape(lambda batch: self.prepare(batch, jax.random.key(0)), self.batch(size)))
+
+    def model(self, remat: str) -> tuple[Any, modules.Params]:
+        """The model's structure and shapes under a remat policy."""
+        if remat not in self._models:
+            self._models[remat] = self._model(remat)
+        return self._models[remat]
+
+    @functools.cached_property
+    def _models(self) -> dict[str, tuple[Any, modules.Params]]:
+        return {}
+
+    def _model(self, remat: str) -> tuple[Any, modules.Params]:
+        scan = Execution().scan if self.experiment.scan is None else self.experiment.scan
+        derivatives = "own" if self.platform == "cpu" else "plain"
+        execution = Execution(dtype=self.dtype, scan=scan, remat=remat, derivatives=derivatives)
+        model: Any = find("model", self.choice.name)
+        return modules.abstract(lambda rngs: model(self.config, rngs=rngs, execution=execution))
+
+    def step(self, remat: str, accumulate: int) -> Step:
+        """The training step, to trace or to compile."""
+        return make_train_step(
+            self.model(remat)[0],
+            self.objective,
+            self.chain,
+            self._schedule,
+            prepare=self.prepare,
+            accumulate=accumulate,
+            ema=self.experiment.ema,
+        )
+
+
+def blueprint(
+    experiment: Any, platform: str, choice: ModelChoice | None = None, examples: int | None = None
+) -> Blueprint:
+    """What a config's training step is made of.
+
+    Args:
+        experiment: from `vitzoo.config.resolve`.
+        platform: `cpu`, `tpu` or `gpu`.
+        choice: the model, where a checkpoint says it.
+        examples: rows of an epoch, where the user states them.
+
+    Raises:
+        Refused: no model is named, or settings don't fit each other.
+    """
+    choice = choice or experiment.model
+    if not choice.name:
+        raise Refused(
+            "model.name", None, "must be given: a checkpoint in init_from, or --config.model.name and .variant"
+        )
+    if known_data.is_text(experiment):
+        config, objective, row, notes = _of_text(experiment, choice, examples)
+        count, info = examples, known_data.texts(experiment, examples)
+    else:
+        config, objective, row, count, info, notes = _of_images(experiment, choice, examples)
+    return Blueprint(
+        experiment=experiment,
+        choice=choice,
+        config=config,
+        objective=objective,
+        row=row,
+        prepare=feed_of(experiment).prepare(config, info, train=True),
+        examples=count,
+        steps=total_steps(experiment, count),
+        platform=platform,
+        notes=notes,
+    )
+
+
+def _of_images(experiment: Any, choice: ModelChoice, examples: int | None) -> tuple:
+    stated = choice.changes.get("num_classes") or choice.base.get("num_classes")
+    info, count, notes = known_data.images(experiment.data, examples, stated)
+    source, feed = types.SimpleNamespace(info=info), feed_of(experiment)  # of a source, only this is asked
+    config = feed.complete(choice.config(**feed.model_fields(source)), source)
+    size = config.image_size if isinstance(config.image_size, tuple) else (config.image_size,) * 2
+    objective = experiment.objective.bind(info, config.num_classes)
+    row = row_shapes.image_row(size, config.channels, config.num_classes, info.multi_label)
+    if hasattr(experiment.objective, "teacher"):
+        row[TEACHER_LOGITS] = jax.ShapeDtypeStruct((config.num_classes,), np.float32)
+        notes = (*notes, "the teacher's own memory and time are left out")
+    return config, objective, row, count, info, notes
+
+
+def _of_text(experiment: Any, choice: ModelChoice, examples: int | None) -> tuple:
+    feed: Any = feed_of(experiment)
+    info = known_data.texts(experiment, examples)
+    size, notes = _vocabulary(experiment.tokenizer, choice)
+    fields: dict[str, Any] = {"vocabulary_size": size, "head": feed.head}
+    if feed.head in ("classes", "token_classes"):
+        fields["num_classes"] = TEXT_CLASSES
+        if not choice.changes.get("num_classes"):
+            notes = (*notes, f"{TEXT_CLASSES} classes assumed (--config.model.num_classes states them)")
+    config = choice.config(**fields)
+    row = row_shapes.text_row(experiment.objective.rows, experiment.text, number=feed.head == "number")
+    return config, experiment.objective.bind(info, getattr(config, "num_classes", None)), row, notes
+
+
+def _vocabulary(tokenizer: Any, choice: ModelChoice) -> tuple[int | None, tuple[str, ...]]:
+    """The number of ids that the tokenizer says, None for the model's own; and what was assumed."""
+    if tokenizer.kind in SIZED:
+        return tokenizer.vocabulary_size, ()
+    if tokenizer.kind == "bytes":
+        return open_tokenizer(tokenizer).vocabulary_size, ()
+    if tokenizer.kind == "file":
+        try:
+            return open_tokenizer(tokenizer).vocabulary_size, ()
+        except Refused:  # not here: the model's own number is the published tokenizer's
+            pass
+    if choice.config().vocabulary_size:
+        return None, ()
+    size = CHARACTERS if tokenizer.kind == "characters" else VOCABULARY.get(choice.name, ASSUMED_VOCABULARY)
+    return size, (f"a vocabulary of {size:,} assumed (--config.model.vocabulary_size states it)",)

@@ -1,0 +1,154 @@
+"""A training step on a mesh, forecast by formula: what it holds, computes and sends, and how long it takes at least."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from vitzoo.parallel.mesh import AXES
+from vitzoo.planning.blueprint import Blueprint
+from vitzoo.planning.layout import Layout
+from vitzoo.planning.memory import Estimator, Memory
+from vitzoo.planning.topology import Topology
+from vitzoo.planning.traffic import Traffic, traffic
+
+MARGIN = 0.9
+"""Share of the capacity that a formula may fill; what it leaves is its own error."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Setting:
+    """How a step is run.
+
+    Attributes:
+        mesh: devices of data, fsdp and tensor.
+        remat: what the backward pass computes anew.
+        accumulate: micro-batches.
+    """
+
+    mesh: tuple[int, int, int]
+    remat: str
+    accumulate: int
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The mesh by axis."""
+        return dict(zip(AXES, self.mesh, strict=True))
+
+    @property
+    def shown_mesh(self) -> str:
+        """The mesh as a config writes it."""
+        return ",".join(f"{axis}:{size}" for axis, size in self.sizes.items() if size > 1) or "data:1"
+
+    @property
+    def flags(self) -> str:
+        """The setting as a command line writes it."""
+        return f"--config.mesh={self.shown_mesh} --config.remat={self.remat} --config.accumulate={self.accumulate}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Estimate:
+    """The forecast of a setting.
+
+    Attributes:
+        memory: on the fullest device.
+        capacity: of a device.
+        flops: of a step, all devices together.
+        traffic: bytes that each device sends.
+        seconds: least time of a step by what limits it: `compute`, `memory`, `interconnect`; empty where no peak of
+            the device is known.
+        batch_size: examples of a step.
+    """
+
+    setting: Setting
+    memory: Memory
+    capacity: float
+    flops: int
+    traffic: Traffic
+    seconds: Mapping[str, float]
+    batch_size: int
+
+    @property
+    def fits(self) -> bool:
+        """Whether it has room, with the margin that a formula needs."""
+        return self.memory.peak <= MARGIN * self.capacity
+
+    @property
+    def seconds_min(self) -> float | None:
+        """The least time of a step; None where no peak is known."""
+        return max(self.seconds.values()) if self.seconds else None
+
+    @property
+    def bound(self) -> str:
+        """What limits it."""
+        return max(self.seconds, key=self.seconds.__getitem__) if self.seconds else ""
+
+    @property
+    def order(self) -> tuple[Any, ...]:
+        """Smaller is better: time, half-way between all work at once (`seconds_min`) and one after the other, where a
+        peak is known; then FLOPs, bytes sent, micro-batches, memory.
+        """
+        time = 0.0 if self.seconds_min is None else (self.seconds_min + sum(self.seconds.values())) / 2
+        return float(f"{time:.3g}"), self.flops, self.traffic.total, self.setting.accumulate, self.memory.peak
+
+
+class Forecast:
+    """Forecasts settings of one training on one topology.
+
+    Args:
+        estimator: of the same model, to take over what it has traced.
+    """
+
+    def __init__(self, blueprint: Blueprint, topology: Topology, estimator: Estimator | None = None):
+        self.blueprint, self.topology = blueprint, topology
+        self.estimator = Estimator(blueprint, estimator)
+        self._layouts: dict[tuple[int, int, int], Layout] = {}
+
+    def on(self, topology: Topology) -> "Forecast":
+        """The same training elsewhere."""
+        return Forecast(self.blueprint, topology, self.estimator)
+
+    def with_batch(self, size: int) -> "Forecast":
+        """The same training with another batch size."""
+        experiment = self.blueprint.experiment
+        changed = dataclasses.replace(experiment, data=dataclasses.replace(experiment.data, batch_size=size))
+        return Forecast(dataclasses.replace(self.blueprint, experiment=changed), self.topology, self.estimator)
+
+    def layout(self, mesh: tuple[int, int, int]) -> Layout:
+        """The state on a mesh."""
+        if mesh not in self._layouts:
+            sizes = dict(zip(AXES, mesh, strict=True))
+            self._layouts[mesh] = Layout(self.blueprint.state, self.blueprint.rules, sizes)
+        return self._layouts[mesh]
+
+    def __call__(self, setting: Setting) -> Estimate:
+        """The forecast; the batch must divide over mesh and micro-batches."""
+        layout, estimator = self.layout(setting.mesh), self.estimator
+        itemsize = 4 if self.blueprint.dtype == "float32" else 2
+        weigh = estimator.on_device(layout, setting.accumulate)
+        memory = estimator.memory(layout, setting.remat, setting.accumulate)
+        flops = estimator.flops(setting.remat)
+        looped = estimator.looped(setting.remat)
+        sent = traffic(layout, looped, weigh, setting.remat, setting.accumulate, itemsize, estimator.mixed)
+        return Estimate(
+            setting=setting,
+            memory=memory,
+            capacity=self.topology.capacity,
+            flops=flops,
+            traffic=sent,
+            seconds=self._seconds(memory, flops, sent, setting, itemsize),
+            batch_size=self.blueprint.experiment.data.batch_size,
+        )
+
+    def _seconds(self, memory: Memory, flops: int, sent: Traffic, setting: Setting, itemsize: int) -> dict[str, float]:
+        topology, device = self.topology, self.topology.device
+        peak = topology.peak(self.blueprint.dtype)
+        if peak is None or device.bandwidth is None or topology.interconnect is None:
+            return {}
+        # the state is read and written, and each micro-batch's passes read the weights
+        weights = 2 * itemsize * self.blueprint.parameters / setting.mesh[2]
+        moved = 2 * (memory.parameters + memory.optimizer) + setting.accumulate * weights
+        return {
+            "compute": flops / (topology.count * peak),
+            "memory": moved / device.bandwidth,
+            "interconnect": sent.total / topology.interconnect,
+        }

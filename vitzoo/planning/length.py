@@ -1,0 +1,35 @@
+"""How long a training is."""
+
+from fractions import Fraction
+from typing import Any, overload
+
+
+@overload
+def total_steps(experiment: Any, examples: int) -> int: ...
+
+
+@overload
+def total_steps(experiment: Any, examples: int | None) -> int | None: ...
+
+
+def total_steps(experiment: Any, examples: int | None) -> int | None:
+    """The length of a training in steps: every example of the last epoch is seen, so a part of a step counts as one.
+
+    Args:
+        examples: rows of an epoch; None where they aren't known, and then the length is only known of a config that
+            doesn't count epochs.
+    """
+    if experiment.total_steps is not None:
+        return experiment.total_steps
+    if experiment.total_examples is not None:
+        seen: Fraction | int = experiment.total_examples
+    elif examples is None:
+        return None
+    else:
+        seen = exact(experiment.total_epochs) * examples
+    return max(1, experiment.min_steps, -(-seen // experiment.data.batch_size))
+
+
+def exact(number: float) -> Fraction:
+    """The number as it is written: 0.1 means a tenth, not its nearest binary fraction."""
+    return Fraction(str(number))

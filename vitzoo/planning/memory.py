@@ -1,0 +1,198 @@
+"""What a training step holds on each device, by formula: state and gradients exactly, activations from the jaxpr.
+
+One micro-batch is traced with a number of rows that no other dimension is a multiple of, so that every array tells
+whether it grows with the batch; from then on any batch, mesh and accumulation costs nothing but arithmetic.
+"""
+
+import dataclasses
+import functools
+import math
+from typing import Any
+
+import jax
+from jax.extend.core import ClosedJaxpr
+
+from vitzoo.nn.state import merge
+from vitzoo.planning import flops, live
+from vitzoo.planning.blueprint import Blueprint
+from vitzoo.planning.layout import Layout
+
+ROWS = 1009
+"""Traced rows: a prime."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Memory:
+    """Bytes on the fullest device.
+
+    Attributes:
+        parameters, optimizer: exact, from the shardings.
+        gradients: a float32 number for each parameter, where the parameters lie; twice with accumulation.
+        batch: the device's rows as loaded and as prepared, and the whole batch where rows are mixed with others.
+        activations: what the backward pass needs and what it works with, at the fullest moment, and the parameters'
+            copy in the type of the products.
+    """
+
+    parameters: int
+    optimizer: int
+    gradients: int
+    batch: int
+    activations: int
+
+    @property
+    def peak(self) -> int:
+        """All of it."""
+        return self.parameters + self.optimizer + self.gradients + self.batch + self.activations
+
+
+@dataclasses.dataclass(frozen=True)
+class OnDevice:
+    """Weighs what was traced as it lies on one device of a mesh; see `live.Weigher`.
+
+    Attributes:
+        rows: of a micro-batch on a device.
+        tensor: devices that share a layer.
+        tensor_sizes: sizes of the dimensions that they share.
+        gathers: whether weights are gathered from several devices.
+    """
+
+    rows: int
+    tensor: int
+    tensor_sizes: frozenset[int]
+    gathers: bool
+
+    def grows(self, aval: Any) -> bool:
+        """Whether an array has rows of the batch."""
+        return any(size and size % ROWS == 0 for size in aval.shape)
+
+    def array(self, aval: Any) -> float:
+        shared = self.tensor if self.tensor_sizes.intersection(aval.shape) else 1
+        share = self.rows / ROWS if self.grows(aval) else 1.0
+        return bytes_of(aval) * share / shared
+
+    def stack(self, aval: Any) -> float:
+        # what doesn't grow is weights' gradients, counted where the parameters lie
+        return self.array(aval) if self.grows(aval) else 0.0
+
+    def operand(self, aval: Any) -> float:
+        return self.array(aval) if self.gathers and not self.grows(aval) else 0.0
+
+
+class Estimator:
+    """Estimates steps of one training on any mesh.
+
+    Args:
+        like: another of the same model, whose traces serve here too: they don't depend on batch or devices.
+    """
+
+    def __init__(self, blueprint: Blueprint, like: "Estimator | None" = None):
+        self.blueprint = blueprint
+        self._traces: dict[str, ClosedJaxpr] = {} if like is None else like._traces
+        self._programs: dict[str, live.Program] = {} if like is None else like._programs
+        self._flops: dict[str, int] = {} if like is None else like._flops
+        self._activations: dict[tuple[str, OnDevice], float] = {} if like is None else like._activations
+        self._batches: dict[int, int] = {}
+
+    def trace(self, remat: str) -> ClosedJaxpr:
+        """Loss and gradients of a micro-batch of `ROWS` rows."""
+        if remat not in self._traces:
+            self._traces[remat] = self._traced(remat)
+        return self._traces[remat]
+
+    def _traced(self, remat: str) -> ClosedJaxpr:
+        blueprint = self.blueprint
+        graph, shapes = blueprint.model(remat)
+        trained, frozen = jax.eval_shape(blueprint.chain.partition, shapes)
+        join, objective = blueprint.chain.join, blueprint.objective
+
+        def loss(trained: Any, frozen: Any, batch: Any, key: jax.Array) -> tuple:
+            sums, metrics = objective.sums(merge(graph, join(trained, frozen)), batch, key, train=True)
+            return sum(sums.values()), (sums, metrics)
+
+        key = jax.eval_shape(lambda: jax.random.key(0))
+        differentiate = jax.value_and_grad(loss, has_aux=True)
+        return jax.make_jaxpr(differentiate)(trained, frozen, blueprint.prepared(ROWS), key)
+
+    def program(self, remat: str) -> live.Program:
+        """The same with calls inlined."""
+        if remat not in self._programs:
+            self._programs[remat] = live.program(self.trace(remat))
+        return self._programs[remat]
+
+    def looped(self, remat: str) -> live.Program:
+        """The same with layers in loops, where the config unrolls them: what devices send doesn't depend on it."""
+        if self.blueprint.experiment.scan is not False:
+            return self.program(remat)
+        if f"{remat}, looped" not in self._programs:
+            experiment = dataclasses.replace(self.blueprint.experiment, scan=True)
+            other = Estimator(dataclasses.replace(self.blueprint, experiment=experiment))
+            self._programs[f"{remat}, looped"] = other.program(remat)
+        return self._programs[f"{remat}, looped"]
+
+    def flops(self, remat: str) -> int:
+        """FLOPs of the products of a step, recomputation included, all devices together."""
+        if remat not in self._flops:
+            self._flops[remat] = flops.of_jaxpr(self.trace(remat))
+        return round(self._flops[remat] * self.blueprint.experiment.data.batch_size / ROWS)
+
+    def memory(self, layout: Layout, remat: str, accumulate: int) -> Memory:
+        """What a step holds.
+
+        Args:
+            layout: of the state on the mesh.
+            remat: the policy.
+            accumulate: micro-batches.
+        """
+        sizes = layout.sizes
+        rows = self.blueprint.experiment.data.batch_size // (sizes["data"] * sizes["fsdp"])
+        copies = 1 if accumulate == 1 else 2
+        return Memory(
+            parameters=layout.parameters,
+            optimizer=layout.optimizer,
+            gradients=copies * layout.gradients,
+            batch=self._batch_bytes(rows),
+            activations=round(self._compute_copy(layout) + self.activations(self.on_device(layout, accumulate), remat)),
+        )
+
+    def on_device(self, layout: Layout, accumulate: int) -> OnDevice:
+        """What weighs the arrays of a micro-batch."""
+        sizes = layout.sizes
+        rows = self.blueprint.experiment.data.batch_size // (sizes["data"] * sizes["fsdp"] * accumulate)
+        return OnDevice(rows, sizes["tensor"], layout.tensor_sizes, sizes["fsdp"] > 1)
+
+    def activations(self, weigh: OnDevice, remat: str) -> float:
+        """Bytes of activations of a micro-batch on a device."""
+        if (remat, weigh) not in self._activations:
+            self._activations[remat, weigh] = live.peak(self.program(remat), weigh)
+        return self._activations[remat, weigh]
+
+    def _compute_copy(self, layout: Layout) -> float:
+        """The stacks' parameters in the type of the products, which the compiler makes before the loop."""
+        if self.blueprint.dtype == "float32":
+            return 0.0
+        stacked = [leaf for leaf in layout.leaves if leaf.stacked]
+        return sum(2 * leaf.size / leaf.cut(layout.sizes) for leaf in stacked)
+
+    def _batch_bytes(self, rows: int) -> int:
+        if rows not in self._batches:
+            loaded, prepared = self.blueprint.batch(rows), self.blueprint.prepared(rows)
+            made = [leaf for name, leaf in prepared.items() if name not in loaded or loaded[name].dtype != leaf.dtype]
+            self._batches[rows] = sum(map(bytes_of, [*loaded.values(), *made]))
+        return self._batches[rows] + self.mixed
+
+    @functools.cached_property
+    def mixed(self) -> int:
+        """Bytes of the global batch if its rows are mixed with others, from wherever those lie: every device gathers
+        all of it. 0 where rows stay by themselves.
+        """
+        prepare, batch = self.blueprint.prepare, self.blueprint.batch(ROWS)
+        program = live.program(jax.make_jaxpr(lambda batch: prepare(batch, jax.random.key(0)))(batch))
+        taken = [one.given[0] for one in program.operations if one.kind == "gather"]
+        tables = [program.avals[var] for var in dict.fromkeys(taken)]
+        per_row = sum(bytes_of(aval) // ROWS for aval in tables if aval.shape and aval.shape[0] == ROWS)
+        return per_row * self.blueprint.experiment.data.batch_size
+
+
+def bytes_of(aval: Any) -> int:
+    """Bytes of an array, from its shape and type."""
+    return math.prod(aval.shape) * getattr(aval.dtype, "itemsize", 4)

@@ -1,0 +1,115 @@
+"""The fastest setting that fits, by formula, among meshes, remat policies and micro-batches."""
+
+import dataclasses
+from collections.abc import Iterator
+
+from vitzoo.errors import Refused
+from vitzoo.parallel.mesh import AXES, parse_mesh
+from vitzoo.planning.estimate import Estimate, Forecast, Setting
+
+REMAT = ("none", "dots", "full")
+WIDEST = 16
+"""Devices that share a layer at most: beyond that the sums of activations outweigh all."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Fixed:
+    """What the config states, and the search leaves alone; None is open."""
+
+    mesh: str | None = None
+    remat: str | None = None
+    accumulate: int | None = None
+
+
+def fixed_by(resolved: object) -> Fixed:
+    """What a resolved config states of itself, in its file or by a flag; `mesh=auto` states nothing.
+
+    Args:
+        resolved: from `vitzoo.config.resolve`.
+    """
+    experiment, sources = resolved.experiment, resolved.sources  # type: ignore[attr-defined]
+
+    def stated(name: str) -> bool:
+        return sources.get(name) in ("file", "flag")
+
+    return Fixed(
+        mesh=experiment.mesh if stated("mesh") and experiment.mesh != "auto" else None,
+        remat=experiment.remat if stated("remat") else None,
+        accumulate=experiment.accumulate if stated("accumulate") else None,
+    )
+
+
+def settings(forecast: Forecast, fixed: Fixed) -> Iterator[Setting]:
+    """Every setting that divides the devices and the batch.
+
+    Raises:
+        Refused: a mesh of another number of devices.
+    """
+    batch = forecast.blueprint.experiment.data.batch_size
+    for mesh in _meshes(forecast, fixed):
+        shards = mesh[0] * mesh[1]
+        if batch % shards:
+            continue
+        rows = batch // shards
+        counts = (fixed.accumulate,) if fixed.accumulate else _powers(rows)
+        for accumulate in counts:
+            if rows % accumulate == 0:
+                for remat in (fixed.remat,) if fixed.remat else REMAT:
+                    yield Setting(mesh, remat, accumulate)
+
+
+def ranked(forecast: Forecast, fixed: Fixed) -> list[Estimate]:
+    """Every setting's forecast: those that fit first, the fastest first; of those that don't, the smallest first.
+
+    Raises:
+        Refused: no mesh divides the batch.
+    """
+    found = [forecast(setting) for setting in settings(forecast, fixed)]
+    if not found:
+        raise _indivisible(forecast, fixed)
+    fitting = sorted((one for one in found if one.fits), key=lambda one: one.order)
+    return fitting + sorted((one for one in found if not one.fits), key=lambda one: one.memory.peak)
+
+
+def _meshes(forecast: Forecast, fixed: Fixed) -> Iterator[tuple[int, int, int]]:
+    count = forecast.topology.count
+    if fixed.mesh is not None:
+        sizes = parse_mesh(fixed.mesh)
+        mesh = (sizes.get("data", 1), sizes.get("fsdp", 1), sizes.get("tensor", 1))
+        product = mesh[0] * mesh[1] * mesh[2]
+        if product != count:
+            raise Refused("mesh", fixed.mesh, f"takes {product} devices, but {forecast.topology} has {count}")
+        yield mesh
+        return
+    for tensor in _divisors(count):
+        for fsdp in _divisors(count // tensor):
+            mesh = (count // tensor // fsdp, fsdp, tensor)
+            if tensor == 1 or (tensor <= WIDEST and _shares_layers(forecast, mesh)):
+                yield mesh
+
+
+def _shares_layers(forecast: Forecast, mesh: tuple[int, int, int]) -> bool:
+    """Whether every leaf that `tensor` should cut is cut where it should be."""
+    leaves = forecast.layout(mesh).leaves
+    wanted = [leaf for leaf in leaves if "tensor" in leaf.wanted and leaf.stacked]
+    return bool(wanted) and all(leaf.placed.get("tensor") == leaf.wanted["tensor"] for leaf in wanted)
+
+
+def _indivisible(forecast: Forecast, fixed: Fixed) -> Refused:
+    batch, count = forecast.blueprint.experiment.data.batch_size, forecast.topology.count
+    sizes = parse_mesh(fixed.mesh) if fixed.mesh else {"fsdp": count}
+    unit = (fixed.accumulate or 1) * sizes.get("data", 1) * sizes.get("fsdp", 1)
+    near = ", ".join(str(size) for size in (batch // unit * unit, (batch // unit + 1) * unit) if size)
+    over = ",".join(f"{axis}:{sizes[axis]}" for axis in AXES if sizes.get(axis, 1) > 1) or "data:1"
+    message = f"does not divide over {over} with accumulate = {fixed.accumulate or 1} (nearest: {near})"
+    return Refused("data.batch_size", batch, message)
+
+
+def _divisors(number: int) -> list[int]:
+    return [part for part in range(1, number + 1) if number % part == 0]
+
+
+def _powers(rows: int) -> list[int]:
+    """Powers of two that divide `rows`, and `rows` itself: one example at a time."""
+    found = [2**power for power in range(rows.bit_length()) if rows % 2**power == 0]
+    return [*found, rows] if rows not in found else found
