@@ -4,6 +4,7 @@ Command:   vitzoo train --config vit/finetune --workdir runs/photos \\
              --config.init_from=CKPT --config.data.name=folder:/photos
 Hardware:  whatever the model fits on.
 Data:      folder:PATH (a sub-folder a class, or train/ and val/ of them), csv:FILE, or a dataset's name.
+           Photos are brought to the checkpoint's image size unless config.model.image_size is stated.
 Recipe:    AdamW, learning rates that shrink by 0.75 a layer towards the input, 5 epochs but at least 500 steps, so that
            200 photos and 50,000 both get enough. Digits, text and other images that must not be mirrored:
            --config.augment.flip=false. Head only: --config.optimizer.freeze='(?!head/).*'

@@ -1,6 +1,8 @@
 """Every config resolves, and its whole training step and evaluators trace at full size: no compilation, no memory."""
 
 import contextlib
+import sys
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -10,7 +12,11 @@ import vitzoo.config
 from vitzoo.models.vit import PUBLISHED
 from vitzoo.training import setup
 
+sys.path.append(str(Path(__file__).parents[1] / "weights"))  # where run folders are made
+
 GRAY = {"data.name": "config_data:gray28"}
+SPLIT_GRAY = GRAY | {"evaluate.val.split": "test"}
+FROM, TAUGHT = {"init_from": "CKPT"}, {"objective.teacher": "CKPT"}
 PROSE, PAIRS, MAILS, TAGGED = ({"data.name": f"config_data:{name}"} for name in ("prose", "pairs", "mails", "tagged"))
 BYTES = {"tokenizer.kind": "bytes", "tokenizer.file": ""}
 TASKS = {"translate": "pairs", "pronounce": "pairs", "spam": "mails"}
@@ -43,6 +49,18 @@ CASES = [
         for kind in ("none", "1d", "2d", "relative", "sincos2d", "rotary", "cls", "gap", "map")
     ],
     *[(f"vit/imagenet:{variant}", {}) for variant in ("S/16", "B/32", "L/16", "G/14")],
+    ("vit/augreg:i1k,B/16", {}),
+    ("vit/augreg:i1k,L/16,strong2,dropout", {}),
+    ("vit/augreg:i21k,S/16", SPLIT_GRAY),
+    *[(f"vit/original_finetune:{task}", FROM) for task in ("cifar10", "cifar100", "imagenet")],
+    *[(f"vit/transfer:{task}", FROM) for task in ("imagenet", "cifar10", "cifar100", "pets", "flowers")],
+    *[(f"vit/scaling:{variant}", SPLIT_GRAY) for variant in ("g/14", "G/14")],
+    *[(f"vit/deit:{variant}", {}) for variant in ("Ti/16", "B/16")],
+    ("vit/deit:S/16,distilled", TAUGHT),
+    *[(f"vit/deit3:{arg}", {}) for arg in ("S/16", "B/16,800", "L/16,400", "H/14,800")],
+    *[(f"vit/deit3:{variant},finetune", FROM) for variant in ("S/16", "B/16")],
+    ("vit/linear_probe", FROM),
+    ("vit/distill:S/16", TAUGHT),
 ]
 
 
@@ -59,10 +77,29 @@ def test_no_config_is_forgotten_here():
     assert named == {name for name, _ in vitzoo.config.list_configs()}
 
 
+CATALOGUE = (
+    "vit/imagenet",
+    *("vit/augreg:i1k", "vit/original_finetune", "vit/transfer", "vit/deit", "vit/linear_probe", "vit/distill"),
+)
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory):
+    """A small model of ImageNet's classes, to start from and to learn from."""
+    from made_checkpoint import make_run
+
+    from vitzoo.models.vit import Config
+
+    shape = {"patch_size": 16, "width": 16, "depth": 2, "mlp_dim": 32, "num_heads": 2, "image_size": (32, 32)}
+    folder = tmp_path_factory.mktemp("runs") / "run"
+    make_run(folder, Config(**shape, num_classes=1000, channels=3), classes=None)
+    return str(folder)
+
+
 @contextlib.contextmanager
 def data_for(name):
     """Mock data for the configs that name TFDS's catalogue."""
-    if not name.startswith("vit/imagenet"):
+    if not name.startswith(CATALOGUE):
         yield
         return
     import tensorflow_datasets as tfds
@@ -85,13 +122,15 @@ QUICK = {
     "vit/ablation:1d",
 }
 QUICK |= {"vit/fashion_mnist:short", "vit/imagenet:S/16", "vit/ablation:map"}
+QUICK |= {"vit/deit3:S/16", "vit/linear_probe", "vit/deit:S/16,distilled"}
 
 
 @pytest.mark.parametrize(
     ("name", "changes"),
     [pytest.param(*case, id=case[0], marks=[pytest.mark.slow] * (case[0] not in QUICK)) for case in CASES],
 )
-def test_a_config_resolves_and_its_step_and_evaluators_trace(name, changes):
+def test_a_config_resolves_and_its_step_and_evaluators_trace(name, changes, checkpoint):
+    changes = {setting: checkpoint if value == "CKPT" else value for setting, value in changes.items()}
     resolved = vitzoo.config.resolve(name, overrides={"mesh": "data:8", **changes})
     with data_for(name):
         task = setup.prepare(resolved, setup.mesh_of(resolved.experiment))

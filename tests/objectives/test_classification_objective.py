@@ -82,6 +82,18 @@ def test_sigmoid_loss_with_the_bias_of_big_vision_starts_near_ten():
     assert loss == pytest.approx(21_842 * math.log1p(math.exp(-10)) + 10 + math.log1p(math.exp(-10)), rel=1e-4)
 
 
+def test_binary_labels_make_a_whole_yes_of_every_class_in_the_mixture():
+    # Touvron et al. 2022: binary cross-entropy, mean over the classes, with targets (mixed labels > 0)
+    def softplus(x):
+        return math.log1p(math.exp(x))
+
+    logits, mixed = [[2.0, 0.0, -1.0]], np.float32([[0.7, 0.3, 0.0]])
+    expected = (softplus(-2.0) + softplus(0.0) + softplus(-1.0)) / 3
+    settings = {"loss": "sigmoid", "binary_labels": True}
+    assert evaluate(bind(class_mean=True, **settings), logits, mixed)[0] == pytest.approx(expected, rel=1e-6)
+    assert evaluate(bind(**settings), logits, mixed)[0] == pytest.approx(3 * expected, rel=1e-6)
+
+
 def test_rows_of_weight_zero_enter_neither_sum_nor_count():
     logits = np.float32([[2.0, 0.0, -1.0], [np.nan, np.inf, 0.0], [0.5, 1.5, 0.0]])
     padded = evaluate(bind(), logits, [0, -1, 2], [1, 0, 1])
@@ -135,6 +147,12 @@ def test_label_accuracy_under_several_labels_counts_each_yes_or_no():
         ({"class_weights": "balance"}, Info(), "objective.class_weights = balance"),
         ({"class_weights": (0.0, 0.0, 0.0)}, Info(), "not all 0"),
         ({"label_smoothing": 1.0}, Info(), "objective.label_smoothing"),
+        ({"binary_labels": True}, Info(), "objective.binary_labels = True: acts with loss=sigmoid only"),
+        (
+            {"loss": "sigmoid", "binary_labels": True, "label_smoothing": 0.1},
+            Info(),
+            "objective.label_smoothing = 0.1: must be 0",
+        ),
     ],
 )
 def test_settings_that_do_not_fit_are_refused(settings, info, message):

@@ -8,6 +8,8 @@ from vitzoo.nn.paths import flatten, is_stacked, unflatten
 from vitzoo.optim.adafactor import Adafactor
 from vitzoo.optim.adamw import AdamW
 from vitzoo.optim.build import build, clip
+from vitzoo.optim.lamb import LAMB
+from vitzoo.optim.lion import Lion
 from vitzoo.optim.schedules import Cosine
 from vitzoo.optim.sgd import SGD
 from vitzoo.schema import build as settings_of
@@ -16,6 +18,8 @@ OPTIMIZERS = [
     AdamW(weight_decay=0.1, grad_clip=0.5),
     SGD(momentum=0.9, nesterov=True, weight_decay=0.1),
     Adafactor(min_factored_size=4, update_clip=0.5, weight_decay=0.1, grad_clip=1.0),
+    LAMB(weight_decay=0.1, grad_clip=0.5, grad_clip_scope="per_tensor"),
+    Lion(weight_decay=0.1),
     Adafactor(min_factored_size=4, beta1=0.0),
     SGD(momentum=0.0),
 ]
@@ -106,6 +110,77 @@ def test_adamw_is_optax_adamw():
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-7), ours, expected)
 
 
+def test_lamb_is_the_published_algorithm_step_by_step():
+    rate, decay, beta1, beta2, epsilon = 0.01, 0.1, 0.9, 0.99, 1e-6
+    start = {"kernel": np.float64([0.5, -2.0, 3.0]), "bias": np.float64([1.0, 2.0])}
+    gradients = [
+        {"kernel": np.float32(k), "bias": np.float32(b)}
+        for k, b in (([0.1, -0.2, 0.3], [0.1, -0.3]), ([0.4, 0.0, -0.1], [0.2, 0.2]), ([-1.0, 2.0, 0.01], [-0.1, 0.5]))
+    ]
+    expected = {}
+    for name, weights in start.items():
+        mean, square = 0.0, 0.0
+        for t, gradient in enumerate(gradients, 1):  # You et al. 2019, algorithm 2, in float64, with φ(z) = z
+            g = np.float64(gradient[name])
+            mean, square = beta1 * mean + (1 - beta1) * g, beta2 * square + (1 - beta2) * g**2
+            step = (mean / (1 - beta1**t)) / (np.sqrt(square / (1 - beta2**t)) + epsilon)
+            if name == "kernel":  # what doesn't decay isn't adapted: Touvron et al. 2022
+                step = step + decay * weights
+                step *= np.linalg.norm(weights) / np.linalg.norm(step)
+            weights = weights - rate * step
+        expected[name] = weights
+    optimizer = LAMB(weight_decay=decay, beta1=beta1, beta2=beta2, epsilon=epsilon)
+    ours, _ = run(optimizer, jax.tree.map(np.float32, start), gradients, constant(rate))
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5), ours, expected)
+
+
+def test_lamb_moves_every_layer_by_the_rate_times_its_own_length_even_without_decay():
+    params = parameters(depth=3)
+    ours, _ = run(LAMB(freeze=(r".*/blocks/1/.*",)), params, [random_like(params, 1)], constant(0.1))
+    path = "encoder/blocks/mlp/up/kernel"
+    before, after = flatten(params)[path][np.array([0, 2])], flatten(ours)[path]
+    lengths = np.sqrt((before**2).sum((1, 2)))
+    np.testing.assert_allclose(np.sqrt(((after - before) ** 2).sum((1, 2))), 0.1 * lengths, rtol=1e-5)
+
+
+def test_lamb_starts_from_a_kernel_of_zeros():
+    # a norm of 0 would stop it for good
+    ours, _ = run(LAMB(), {"kernel": np.zeros(2, np.float32)}, [{"kernel": np.float32([3.0, -0.5])}], constant(0.1))
+    np.testing.assert_allclose(ours["kernel"], [-0.1, 0.1], rtol=1e-4)
+
+
+def test_lion_is_the_published_algorithm_step_by_step():
+    rate, decay, beta1, beta2 = 0.01, 1.0, 0.9, 0.99
+    weights, moment = np.float64([0.5, -2.0, 3.0]), np.zeros(3)
+    gradients = [np.float32(g) for g in ([0.1, -0.2, 0.3], [0.4, 0.1, -0.1], [-1.0, 2.0, -0.4])]
+    start = weights
+    for g in gradients:  # Chen et al. 2023, algorithm 2
+        weights = weights - rate * (np.sign(beta1 * moment + (1 - beta1) * g) + decay * weights)
+        moment = beta2 * moment + (1 - beta2) * g
+    optimizer = Lion(weight_decay=decay, beta1=beta1, beta2=beta2)
+    ours, _ = run(optimizer, {"kernel": np.float32(start)}, [{"kernel": g} for g in gradients], constant(rate))
+    np.testing.assert_allclose(ours["kernel"], weights, rtol=1e-6)
+
+
+def test_independent_decay_is_the_chain_of_big_vision():
+    # clip, scale_by_adam, scale(lr), add_decayed_weights(wd), scale_by_schedule, scale(-1): wd doesn't see lr
+    params = {"head": {"kernel": jnp.float32([[0.5, -2.0], [1.0, 3.0]])}}
+    gradients = [random_like(params, seed) for seed in range(1, 4)]
+    part_of_peak = Cosine(warmup_steps=1).make(3, 1, 3, 1.0)
+    reference = optax.chain(
+        optax.clip_by_global_norm(1.0),
+        optax.scale_by_adam(),
+        optax.scale(3e-3),
+        optax.add_decayed_weights(1e-4),
+        optax.scale_by_schedule(part_of_peak),
+        optax.scale(-1.0),
+    )
+    expected = run_optax(reference, params, gradients)
+    optimizer = AdamW(learning_rate=3e-3, weight_decay=1e-4, independent_weight_decay=True, grad_clip=1.0)
+    ours, _ = run(optimizer, params, gradients, lambda step: 3e-3 * part_of_peak(step))
+    np.testing.assert_allclose(ours["head"]["kernel"], expected["head"]["kernel"], rtol=1e-6)
+
+
 @pytest.mark.parametrize("nesterov", [False, True])
 def test_sgd_is_torch_sgd_with_momentum(nesterov):
     gradients = [np.float32(g) for g in (1.0, -2.0, 0.5)]
@@ -153,7 +228,7 @@ def split_layers(tree, depth):
     return unflatten(flat)
 
 
-@pytest.mark.parametrize("optimizer", OPTIMIZERS[:3], ids=lambda o: type(o).__name__)
+@pytest.mark.parametrize("optimizer", OPTIMIZERS[:5], ids=lambda o: type(o).__name__)
 def test_a_step_on_stacked_layers_is_the_step_on_separate_ones(optimizer):
     depth, params = 3, parameters(depth=3)
     gradients = [random_like(params, seed) for seed in (1, 2)]
@@ -212,6 +287,15 @@ def test_clipping_scales_to_the_global_norm_and_leaves_smaller_gradients_bitwise
     assert float(clipped["a"][0]) == pytest.approx(0.6)
     assert float(clipped["b"][0, 0]) == pytest.approx(0.8)
     assert jax.tree.map(lambda a, b: bool((a == b).all()), clip(gradients, 5.0), gradients) == {"a": True, "b": True}
+
+
+def test_clipping_per_tensor_scales_each_layer_to_its_own_norm():
+    gradients = {"blocks": {"kernel": jnp.float32([[[3.0, 4.0]], [[0.3, 0.4]]])}, "bias": jnp.float32([0.0, 2.0])}
+    clipped = clip(gradients, 1.0, "per_tensor")
+    np.testing.assert_allclose(clipped["blocks"]["kernel"], [[[0.6, 0.8]], [[0.3, 0.4]]], rtol=1e-6)
+    np.testing.assert_allclose(clipped["bias"], [0.0, 1.0])
+    unclipped = clip(gradients, 5.0, "per_tensor")
+    jax.tree.map(np.testing.assert_array_equal, unclipped, gradients)
 
 
 @pytest.mark.parametrize("largest", [0.0, 1.0])
@@ -295,6 +379,8 @@ def test_moment_types_are_those_asked_for():
     assert types(AdamW(moment_dtype="bfloat16")) == {"mu": "bfloat16", "nu": "float32"}
     assert types(SGD(moment_dtype="bfloat16")) == {"trace": "bfloat16"}
     assert types(Adafactor())["ema"] == "bfloat16"
+    assert types(Lion(moment_dtype="bfloat16")) == {"mu": "bfloat16"}
+    assert types(LAMB(moment_dtype="bfloat16")) == {"mu": "bfloat16", "nu": "float32"}
 
 
 def test_adafactor_as_t5_trains_is_the_first_paper_step_by_step():

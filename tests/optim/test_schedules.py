@@ -28,6 +28,14 @@ def test_cosine_is_optax_warmup_cosine_decay():
     np.testing.assert_allclose(ours, [float(expected(step)) for step in steps], rtol=1e-6)
 
 
+def test_cosine_goes_from_rate_to_rate_as_deit_does():
+    # Touvron et al. 2021: 1e-6 up to the peak, then a cosine down to 1e-5
+    peak = 3e-3
+    rate = Cosine(warmup_steps=10, warmup_start=1e-6 / peak, final=1e-5 / peak).make(100, 1, 100, peak)
+    expected = [1e-6, peak, (peak + 1e-5) / 2, 1e-5]
+    np.testing.assert_allclose([rate(step) for step in (0, 10, 55, 100)], expected, rtol=1e-5)
+
+
 def test_cosine_passes_half_the_peak_halfway_and_ends_at_zero():
     assert rates(Cosine(warmup_steps=20), [20, 60, 100]) == pytest.approx([1.0, 0.5, 0.0], abs=1e-7)
 

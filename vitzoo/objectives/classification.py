@@ -21,13 +21,18 @@ class Classification:
     """One class per image by softmax, or, by sigmoid, a yes or no for each class (several labels per image).
 
     Losses are float32. The loss of an image under sigmoid is the sum over the classes, as in Beyer et al. 2020
-    (Are we done with ImageNet?).
+    (Are we done with ImageNet?). That of DeiT III (Touvron et al. 2022) is `loss=sigmoid, binary_labels=true,
+    class_mean=true`.
     """
 
     loss: str = setting("softmax", "sigmoid is for several labels per image too", choices=("softmax", "sigmoid"))
     label_smoothing: float = setting(
         0.0, "labels become (1 − this) · label + this / classes (Szegedy et al. 2016)", minimum=0.0, below=1.0
     )
+    binary_labels: bool = setting(
+        False, "under sigmoid, an image that mixup or CutMix mixed is a whole yes for each of its classes, not a share"
+    )
+    class_mean: bool = setting(False, "under sigmoid, the loss of an image is the mean over the classes, not the sum")
     class_weights: str | tuple[float, ...] = setting(
         "",
         "a factor for each class, in the classes' order, or `balanced`: examples / (classes · examples of the class); "
@@ -35,6 +40,11 @@ class Classification:
     )
 
     def check(self) -> None:
+        for field in ("binary_labels", "class_mean"):
+            if getattr(self, field) and self.loss != "sigmoid":
+                raise Refused(field, True, f"acts with loss=sigmoid only; loss is {self.loss}")
+        if self.binary_labels and self.label_smoothing:
+            raise Refused("label_smoothing", self.label_smoothing, "must be 0 with binary_labels, which knows 0 and 1")
         weights = self.class_weights
         if isinstance(weights, str):
             if weights not in ("", "balanced"):
@@ -55,7 +65,15 @@ class Classification:
         if info.multi_label and self.loss == "softmax":
             raise Refused("objective.loss", "softmax", "these data have several labels per image; use sigmoid")
         weights = self._weights(info, num_classes)
-        return BoundClassification(self.loss, self.label_smoothing, weights, num_classes, info.multi_label)
+        return BoundClassification(
+            loss=self.loss,
+            label_smoothing=self.label_smoothing,
+            weights=weights,
+            num_classes=num_classes,
+            multi_label=info.multi_label,
+            binary_labels=self.binary_labels,
+            class_mean=self.class_mean,
+        )
 
     def _weights(self, info: Any, num_classes: int) -> tuple[float, ...] | None:
         weights = self.class_weights
@@ -92,6 +110,8 @@ class BoundClassification:
     weights: tuple[float, ...] | None
     num_classes: int
     multi_label: bool
+    binary_labels: bool = False
+    class_mean: bool = False
 
     @property
     def term_weights(self) -> dict[str, float]:
@@ -107,9 +127,12 @@ class BoundClassification:
     ) -> tuple[dict[str, jax.Array], dict[str, tuple[jax.Array, jax.Array]]]:
         """Sums over the rows of a (micro-)batch: `{term: sum}`, and `{metric: (sum, count)}`."""
         logits = logits_of(model, batch, train=train, key=key).astype(jnp.float32)
+        return {TERM: self.loss_sum(logits, batch)}, self.metrics(logits, batch)
+
+    def loss_sum(self, logits: jax.Array, batch: Batch) -> jax.Array:
+        """The weighted losses of the rows, summed; logits float32 [B, classes]."""
         rows = self._row_weights(batch)
-        losses = jnp.where(rows > 0, self._losses(logits, self._labels(batch)), 0)
-        return {TERM: (rows * losses).sum()}, self._metrics(logits, batch)
+        return (rows * jnp.where(rows > 0, self._losses(logits, self._labels(batch)), 0)).sum()
 
     def _labels(self, batch: Batch) -> jax.Array:
         label = batch["label"]
@@ -123,14 +146,16 @@ class BoundClassification:
         return weight * (self._labels(batch) @ jnp.asarray(self.weights, jnp.float32))
 
     def _losses(self, logits: jax.Array, labels: jax.Array) -> jax.Array:
+        labels = (labels > 0).astype(jnp.float32) if self.binary_labels else labels
         labels = (1 - self.label_smoothing) * labels + self.label_smoothing / self.num_classes
         if self.loss == "softmax":
             return -(labels * jax.nn.log_softmax(logits)).sum(-1)
         positive = jnp.asarray(self.weights, jnp.float32) if self.multi_label and self.weights is not None else 1.0
         parts = positive * labels * jax.nn.log_sigmoid(logits) + (1 - labels) * jax.nn.log_sigmoid(-logits)
-        return -parts.sum(-1)
+        return -parts.mean(-1) if self.class_mean else -parts.sum(-1)
 
-    def _metrics(self, logits: jax.Array, batch: Batch) -> dict[str, tuple[jax.Array, jax.Array]]:
+    def metrics(self, logits: jax.Array, batch: Batch) -> dict[str, tuple[jax.Array, jax.Array]]:
+        """`{metric: (sum, count)}` of the rows."""
         label = batch["label"]
         weight = batch.get("weight", jnp.ones(label.shape[:1])).astype(jnp.float32)
         if self.multi_label:

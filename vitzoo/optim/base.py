@@ -5,6 +5,8 @@ import dataclasses
 import re
 from typing import ClassVar
 
+import jax
+import jax.numpy as jnp
 import optax
 
 from vitzoo.errors import Refused
@@ -13,7 +15,7 @@ from vitzoo.schema import setting
 
 @dataclasses.dataclass(frozen=True)
 class Optimizer(abc.ABC):
-    """Settings of the chain that `build` makes: clip, scale by `method`, decay, multipliers, schedule.
+    """Settings of the chain that `build` makes: clip, scale by `method`, decay, trust ratio, multipliers, schedule.
 
     A new optimizer is a subclass with a `method`. Rules see each block by its number, `encoder/blocks/0/...`; one that
     names the star, `encoder/blocks/\\*/...`, takes all.
@@ -21,12 +23,22 @@ class Optimizer(abc.ABC):
 
     learning_rate: float = setting(1e-3, "peak of the schedule", minimum=0.0)
     weight_decay: float = setting(0.0, "decoupled; multiplied by the learning rate, as in torch and optax", minimum=0.0)
+    independent_weight_decay: bool = setting(
+        False,
+        "weight_decay isn't multiplied by the learning rate, only by the schedule's part of the peak (big_vision): as "
+        "weight_decay / learning_rate without this",
+    )
     weight_decay_rules: tuple[tuple[str, float], ...] = setting(
         ((r".*kernel", 1.0),),
         "(regular expression on the whole path, factor of weight_decay): first match wins; no match, no decay. By "
         "default kernels only: not biases, norms, tokens, positions, LayerScale",
     )
-    grad_clip: float = setting(0.0, "largest global norm of the gradients that aren't frozen; 0 is off", minimum=0.0)
+    grad_clip: float = setting(0.0, "largest norm of the gradients that aren't frozen; 0 is off", minimum=0.0)
+    grad_clip_scope: str = setting(
+        "global",
+        "whose norm: of all gradients together, or of each tensor by itself (DINO)",
+        choices=("global", "per_tensor"),
+    )
     learning_rate_rules: tuple[tuple[str, float], ...] = setting(
         (), "(regular expression on the whole path, factor of the learning rate): first match wins; no match, 1"
     )
@@ -44,8 +56,17 @@ class Optimizer(abc.ABC):
 
     per_tensor: ClassVar[bool] = True
     """Whether `method` looks at whole tensors, so that it must see each layer of a stack by itself."""
+    adapts_decayed: ClassVar[bool] = False
+    """Whether `trust_ratio` acts, on the tensors that `weight_decay_rules` name."""
+
+    @property
+    def decay_per_rate(self) -> float:
+        """The weight decay that is multiplied by the learning rate."""
+        return self.weight_decay / (self.learning_rate if self.independent_weight_decay else 1)
 
     def check(self) -> None:
+        if self.independent_weight_decay and not self.learning_rate:
+            raise Refused("independent_weight_decay", True, "needs a learning_rate above 0")
         named = [("weight_decay_rules", self.weight_decay_rules), ("learning_rate_rules", self.learning_rate_rules)]
         for field, rules in named:
             for pattern, factor in rules:
@@ -58,6 +79,10 @@ class Optimizer(abc.ABC):
     @abc.abstractmethod
     def method(self) -> optax.GradientTransformation:
         """Gradients to updates, of size about 1 and in the gradients' direction; the chain does the rest."""
+
+    def trust_ratio(self, update: jax.Array, weights: jax.Array) -> jax.Array:
+        """What the update of one tensor (of one layer) is multiplied by, once weight decay is in it."""
+        return jnp.ones((), update.dtype)
 
 
 def _check_pattern(field: str, pattern: str) -> None:

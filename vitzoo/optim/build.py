@@ -1,4 +1,4 @@
-"""The whole update, spelled out: clip, scale by method, decoupled decay, multipliers, schedule."""
+"""The whole update, spelled out: clip, scale by method, decoupled decay, trust ratio, multipliers, schedule."""
 
 import dataclasses
 import functools
@@ -14,7 +14,7 @@ from vitzoo.nn.paths import flatten, unflatten
 from vitzoo.optim.base import Optimizer
 from vitzoo.optim.rules import LeafRule, leaf_rules
 from vitzoo.optim.schedules import Rate
-from vitzoo.optim.transforms import per_layer, plain
+from vitzoo.optim.transforms import over_layers, per_layer, plain
 
 Tree = dict[str, Any]
 
@@ -63,13 +63,16 @@ def build(optimizer: Optimizer, schedule: Rate, shapes: Mapping[str, Any]) -> Ch
         return {"updates": jnp.zeros((), jnp.int32)} | ({"method": kept} if kept else {})
 
     def update(gradients: Tree, state: Tree, params: Tree, *, step: jax.Array | int) -> tuple[Tree, Tree]:
-        clipped = clip(gradients, optimizer.grad_clip)
+        clipped = clip(gradients, optimizer.grad_clip, optimizer.grad_clip_scope)
         scaled, kept = method.update(clipped, state.get("method", {}), params)
         rate, weights = schedule(step), flatten(params)
 
         def change(path: str, value: jax.Array) -> jax.Array:
             rule = rules[path].trained
             value = value + rule.decay.astype("float32") * weights[path] if rule.decay.any() else value
+            if rule.adapted.any():
+                ratio = over_layers(optimizer.trust_ratio, path)(value, weights[path])
+                value = jnp.where(rule.adapted, ratio, 1) * value
             return -rate * rule.multiplier.astype("float32") * value
 
         changes = unflatten({path: change(path, value) for path, value in flatten(scaled).items()})
@@ -101,9 +104,22 @@ def _join(rules: Mapping[str, LeafRule], trained: Tree, frozen: Tree) -> Tree:
     return unflatten(leaves)
 
 
-def clip(gradients: Tree, largest: float) -> Tree:
-    """Gradients scaled so that their global norm is at most `largest`; untouched, bit by bit, where it is; 0 is off."""
+def clip(gradients: Tree, largest: float, scope: str = "global") -> Tree:
+    """Gradients scaled so that their norm is at most `largest`; untouched, bit by bit, where it is; 0 is off.
+
+    Args:
+        gradients: nested dict of arrays.
+        largest: norm.
+        scope: `global` for the norm of all of them, `per_tensor` for each tensor's own, layer by layer in a stack.
+    """
     if not largest:
         return gradients
-    factor = largest / jnp.maximum(optax.tree.norm(gradients), largest)
-    return jax.tree.map(lambda g: factor * g, gradients)
+
+    def scaled(gradient: jax.Array, norm: jax.Array) -> jax.Array:
+        return largest / jnp.maximum(norm, largest) * gradient
+
+    if scope == "global":
+        norm = optax.tree.norm(gradients)
+        return jax.tree.map(lambda gradient: scaled(gradient, norm), gradients)
+    norms = {path: over_layers(optax.tree.norm, path)(leaf) for path, leaf in flatten(gradients).items()}
+    return unflatten({path: scaled(leaf, norms[path]) for path, leaf in flatten(gradients).items()})

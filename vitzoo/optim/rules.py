@@ -23,11 +23,13 @@ class LeafRule:
         decay: weight decay, of shape `[]`, or `[depth, 1, ...]` to be multiplied with the leaf.
         multiplier: factor of the learning rate, of shape `[]` or `[depth, 1, ...]`.
         frozen: doesn't train, bool `[]` or `[depth]`.
+        adapted: its update is multiplied by a trust ratio, bool of shape `[]` or `[depth, 1, ...]`.
     """
 
     decay: np.ndarray
     multiplier: np.ndarray
     frozen: np.ndarray
+    adapted: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros((), bool))
 
     @property
     def trained_layers(self) -> np.ndarray | None:
@@ -40,8 +42,9 @@ class LeafRule:
         layers = self.trained_layers
         if layers is None:
             return self
-        decay, multiplier = (part[layers] if part.ndim else part for part in (self.decay, self.multiplier))
-        return LeafRule(decay, multiplier, np.zeros((), bool))
+        parts = (self.decay, self.multiplier, self.adapted)
+        decay, multiplier, adapted = (part[layers] if part.ndim else part for part in parts)
+        return LeafRule(decay, multiplier, np.zeros((), bool), adapted)
 
 
 def leaf_rules(optimizer: Optimizer, shapes: Mapping[str, Any]) -> dict[str, LeafRule]:
@@ -56,16 +59,18 @@ def leaf_rules(optimizer: Optimizer, shapes: Mapping[str, Any]) -> dict[str, Lea
     """
     leaves = flatten(shapes)
     decay = {}
-    if optimizer.weight_decay:
+    if optimizer.weight_decay or optimizer.adapts_decayed:
         decay = match_layers(optimizer.weight_decay_rules, shapes, "optimizer.weight_decay_rules")
     rates = match_layers(optimizer.learning_rate_rules, shapes, "optimizer.learning_rate_rules")
     layers = _layer_multipliers(optimizer.layer_decay, leaves)
     frozen = _frozen(optimizer.freeze, shapes)
+    decayed = {path: _factors(decay.get(path, (None,)), 0.0, leaf) for path, leaf in leaves.items()}
     return {
         path: LeafRule(
-            optimizer.weight_decay * _factors(decay.get(path, (None,)), 0.0, leaf),
+            optimizer.decay_per_rate * decayed[path],
             layers[path] * _factors(rates[path], 1.0, leaf),
             frozen[path],
+            (decayed[path] > 0) & optimizer.adapts_decayed,
         )
         for path, leaf in leaves.items()
     }

@@ -1,6 +1,6 @@
-"""Two wrappers of optax transformations: one that sees layers of a stack singly, one whose state is plain dicts."""
+"""Wrappers for what looks at whole tensors, so that it sees the layers of a stack singly; and plain dicts as state."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -31,6 +31,22 @@ def per_layer(method: optax.GradientTransformation) -> optax.GradientTransformat
         return unflatten(flat), {name: kept for name, (_, kept) in results.items()}
 
     return optax.GradientTransformation(init, update)
+
+
+def over_layers(number: Callable[..., jax.Array], path: str) -> Callable[..., jax.Array]:
+    """`number`, of arrays that are tensors, for each layer of a stacked leaf: shape `[depth, 1, ...]` there, else `[]`.
+
+    Args:
+        number: tensors of one shape to a number.
+        path: of the leaf.
+    """
+    if not is_stacked(path):
+        return number
+
+    def each(*leaves: jax.Array) -> jax.Array:
+        return jax.vmap(number)(*leaves).reshape(-1, *(1,) * (leaves[0].ndim - 1))
+
+    return each
 
 
 def _groups(tree: Tree) -> dict[str, Tree]:

@@ -1,0 +1,148 @@
+"""A run that learns from another run: what the teacher sees, where it is kept, and that it stays the same one."""
+
+import dataclasses
+import io
+import json
+import shutil
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from made_checkpoint import TINY, make_run
+from striped import config
+
+import vitzoo
+from vitzoo.checkpoints import read
+from vitzoo.checkpoints.locate import locate
+from vitzoo.config import resolve
+from vitzoo.errors import Refused
+from vitzoo.nn import state as modules
+from vitzoo.nn.execution import DEFAULT
+from vitzoo.parallel import mesh as meshes
+from vitzoo.training import loop, setup
+from vitzoo.training.teacher import Teacher, _columns
+
+TEACHER = dataclasses.replace(TINY, num_classes=2)
+CLASSES = ("down", "across")  # the data's, in another order
+
+
+def run(settings, workdir):
+    out = io.StringIO()
+    return loop.train(settings, workdir, out), out.getvalue()
+
+
+def learning(teacher, **changes):
+    """A student of 16 × 16 pixels, scaled otherwise than its teacher's."""
+    return config(
+        total_steps=4,
+        objective={"name": "distillation", "teacher": str(teacher)},
+        checkpoint={"every_steps": 2, "keep_best": ""},
+        evaluate={"test": None},
+        model={"image_size": 16},
+        preprocessing={"mean": (100.0,), "std": (50.0,)},
+        ema=0.0,
+        **changes,
+    )
+
+
+@pytest.fixture(scope="module")
+def teacher(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("teacher")
+    make_run(folder / "run", TEACHER, CLASSES)
+    return folder / "run"
+
+
+@pytest.fixture(scope="module")
+def student(teacher, tmp_path_factory):
+    workdir = tmp_path_factory.mktemp("student") / "run"
+    _, said = run(learning(teacher), workdir)
+    return workdir, said
+
+
+def task_of(settings):
+    resolved = resolve(settings)
+    return setup.prepare(resolved, setup.mesh_of(resolved.experiment))
+
+
+def test_the_teacher_sees_the_students_images_at_its_own_size_and_scale(teacher):
+    task = task_of(learning(teacher))
+    task.stream.close()
+    params, marks = task.teacher.load()
+    pixels = np.random.default_rng(0).uniform(0, 255, (3, 16, 16, 1)).astype(np.float32)
+    model, info = vitzoo.load(str(teacher))
+    graph, weights = modules.split(model)
+
+    def both(params, weights, pixels):
+        shrunk = jax.image.resize(pixels, (3, 8, 8, 1), "bilinear")
+        expected = modules.merge(graph, weights)((shrunk - 127.5) / 127.5)
+        return task.teacher.answer(params, {"image": (pixels - 100) / 50})["teacher_logits"], expected
+
+    given, expected = jax.jit(both)(params, weights, pixels)
+    np.testing.assert_allclose(given, expected[:, ::-1], rtol=1e-4, atol=1e-4)
+    assert (marks["step"], marks["weights"]) == (info.step, info.weights) == (7, "ema")
+
+
+@pytest.mark.slow
+def test_the_teacher_is_said_and_recorded_and_not_saved(teacher, student):
+    workdir, said = student
+    assert f"teacher {teacher}, step 7:" in said
+    checkpoint = locate(workdir).folder
+    assert not any("teacher" in path.name for path in checkpoint.iterdir())
+    marks = read.values(checkpoint / "loop")["teacher"]
+    assert marks["checkpoint"] == str(teacher)
+    assert json.loads((workdir / "provenance.json").read_text())["teacher"] == marks
+    lines = [json.loads(line) for line in (workdir / "metrics.jsonl").read_text().splitlines()]
+    last = lines[-1]
+    assert last["loss"] == pytest.approx(last["loss_classification"] + last["loss_distillation"], rel=1e-5)
+    model, _ = vitzoo.load(str(workdir))
+    assert model(jnp.zeros((1, 16, 16, 1))).shape == (1, 2)
+
+
+@pytest.mark.slow
+def test_resuming_with_another_teacher_under_the_same_name_is_refused(teacher, student, tmp_path):
+    workdir = tmp_path / "run"
+    shutil.copytree(student[0], workdir)
+    shutil.rmtree(workdir / "checkpoints" / "4")
+    whole = json.loads((workdir / "metrics.jsonl").read_text().splitlines()[-1])
+    resumed = tmp_path / "resumed"
+    shutil.copytree(workdir, resumed)
+    run(learning(teacher), resumed)
+    again = json.loads((resumed / "metrics.jsonl").read_text().splitlines()[-1])
+    assert again["loss"] == whole["loss"]
+    kept = teacher.with_name("kept")
+    teacher.rename(kept)
+    try:
+        make_run(teacher, TEACHER, CLASSES, ema=False)
+        with pytest.raises(Refused, match=r"objective\.teacher.*has changed.*weights ema, now raw, crc32") as refusal:
+            run(learning(teacher), workdir)
+        assert "a new workdir" in str(refusal.value)
+    finally:
+        shutil.rmtree(teacher)
+        kept.rename(teacher)
+
+
+def test_its_parameters_are_spread_as_a_models(teacher):
+    task = task_of(learning(teacher))
+    task.stream.close()
+    mesh = meshes.make_mesh("fsdp:8", jax.devices())
+    settings = {"feed": task.feed, "config": task.model_config, "classes": None, "execution": DEFAULT, "mesh": mesh}
+    found = Teacher.open(str(teacher), **settings)
+    spec = found.shardings["encoder"]["blocks"]["mlp"]["up"]["kernel"].spec
+    assert "fsdp" in spec
+    assert found.parameters == task.teacher.parameters
+
+
+def test_its_answers_are_put_in_the_order_of_the_students_classes():
+    assert _columns("RUN", ["a", "b", "c"], 3, ["c", "a"], 2) == (2, 0)
+    assert _columns("RUN", ["a", "b"], 2, ["a", "b"], 2) is None
+    assert _columns("RUN", None, 2, ["a", "b"], 2) is None
+    with pytest.raises(Refused, match=r"objective\.teacher = RUN: doesn't know 1 of the 2 classes, such as z"):
+        _columns("RUN", ["a", "b"], 2, ["a", "z"], 2)
+    with pytest.raises(Refused, match=r"objective\.teacher = RUN: tells 3 classes apart, the student 2"):
+        _columns("RUN", None, 3, ["a", "b"], 2)
+
+
+def test_a_teacher_that_is_not_there_is_refused_by_its_setting(tmp_path):
+    with pytest.raises(Refused, match=r"objective\.teacher"):
+        task_of(learning(tmp_path / "nothing"))
