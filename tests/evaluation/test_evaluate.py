@@ -73,6 +73,11 @@ def test_other_data_without_a_split_are_refused(run):
         evaluated(run, {"data.name": "made_data:Four"})
 
 
+def test_settings_of_the_runs_evaluators_are_refused_where_other_data_take_their_place(run):
+    with pytest.raises(Refused, match=r"evaluate.test: has no effect with data.split, which is measured in place of"):
+        evaluated(run, {"data.split": "five", "evaluate.test.calibration_bins": 5})
+
+
 def test_other_classes_are_refused_by_name(run):
     with pytest.raises(Refused, match=r"cat, dog, cow, hen: aren't among the model's 10"):
         evaluated(run, {"data.name": "made_data:Strangers", "data.split": "test"})

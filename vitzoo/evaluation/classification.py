@@ -10,6 +10,7 @@ import numpy as np
 import optax
 
 from vitzoo.errors import Refused
+from vitzoo.evaluation.present import Present
 from vitzoo.evaluation.settings import Evaluator, check_rows
 from vitzoo.objectives.inputs import logits_of
 from vitzoo.schema import setting
@@ -40,6 +41,11 @@ class ClassificationEvaluator(Evaluator):
         "ImageNet-A and -R are scored",
         execution=True,
     )
+    present_classes: bool = setting(
+        False,
+        "the data's classes are those that its examples have, though it may name more, as ImageNet-A and -R do",
+        execution=True,
+    )
 
     CLASSES: ClassVar[bool] = True
     """Whether the model's logits are classes, to be matched with the data's by name."""
@@ -61,6 +67,11 @@ class ClassificationEvaluator(Evaluator):
             return "loss", "mean_average_precision", "f1_macro", "f1_micro"
         top5 = ("top5_accuracy",) if num_classes > 5 else ()
         return "accuracy", *top5, "f1_macro", "loss", "calibration_error"
+
+    def examples_of(self, feed: Any, data: Any) -> Any:
+        """Those of `data`, by name of the classes that occur where that is asked for."""
+        source = feed.source(data)
+        return Present(source) if self.present_classes else source
 
     def bind(self, *, feed: Any, source: Any, config: Any) -> Self:
         """Refuses texts without classes."""

@@ -18,6 +18,7 @@ from vitzoo.evaluation.report import Report, write_report, written
 from vitzoo.evaluation.run import Evaluation
 from vitzoo.evaluation.text_report import has_predictions, write_text_report
 from vitzoo.outputs import checked_file, checked_folder
+from vitzoo.parallel import processes
 from vitzoo.parallel.mesh import show_mesh
 from vitzoo.parts import OwnFaults
 from vitzoo.weights.load import ImageInfo
@@ -63,7 +64,7 @@ def evaluate(
         Refused: checkpoint, settings or data don't allow it.
         Failed: no evaluator of several could run, or data was lost or a file not written on the way.
     """
-    out = out or sys.stdout
+    out = processes.only_first(out or sys.stdout)
     if predictions is not None:
         checked_file("--predictions", predictions, (".csv", ".jsonl"))
     if output is not None:
@@ -93,7 +94,8 @@ def evaluate_one(
     ready: Ready, name: str, folder: Path | None, predictions: str | Path | None, out: TextIO
 ) -> dict[str, Any]:
     """One evaluator: its pass, its report, and its part of the result."""
-    evaluation = bound(ready, name)
+    with processes.first_alone():  # what is prepared and kept on disk is made once
+        evaluation = bound(ready, name)
     info, count = evaluation.source.info, len(evaluation.examples)
     print(f"data     {info.name} {info.split}: {count:,} examples", file=out)
     if not isinstance(ready.info, ImageInfo):
@@ -105,13 +107,15 @@ def evaluate_one(
     with counting(name, count, out) as seen:
         rows = evaluation.rows(ready.params, seen)
     metrics = {key: finite(value) for key, value in evaluation.metrics(rows).items()}
-    n = len(rows["position"])
-    data = evaluation.data
+    kept = len(rows["position"])
+    n, data = int(metrics.pop("n", None) or kept), evaluation.data  # of examples to learn from none is counted
     result = {"dataset": data.name, "split": data.split, "n": n, "metrics": metrics, "skipped": None}
-    say_metrics(name, n, count - n, metrics, out)
+    say_metrics(name, n, count - kept, metrics, out, getattr(evaluation.evaluator, "LEFT_OUT", "unreadable"))
     if hasattr(evaluation.evaluator, "signatures") and (signatures := evaluation.evaluator.signatures(rows)):
         result["signatures"] = signatures
         print("\n".join(f"{metric}  {signature}" for metric, signature in signatures.items()), file=out)
+    if not processes.is_first():
+        return result
     file = predictions_file(predictions, name, len(ready.evaluators))
     if not isinstance(ready.info, ImageInfo):
         write_text_report(evaluation, rows, folder, file, out)
@@ -187,8 +191,10 @@ def _shown(value: float) -> str:
     return f"{value:,.0f}" if value >= 1e4 and float(value).is_integer() else f"{value:.4g}"
 
 
-def say_metrics(name: str, n: int, lost: int, metrics: dict[str, float | None], out: TextIO) -> None:
+def say_metrics(
+    name: str, n: int, lost: int, metrics: dict[str, float | None], out: TextIO, why: str = "unreadable"
+) -> None:
     """The metrics in one line, with the number of examples behind them."""
     shown = "  ".join(f"{key} {'–' if value is None else _shown(value)}" for key, value in metrics.items())
-    unread = f" ({lost} unreadable, left out)" if lost else ""
+    unread = f" ({lost} {why}, left out)" if lost else ""
     print(f"{name}  n={n}{unread}  {shown}", file=out, flush=True)

@@ -33,7 +33,7 @@ class GenerationEvaluator(AskingEvaluator):
     metrics: tuple[str, ...] = setting(
         ("exact_match",),
         "bleu, chrf (sacreBLEU, 0 to 100), rouge1, rouge2, rougeL, exact_match, f1 (SQuAD's), accuracy, macro_f1 (of "
-        "classes' names), word_error_rate, phoneme_error_rate",
+        "classes' names), pearson, spearman (of numbers), word_error_rate, phoneme_error_rate",
         choices=tuple(BETTER),
         execution=True,
     )  # type: ignore[assignment]

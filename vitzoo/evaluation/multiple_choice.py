@@ -56,7 +56,7 @@ class MultipleChoice:
 
     def metrics(self, rows: Rows, num_classes: int = 0) -> dict[str, float]:
         """The metrics of a pass, in float64 on the host."""
-        plain, normalised = self._chosen(rows)
+        plain, normalised = self.chosen(rows)
         return {
             "accuracy": float((plain == rows["answer"]).mean()),
             "accuracy_normalised": float((normalised == rows["answer"]).mean()),
@@ -68,7 +68,7 @@ class MultipleChoice:
         """
         found = []
         for position, *chosen in zip(
-            rows["position"].tolist(), *(one.tolist() for one in self._chosen(rows)), strict=True
+            rows["position"].tolist(), *(one.tolist() for one in self.chosen(rows)), strict=True
         ):
             asked = self.source[position]
             plain, normalised = (asked["choices"][number] for number in chosen)
@@ -76,7 +76,7 @@ class MultipleChoice:
             found.append(told | {"prediction": plain, "prediction_normalised": normalised})
         return found
 
-    def _chosen(self, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
+    def chosen(self, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
         """The choice with the best score, and with the best one for its length, int [n] each; of equals the first."""
         score = rows["score"].astype(np.float64)
         lengths = np.ones(score.shape)

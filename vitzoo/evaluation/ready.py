@@ -3,7 +3,6 @@
 import dataclasses
 from typing import Any
 
-import jax
 from jax.sharding import Mesh
 
 from vitzoo.checkpoints.locate import Located
@@ -19,6 +18,7 @@ from vitzoo.errors import Refused
 from vitzoo.nn import state
 from vitzoo.nn.execution import Execution
 from vitzoo.parallel.mesh import devices, make_mesh
+from vitzoo.parallel.processes import place_all
 from vitzoo.parallel.sharding import param_shardings, rules_of
 from vitzoo.parts import find
 from vitzoo.schema import patch
@@ -68,14 +68,24 @@ class Ready:
 
 
 def make_ready(
-    checkpoint: str, overrides: Overrides, weights: str, all_classes: bool = False, shots: int | None = None
+    checkpoint: str,
+    overrides: Overrides,
+    weights: str,
+    all_classes: bool = False,
+    shots: int | None = None,
+    instead: str = "",
 ) -> Ready:
-    """Find, check and read a checkpoint; see `evaluation.evaluate`."""
+    """Find, check and read a checkpoint; see `evaluation.evaluate`.
+
+    Args:
+        checkpoint, overrides, weights, all_classes, shots: as there.
+        instead: a dataset that it is measured on, by evaluators that come later; empty: by those that `evaluators` has.
+    """
     flags = nested(overrides)
     located = open_weights(checkpoint, flags.get("model"))
-    resolved = resolve(config_of_run(located, flags), overrides=overrides)
+    resolved = resolve(config_of_run(located, flags, instead), overrides=overrides)
     experiment = resolved.experiment
-    evaluators = evaluators_of(experiment, flags)
+    evaluators = {} if instead else evaluators_of(experiment, flags)
     if shots is not None:
         evaluators = with_shots(evaluators, shots)
     if all_classes:
@@ -87,7 +97,7 @@ def make_ready(
     params, report, which = fitted(located, config, classes, make, weights)
     graph, shapes = state.abstract(make)
     rules = rules_of(find("model", experiment.model.name))
-    params = jax.device_put(params, param_shardings(shapes, rules, mesh))
+    params = place_all(params, param_shardings(shapes, rules, mesh))
     info = information(checkpoint, located, config, classes, which, report)
     notes = [f"config   {note}" for note in resolved.notes]
     if isinstance(feed, ImageFeed) and isinstance(info, ImageInfo):
@@ -98,7 +108,7 @@ def make_ready(
     return Ready(located, experiment, evaluators, own, info, notes, feed, config, graph, params, mesh)
 
 
-def config_of_run(located: Located, flags: dict[str, Any]) -> dict[str, Any]:
+def config_of_run(located: Located, flags: dict[str, Any], instead: str = "") -> dict[str, Any]:
     """The config of the run a checkpoint belongs to, its model as the checkpoint says; without a run, the least."""
     file = located.run / "config.json" if located.run else None
     description = located.description
@@ -107,8 +117,9 @@ def config_of_run(located: Located, flags: dict[str, Any]) -> dict[str, Any]:
     else:
         base = {"total_steps": 1, "objective": description["objective"], "data": {"name": description["data"]["name"]}}
     data = base["data"]
-    if "name" in flags.get("data", {}):
+    if instead or "name" in flags.get("data", {}):
         data = {key: value for key, value in data.items() if key in ANY_DATA}
+        data |= {"name": instead} if instead else {}
     return {**base, **HERE, "model": description["model"], "data": data}
 
 
@@ -116,10 +127,14 @@ def evaluators_of(experiment: Experiment, flags: dict[str, Any]) -> dict[str, An
     """The run's own evaluators; or, where a dataset or split is asked for, one of the objective's kind on that.
 
     Raises:
-        Refused: a dataset without a split, or neither is asked for and the run has no evaluators.
+        Refused: a dataset without a split, a split and settings of evaluators, which it takes the place of; or neither
+            is asked for and the run has no evaluators.
     """
     asked = flags.get("data", {})
     if "split" in asked:
+        if own := list(flags.get("evaluate", {})):
+            message = "has no effect with data.split, which is measured in place of the run's evaluators; leave one out"
+            raise Refused(f"evaluate.{own[0]}", None, message)
         objective = experiment.objective
         evaluator = find("evaluator", getattr(objective, "EVALUATOR", EVALUATORS[feed_kind(objective)]))
         return {"eval": evaluator(split=experiment.data.split)}

@@ -17,7 +17,7 @@ from vitzoo.errors import Refused
 from vitzoo.evaluation.classes import Mapping as ClassMapping
 from vitzoo.evaluation.classes import match
 from vitzoo.parallel.mesh import padded_batch_size
-from vitzoo.parallel.sharding import put, rows_of_this_process
+from vitzoo.parallel.sharding import put, replicated, rows_of_this_process
 from vitzoo.steps.compile import batch_shapes, compile_eval_step
 from vitzoo.steps.evaluate import make_eval_step
 
@@ -42,13 +42,12 @@ def collect(
 
     Returns:
         The outputs as NumPy arrays of `[n, ...]`, and `position` int64 `[n]` (index in the dataset, unreadable
-        examples counted). With one process also `id` int64 `[n]`.
+        examples counted), and `id` int64 `[n]`.
     """
     waiting: collections.deque = collections.deque()
-    taken = Taken()
+    taken, whole = Taken(), whole_ids(mesh)
     for batch in batches:
-        ids = batch["id"] if jax.process_count() == 1 else None
-        waiting.append((eval_step(params, put(batch, mesh)), ids))
+        waiting.append((eval_step(params, put(batch, mesh)), whole(batch["id"])))
         if len(waiting) > IN_FLIGHT:
             taken.take(*waiting.popleft())
         if seen:
@@ -56,6 +55,19 @@ def collect(
     while waiting:
         taken.take(*waiting.popleft())
     return taken.rows()
+
+
+def whole_ids(mesh: Any) -> Callable[[np.ndarray], Callable[[], np.ndarray]]:
+    """From the ids of this process's rows, int64, to what gives those of the global batch, once they are fetched."""
+    if jax.process_count() == 1:
+        return lambda ids: lambda: ids
+    joined = jax.jit(lambda halves: halves, out_shardings=replicated(mesh))  # devices may have no 64 bits
+
+    def whole(ids: np.ndarray) -> Callable[[], np.ndarray]:
+        halves = joined(put({"halves": ids.view(np.int32).reshape(-1, 2)}, mesh)["halves"])
+        return lambda: np.ascontiguousarray(halves).view(np.int64)[:, 0]
+
+    return whole
 
 
 @dataclasses.dataclass
@@ -66,12 +78,11 @@ class Taken:
     offset: int = 0
     n: int = 0
 
-    def take(self, outputs: Mapping[str, jax.Array], ids: np.ndarray | None) -> None:
+    def take(self, outputs: Mapping[str, jax.Array], ids: Callable[[], np.ndarray]) -> None:
         """Fetch one batch's outputs and keep its real rows."""
         arrays = {key: np.asarray(value) for key, value in outputs.items()}
         real = arrays.pop("weight") > 0
-        if ids is not None:
-            arrays["id"] = ids
+        arrays["id"] = ids()
         kept = {key: value[real] for key, value in arrays.items()}
         kept["position"] = self.offset + np.flatnonzero(real)
         self.parts.append(kept)
@@ -115,7 +126,7 @@ class Evaluation:
         objective: Any = None,
     ):
         self.mesh, self.data, feed = mesh, evaluation_data(data, evaluator), feed.evaluating(evaluator)
-        self.source = feed.source(self.data)
+        self.source = evaluator.examples_of(feed, self.data)
         self.evaluator = with_loss(evaluator, objective).bind(feed=feed, source=self.source, config=config)
         self._label = evaluator.LABEL
         info = self.source.info

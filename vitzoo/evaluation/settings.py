@@ -39,6 +39,10 @@ class Evaluator:
         if "split" in self.data:
             raise Refused("data.split", self.data["split"], "belongs one level up: the evaluator's own split")
 
+    def examples_of(self, feed: Any, data: Any) -> Any:
+        """The examples that it goes through, by default those of `data`."""
+        return feed.source(data)
+
     def bind(self, *, feed: Any, source: Any, config: Any) -> Any:
         """What measures these data: has `outputs(model, batch)` and `metrics(rows, num_classes)`. By default itself.
 

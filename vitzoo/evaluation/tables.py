@@ -84,7 +84,7 @@ def cell(value: object) -> str:
 
 def write_csv(path: Path, table: list[dict]) -> None:
     """Write rows of one shape as CSV; NaN is an empty cell."""
-    with open(path, "w", newline="", encoding="utf-8") as file:
+    with open(path, "w", newline="", encoding="utf-8", errors="surrogateescape") as file:  # a file name's own bytes
         writer = csv.DictWriter(file, fieldnames=list(table[0]), lineterminator="\n")
         writer.writeheader()
         for row in table:
@@ -97,7 +97,8 @@ def write_rows(path: Path, table: list[dict]) -> None:
         write_csv(path, table)
         return
     plain = [{key: None if isinstance(v, float) and math.isnan(v) else v for key, v in row.items()} for row in table]
-    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in plain), encoding="utf-8")
+    text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in plain)
+    path.write_text(text, encoding="utf-8", errors="backslashreplace")  # which JSON reads
 
 
 def predictions(rows: Rows, names: Sequence[str], files: Sequence[str] | None = None) -> list[dict]:

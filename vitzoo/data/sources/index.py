@@ -17,6 +17,7 @@ from PIL import Image
 from vitzoo.data.folders import cache_folder
 from vitzoo.data.images import BadImage, decode, stored_channels
 from vitzoo.data.progress import progress
+from vitzoo.paths import strange_kind
 
 FORMAT = 1  # raised when the meaning of what is kept changes, or what counts as readable
 
@@ -53,6 +54,8 @@ def index_files(paths: Sequence[str], what: str) -> list[FileFacts]:
 
 def examine(path: str) -> FileFacts:
     """Reads and decodes one file to its end."""
+    if what := strange_kind(path):
+        return FileFacts(error=f"is {what}, not a file")
     try:
         content = pathlib.Path(path).read_bytes()
         pixels = decode(content)

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from vitzoo.evaluation.text_metrics import errors, names, rouge, sacre, squad
+from vitzoo.evaluation.text_metrics import errors, names, numbers, rouge, sacre, squad
 
 SACRE = ("bleu", "chrf")
 BETTER: dict[str, Callable] = {
@@ -17,6 +17,8 @@ BETTER: dict[str, Callable] = {
     "f1": max,
     "accuracy": max,
     "macro_f1": max,
+    "pearson": max,
+    "spearman": max,
     "word_error_rate": min,
     "phoneme_error_rate": min,
 }
@@ -26,6 +28,8 @@ OWN: dict[str, Callable[[Sequence[str], Sequence[Sequence[str]]], float]] = {
     "f1": squad.f1,
     "accuracy": names.accuracy,
     "macro_f1": names.macro_f1,
+    "pearson": numbers.pearson,
+    "spearman": numbers.spearman,
     "word_error_rate": errors.error_rate,
     "phoneme_error_rate": errors.error_rate,
 }

@@ -1,0 +1,1 @@
+"""Benchmarks by name: which data, how they are measured, what is expected."""

@@ -1,0 +1,124 @@
+"""A benchmark bound to a checkpoint: its evaluator, its data and its feed put together."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from vitzoo.data.image_feed import ImageFeed
+from vitzoo.data.text.feed import TextFeed
+from vitzoo.data.text.row_kinds import read_by
+from vitzoo.data.text.sources.fields import SETTINGS
+from vitzoo.errors import Refused
+from vitzoo.evaluation.benchmarks.row import Benchmark
+from vitzoo.evaluation.benchmarks.wordnet import as_wordnet
+from vitzoo.evaluation.ready import Ready
+from vitzoo.evaluation.run import Evaluation
+from vitzoo.models.text import kind_of
+from vitzoo.parts import find
+from vitzoo.schema import build, patch
+
+SOURCE_TOKENS = 512
+"""Of an encoder-decoder's source, at least: T5 was trained on so many."""
+
+
+def bound(row: Benchmark, ready: Ready, shots: int | None, data: Mapping[str, Any]) -> tuple[Evaluation, list[str]]:
+    """The evaluation, and what is to be said of it.
+
+    Args:
+        row: the benchmark.
+        ready: the checkpoint.
+        shots: solved examples before each question, where it asks any.
+        data: the user's own dataset and split, for a benchmark that has none.
+
+    Raises:
+        Refused: the data aren't there, or the checkpoint can't be measured by it.
+    """
+    row = with_data(row, data)
+    images = isinstance(ready.feed, ImageFeed)
+    if images != (row.takes == "images"):
+        raise Refused("benchmark", row.name, f"is of {row.takes}, and this checkpoint reads {_reads(images)}")
+    if images:
+        return image_evaluation(row, ready)
+    return text_evaluation(row, ready, shots), []
+
+
+def with_data(row: Benchmark, data: Mapping[str, Any]) -> Benchmark:
+    """The benchmark with a dataset, the user's where it has none of its own."""
+    if row.dataset:
+        return row
+    if "name" not in data:
+        raise Refused("data.name", None, "must name your text: --config.data.name=text:FILE")
+    return dataclasses.replace(row, dataset=data["name"], split=data.get("split", row.split))
+
+
+def image_evaluation(row: Benchmark, ready: Ready) -> tuple[Evaluation, list[str]]:
+    """Of images: the preprocessing is the checkpoint's but for what the benchmark says."""
+    assert isinstance(ready.feed, ImageFeed)
+    feed = dataclasses.replace(
+        ready.feed, preprocessing=patch(ready.feed.preprocessing, dict(row.preprocessing), "preprocessing")
+    )
+    learns = {"train_split": row.train_split} if row.train_split else {}
+    part = find("evaluator", row.evaluator)
+    learns = learns if hasattr(part, "train_split") else {}
+    evaluator = made(row.evaluator, row, row.settings, learns)
+    classes, notes = ready.info.classes, []
+    if row.imagenet and evaluator.CLASSES:
+        data = patch(ready.experiment.data, {"name": row.dataset, "split": row.split, **row.settings.get("data", {})})
+        names = feed.source(data).info.classes or ()
+        found, note = as_wordnet(classes, getattr(ready.config, "num_classes", 0) or 0, names)
+        classes, notes = None if found is None else tuple(found), [note] if note else []
+    return evaluation(evaluator, feed, ready, classes), notes
+
+
+def text_evaluation(row: Benchmark, ready: Ready, shots: int | None) -> Evaluation:
+    """Of text: by a model's head where it is an encoder, else by what it writes or gives a probability."""
+    assert isinstance(ready.feed, TextFeed)
+    kind, feed = kind_of(ready.config), ready.feed
+    if kind == "encoder":
+        if row.encoder is None:
+            raise Refused("benchmark", row.name, "needs a model that writes: a gpt, t5 or transformer")
+        plain = dict.fromkeys((*SETTINGS, "template", "prefix"), "")
+        text = patch(feed.text, {**plain, "regression": False, **row.encoder.text}, "text")
+        evaluator = made(row.encoder.evaluator, row, {}, {}, row.encoder.dataset)
+        return evaluation(evaluator, dataclasses.replace(feed, text=text), ready, ready.info.classes)
+    changes: dict[str, Any] = dict(row.text)
+    if kind == "encoder_decoder":
+        changes["source_length"] = max(feed.text.source_length, SOURCE_TOKENS)
+    if ready.experiment.model.name == "t5":
+        changes["prefix"] = row.prefix
+    text = patch(feed.text, changes, "text")
+    own = row.decoder if kind == "decoder" else {}
+    evaluator = made(row.evaluator, row, {**row.settings, **own}, {})
+    if evaluator.rows not in read_by(kind):
+        raise Refused("benchmark", row.name, f"measures rows of {evaluator.rows}, which this model doesn't read")
+    if row.evaluator == "perplexity" and kind == "decoder":
+        evaluator = dataclasses.replace(evaluator, stride=max(1, text.sequence_length // 2))
+    if shots is not None and hasattr(evaluator, "shots"):
+        evaluator = patch(evaluator, {"shots": shots})
+    return evaluation(evaluator, dataclasses.replace(feed, text=text), ready, ready.info.classes)
+
+
+def made(
+    name: str, row: Benchmark, settings: Mapping[str, Any], more: Mapping[str, Any], dataset: str | None = None
+) -> Any:
+    """An evaluator on the benchmark's data."""
+    data = {**settings.get("data", {}), "name": dataset or row.dataset}
+    return build(find("evaluator", name), {"split": row.split, **settings, **more, "data": data})
+
+
+def evaluation(evaluator: Any, feed: Any, ready: Ready, classes: tuple[str, ...] | None) -> Evaluation:
+    """The evaluator bound to its data and to the checkpoint's model."""
+    return Evaluation(
+        evaluator,
+        ready.graph,
+        feed=feed,
+        config=ready.config,
+        data=ready.experiment.data,
+        classes=classes,
+        mesh=ready.mesh,
+        objective=ready.experiment.objective,
+    )
+
+
+def _reads(images: bool) -> str:
+    return "images" if images else "text"

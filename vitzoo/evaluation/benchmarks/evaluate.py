@@ -1,0 +1,151 @@
+"""Measuring a checkpoint on benchmarks, several at once."""
+
+import functools
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TextIO
+
+from vitzoo.checkpoints.locate import check_outside
+from vitzoo.config.resolution import Overrides, nested
+from vitzoo.errors import Failed, Refused
+from vitzoo.evaluation.benchmarks.bound import bound
+from vitzoo.evaluation.benchmarks.means import means
+from vitzoo.evaluation.benchmarks.row import Benchmark
+from vitzoo.evaluation.benchmarks.scores import MORE
+from vitzoo.evaluation.benchmarks.show import say_table
+from vitzoo.evaluation.benchmarks.table import asked_for
+from vitzoo.evaluation.evaluate import finite, say_first, say_metrics
+from vitzoo.evaluation.folders import safe
+from vitzoo.evaluation.progress import counting
+from vitzoo.evaluation.ready import Ready, make_ready
+from vitzoo.evaluation.report import written
+from vitzoo.outputs import checked_folder
+from vitzoo.parallel import processes
+
+TOLD = 3  # reasons that a failure gives; each is printed as it comes
+
+
+def evaluate_benchmarks(
+    checkpoint: str | Path,
+    names: Sequence[str],
+    overrides: Overrides = (),
+    *,
+    weights: str = "auto",
+    output: str | Path | None = None,
+    shots: int | None = None,
+    out: TextIO | None = None,
+) -> dict[str, Any]:
+    """Measure a checkpoint on benchmarks and print one table, published scores beside its own.
+
+        evaluate_benchmarks("runs/vit", ["imagenet", "imagenet-real", "vtab"])
+
+    Args:
+        checkpoint: as for `vitzoo.evaluate`.
+        names: keys of `table.BENCHMARKS`, groups of them, or NAME:EVALUATOR.
+        overrides: config settings; `data.dir` says where datasets lie, and `data.name` names the text of `perplexity`.
+        weights: `ema`, `raw` or `auto`.
+        output: folder for the results; else `RUN/eval/STEP-WEIGHTS/benchmarks`; none for a checkpoint outside a run.
+        shots: solved examples before each question, for those that ask some.
+        out: where the report is printed; standard output by default.
+
+    Returns:
+        As `vitzoo.evaluate`, a result for each benchmark and for the means of each whole group.
+
+    Raises:
+        Refused: there is no such benchmark, or the checkpoint or settings don't allow it.
+        Failed: none could run.
+    """
+    out = processes.only_first(out or sys.stdout)
+    rows = asked_for(names)
+    data = nested(overrides).get("data", {})
+    check_data(rows, data)
+    if output is not None:
+        checked_folder("--output", output)
+        check_outside("--output", output)
+    ready = make_ready(str(checkpoint), overrides, weights, instead=data.get("name") or rows[0].dataset or "text")
+    say_first(ready, out)
+    results = results_of(rows, ready, shots, data, out)
+    info = ready.info
+    found = {"checkpoint": info.checkpoint, "step": info.step, "weights": info.weights, "results": results}
+    say_table(rows, found, out)
+    folder = folder_of(ready, output)
+    if processes.is_first() and folder is not None:
+        write_results(folder, results, out)
+    if all(result["skipped"] for result in results.values()):
+        raise Failed(f"no benchmark could run: {reasons(results)}")
+    return found
+
+
+def results_of(
+    rows: Sequence[Benchmark], ready: Ready, shots: int | None, data: dict[str, Any], out: TextIO
+) -> dict[str, dict[str, Any]]:
+    """The result of each benchmark and the means of groups; one that can't run is skipped with its reason."""
+    results: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        try:
+            results[row.name] = measured(row, ready, shots, data, out)
+        except (Refused, Failed) as error:
+            results[row.name] = skipped(row, str(error))
+            print(f"{row.name}: skipped: {error}", file=out, flush=True)
+    return results | means(rows, results)
+
+
+def check_data(rows: Sequence[Benchmark], data: dict[str, Any]) -> None:
+    """Refuses a dataset or split of the user's where none of the benchmarks takes one."""
+    for key in ("name", "split"):
+        if key in data and all(row.dataset for row in rows):
+            message = "a benchmark has its own; leave it out, or leave --benchmark out"
+            raise Refused(f"data.{key}", data[key], message)
+
+
+def measured(row: Benchmark, ready: Ready, shots: int | None, data: dict[str, Any], out: TextIO) -> dict[str, Any]:
+    """One benchmark: its pass, and its part of the result."""
+    with processes.first_alone():  # what is prepared and kept on disk is made once
+        evaluation, notes = bound(row, ready, shots, data)
+    info, count = evaluation.source.info, len(evaluation.examples)
+    print(f"data     {info.name} {info.split}: {count:,} examples", file=out)
+    print("".join(f"classes  {note}\n" for note in notes), end="", file=out, flush=True)
+    with counting(row.name, count, out) as seen:
+        rows = evaluation.rows(ready.params, seen)
+    metrics: dict[str, Any] = evaluation.metrics(rows)
+    kept = len(rows["position"])
+    n = int(metrics.pop("n", kept))
+    metrics |= {name: MORE[name](evaluation, rows, metrics) for name in row.more}
+    metrics = {key: finite(value) for key, value in metrics.items()}
+    say_metrics(row.name, n, count - kept, metrics, out, getattr(evaluation.evaluator, "LEFT_OUT", "unreadable"))
+    result = {"dataset": evaluation.data.name, "split": evaluation.data.split, "n": n, "metrics": metrics}
+    result |= {"skipped": None}
+    if hasattr(evaluation.evaluator, "signatures") and (signatures := evaluation.evaluator.signatures(rows)):
+        result["signatures"] = signatures
+    return result
+
+
+def skipped(row: Benchmark, reason: str) -> dict[str, Any]:
+    """The result of a benchmark that couldn't run."""
+    return {"dataset": row.dataset or None, "split": row.split, "n": 0, "metrics": {}, "skipped": reason}
+
+
+def reasons(results: dict[str, dict[str, Any]]) -> str:
+    """Why benchmarks couldn't run, the first of them."""
+    found = list(dict.fromkeys(result["skipped"] for result in results.values()))
+    more = f" (and {len(found) - TOLD} more)" if len(found) > TOLD else ""
+    return "; ".join(found[:TOLD]) + more
+
+
+def folder_of(ready: Ready, output: str | Path | None) -> Path | None:
+    """Where the results go."""
+    if output is not None:
+        return Path(output)
+    run, info = ready.located.run, ready.info
+    return None if run is None else run / "eval" / f"{info.step}-{info.weights}" / "benchmarks"
+
+
+def write_results(folder: Path, results: dict[str, dict[str, Any]], out: TextIO) -> None:
+    """A file of metrics for each result that there is; those of earlier benchmarks stay."""
+    for name, result in results.items():
+        if all(value is None for value in result["metrics"].values()):
+            continue
+        text = json.dumps(result, indent=1, allow_nan=False) + "\n"
+        written(folder / safe(name) / "metrics.json", functools.partial(Path.write_text, data=text), out)

@@ -1,0 +1,115 @@
+"""The benchmarks of text."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from vitzoo.data.text.datasets.task_table import TASKS
+from vitzoo.evaluation.benchmarks.row import Benchmark, Encoder, Expected
+
+GPT2 = "GPT-2 124M (openai-community/gpt2)"
+PAPER = "Language Models are Unsupervised Multitask Learners, table 3"
+T5_SMALL = Expected(82.4, "T5-small, fine-tuned", "https://arxiv.org/abs/1910.10683, table 14")
+NVIDIA = Expected(78.33, "T5 v1.1-small of NVIDIA, fine-tuned", "NVIDIA JAX-Toolbox, rosetta/projects/t5x")
+BIG = "https://arxiv.org/abs/1706.03762, table 2"
+WIKI = "wikitext-103-raw-v1, into the folder wikitext-103-raw of a data folder"
+WRITE: Mapping[str, Any] = {"answer_format": " {answer}"}
+BEAMS: Mapping[str, Any] = {
+    "metrics": ("bleu",), "num_beams": 4, "length_penalty": 0.6, "length_normalisation": "gnmt", "max_new_tokens": 200
+}  # fmt: skip
+
+
+def _pair(first: str, second: str) -> dict[str, str]:
+    return {"first_field": first, "second_field": second}
+
+
+def _choice(task: str, fields: Mapping[str, str] | None, metric: str = "accuracy", *more: str, **other) -> Benchmark:
+    """A task with classes: a model that writes is asked which of their names follows best."""
+    name = task.replace("super_glue", "superglue")
+    encoder = None if fields is None else Encoder("classification", TASKS[task].dataset, fields)
+    return Benchmark(
+        takes="text",
+        dataset=f"tasks/{task}",
+        evaluator="multiple_choice",
+        decoder=WRITE,
+        metric=metric,
+        more=more,
+        encoder=encoder,
+        group=(name.partition("/")[0], ""),
+        **{"name": name, "split": "validation", **other},
+    )
+
+
+def _written(name: str, metric: str, settings: Mapping[str, Any], question: str, **other) -> Benchmark:
+    """A task whose answers are written."""
+    return Benchmark(
+        name=name.replace("super_glue", "superglue"),
+        takes="text",
+        dataset=f"tasks/{name}",
+        evaluator="generation",
+        settings=settings,
+        decoder={"question_format": question, "answer_format": " {answer}"},
+        metric=metric,
+        **{"split": "validation", **other},
+    )
+
+
+def _translation(pair: str, target: str, score: Expected | None = None) -> Benchmark:
+    prefix = f"translate English to {target}: "
+    return _written(
+        f"wmt/{pair}", "bleu", BEAMS, "{question} =", split="test", unit="", prefix=prefix, expected=score,
+        group=("wmt", ""),
+    )  # fmt: skip
+
+
+EXTRACT = {"metrics": ("exact_match", "f1"), "max_new_tokens": 32}
+NUMBER = {"metrics": ("pearson", "spearman"), "max_new_tokens": 8}
+SUMMARY = {"metrics": ("rouge2", "rouge1", "rougeL"), "max_new_tokens": 128}
+
+TEXTS: tuple[Benchmark, ...] = (
+    Benchmark(
+        name="perplexity", takes="text", dataset="", split="all", evaluator="perplexity", settings={"rows": "windows"},
+        metric="perplexity", unit="",
+    ),
+    Benchmark(
+        name="wikitext103", takes="text", dataset="wikitext103", split="test", evaluator="perplexity",
+        settings={"rows": "windows"}, metric="word_perplexity", more=("word_perplexity",), unit="", by_hand=WIKI,
+        expected=Expected(37.50, GPT2, PAPER),
+    ),
+    Benchmark(
+        name="lambada", takes="text", dataset="tasks/lambada", split="test", evaluator="last_word",
+        expected=Expected(45.99, GPT2, PAPER),
+    ),
+    Benchmark(
+        name="hellaswag", takes="text", dataset="tasks/hellaswag", split="validation", evaluator="multiple_choice",
+        decoder=WRITE, metric="accuracy_normalised",
+        expected=Expected(29.4, GPT2, "karpathy/llm.c, Reproducing GPT-2 (124M)"),
+    ),
+    _choice("glue/cola", {"text_field": "sentence"}, "matthews_correlation", "matthews_correlation"),
+    _choice("glue/sst2", {"text_field": "sentence"}),
+    _choice("glue/mrpc", _pair("sentence1", "sentence2"), "f1", "f1"),
+    _choice("glue/qqp", _pair("question1", "question2"), "f1", "f1"),
+    _written(
+        "glue/stsb", "pearson", NUMBER, "{question} score:", group=("glue", ""),
+        encoder=Encoder("regression", "glue/stsb", {**_pair("sentence1", "sentence2"), "regression": True}),
+    ),
+    _choice("glue/mnli", _pair("premise", "hypothesis"), split="validation_matched", expected=T5_SMALL),
+    _choice("glue/mnli", _pair("premise", "hypothesis"), name="glue/mnli-mm", split="validation_mismatched"),
+    _choice("glue/qnli", _pair("question", "sentence")),
+    _choice("glue/rte", _pair("sentence1", "sentence2")),
+    _choice("glue/wnli", _pair("sentence1", "sentence2")),
+    _choice("super_glue/boolq", _pair("question", "passage")),
+    _choice("super_glue/cb", _pair("premise", "hypothesis"), "f1_macro", "f1_macro"),
+    _choice("super_glue/copa", None),
+    _choice("super_glue/multirc", None, "f1", "f1", "exact_match_by_question"),
+    _written("super_glue/record", "f1", EXTRACT, "{question} answer:", group=("superglue", "")),
+    _choice("super_glue/rte", _pair("premise", "hypothesis")),
+    _choice("super_glue/wic", None),
+    _choice("super_glue/wsc", None),
+    _written("squad", "exact_match", EXTRACT, "{question} answer:", expected=NVIDIA),
+    _written(
+        "cnn_dailymail", "rouge2", SUMMARY, "{question}\nTL;DR:", split="test", prefix="summarize: ",
+    ),
+    _translation("en-de", "German", Expected(28.4, "Transformer (big)", BIG)),
+    _translation("en-fr", "French", Expected(41.8, "Transformer (big)", BIG)),
+    _translation("en-ro", "Romanian"),
+)  # fmt: skip

@@ -1,0 +1,121 @@
+"""What is read of a run to compare it with others: its config, its curves, its evaluations."""
+
+import csv
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from vitzoo.errors import Refused
+
+Curves = Mapping[str, Mapping[str, tuple[list, list]]]
+"""By metric and split, steps and values."""
+
+PICTURES = ("confusion.png", "mistakes.png")
+SAMPLES = "mistakes.csv"
+SHOWN = 10  # rows of sample predictions
+
+
+@dataclasses.dataclass(frozen=True)
+class Evaluated:
+    """An evaluation that lies in a run's folder.
+
+    Attributes:
+        name: of its folder, from `eval/`: `STEP-WEIGHTS/NAME`.
+        result: its `metrics.json`.
+        pictures: files of pictures.
+        samples: some predictions, as rows of a table.
+    """
+
+    name: str
+    result: Mapping[str, Any]
+    pictures: tuple[Path, ...]
+    samples: tuple[Mapping[str, str], ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """One run.
+
+    Attributes:
+        name: what it is called on the page.
+        config: its settings by dotted name.
+        curves: its metrics.
+        evaluated: what `vitzoo eval` left in its folder.
+    """
+
+    name: str
+    config: Mapping[str, Any]
+    curves: Curves
+    evaluated: tuple[Evaluated, ...]
+
+    @property
+    def last(self) -> dict[str, tuple[int, float]]:
+        """Step and value of each metric's last entry, by SPLIT/METRIC."""
+        return {
+            f"{split}/{metric}": (steps[-1], values[-1])
+            for metric, splits in self.curves.items()
+            for split, (steps, values) in splits.items()
+        }
+
+
+def read_run(folder: Path, name: str, curves: Curves) -> Run:
+    """A run of a folder.
+
+    Raises:
+        Refused: it is no run, or a file in it can't be read.
+    """
+    file = folder / "config.json"
+    if not file.is_file():
+        raise Refused("DIR", str(folder), "is no run: it has no config.json")
+    return Run(name, flat(_json(file)), curves, tuple(_evaluated(folder / "eval")))
+
+
+def names_of(folders: Sequence[Path]) -> list[str]:
+    """A name for each folder: its last part, or the whole path where that isn't one folder's alone."""
+    last = [folder.resolve().name for folder in folders]
+    return [name if last.count(name) == 1 else str(folder) for folder, name in zip(folders, last, strict=True)]
+
+
+def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested settings by dotted name."""
+    found: dict[str, Any] = {}
+    for key, value in values.items():
+        name = f"{prefix}{key}"
+        found |= flat(value, f"{name}.") if isinstance(value, Mapping) and value else {name: value}
+    return found
+
+
+def differences(runs: Sequence[Run]) -> dict[str, list[Any]]:
+    """The settings in which runs differ, with the value of each; None where a run has no such setting."""
+    names = dict.fromkeys(name for run in runs for name in run.config)
+    values = {name: [run.config.get(name) for run in runs] for name in names}
+    return {name: own for name, own in values.items() if any(value != own[0] for value in own)}
+
+
+def _evaluated(folder: Path) -> list[Evaluated]:
+    found = []
+    for file in sorted(folder.rglob("metrics.json")):
+        result = _json(file)
+        pictures = tuple(file.with_name(name) for name in PICTURES if file.with_name(name).is_file())
+        samples = _samples(file.with_name(SAMPLES))
+        found.append(Evaluated(str(file.parent.relative_to(folder)), result, pictures, samples))
+    return found
+
+
+def _samples(file: Path) -> tuple[Mapping[str, str], ...]:
+    if not file.is_file():
+        return ()
+    with file.open(newline="", encoding="utf-8") as opened:
+        return tuple(row for row, _ in zip(csv.DictReader(opened), range(SHOWN), strict=False))
+
+
+def _json(file: Path) -> dict[str, Any]:
+    try:
+        values = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise Refused("DIR", str(file), f"can't be read: {error}") from error
+    if not isinstance(values, dict):
+        raise Refused("DIR", str(file), "holds no object")
+    return values

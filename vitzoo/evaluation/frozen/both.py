@@ -1,0 +1,55 @@
+"""Two splits of a dataset as one source: examples to learn from, then examples to measure."""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from vitzoo.data.sources.base import fingerprint
+from vitzoo.errors import Refused
+
+
+class Both:
+    """The examples of `train`, then those of `test`; `first` is how many come first.
+
+    Raises:
+        Refused: their classes aren't the same.
+    """
+
+    def __init__(self, train: Any, test: Any):
+        if train.info.classes != test.info.classes:
+            raise Refused("train_split", train.info.split, f"has other classes than {test.info.split}")
+        self.parts, self.first = (train, test), len(train)
+        self.ids = np.concatenate([train.ids, test.ids])
+        if hasattr(test, "fields"):
+            self.fields = test.fields
+        infos = (train.info, test.info)
+        files = None
+        if all(info.files is not None for info in infos):
+            files = [name for info in infos for name in info.files or ()]
+        self.info = dataclasses.replace(
+            test.info,
+            split=f"{test.info.split}, learning from {train.info.split}",
+            n=len(train) + len(test),
+            fingerprint=fingerprint(train.info.fingerprint, test.info.fingerprint),
+            files=files,
+            labels=self.labels,
+        )
+
+    def labels(self) -> np.ndarray:
+        return np.concatenate([part.info.labels() for part in self.parts])
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def _place(self, index: int) -> tuple[Any, int]:
+        train, test = self.parts
+        return (train, index) if index < self.first else (test, index - self.first)
+
+    def __getitem__(self, index: int) -> Any:
+        part, own = self._place(int(index))
+        return part[own]
+
+    def where(self, index: int) -> str:
+        part, own = self._place(int(index))
+        return part.where(own)

@@ -1,0 +1,164 @@
+"""What evaluators of frozen features share: two splits in one pass, of each example its features and its class."""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from vitzoo.errors import Refused
+from vitzoo.evaluation.frozen.both import Both
+from vitzoo.evaluation.settings import Evaluator
+from vitzoo.objectives.inputs import TOKENS, told
+from vitzoo.schema import setting
+
+Rows = Mapping[str, np.ndarray]
+ENCODER_PLACES = ("sentence_types", "segments")
+
+
+@dataclasses.dataclass(frozen=True)
+class FrozenEvaluator(Evaluator):
+    """The settings of an evaluator that learns from the features of `train_split` and is measured on those of `split`.
+
+    The model's head takes no part, so that its classes may be others, or none.
+    """
+
+    train_split: str = setting("train", "examples to learn from, of the same data", execution=True)
+    features: str = setting(
+        "pooled", "which of `features(x)`: pooled, what the head gets; block_3, tokens, ...", execution=True
+    )
+    reduce: str = setting(
+        "mean", "of features of each token: their mean, or the first token's", choices=("mean", "first"), execution=True
+    )
+
+    ROWS: ClassVar[tuple[str, ...]] = ("labelled",)
+
+    def examples_of(self, feed: Any, data: Any) -> Both:
+        """Those to learn from, then those to measure."""
+        return Both(feed.source(data, self.train_split), feed.source(data))
+
+    def bind(self, *, feed: Any, source: Any, config: Any) -> "Frozen":
+        """Refuses data without one class to an example."""
+        if getattr(feed, "rows_of", "labelled") != "labelled":
+            raise Refused("name", type(self).__name__, f"measures labelled rows, and these are {feed.rows_of}")
+        info = source.info
+        if info.multi_label or info.classes is None:
+            has = "several labels to an example" if info.multi_label else "no classes"
+            raise Refused("data.name", info.name, f"has {has}; features are measured by one class each")
+        return Frozen(self, source.first, len(info.classes))
+
+    def measure(self, train: "Examples", test: "Examples", classes: int) -> dict[str, float]:
+        """The metrics.
+
+        Args:
+            train: the examples to learn from.
+            test: those to measure.
+            classes: how many the data have.
+        """
+        raise NotImplementedError
+
+
+@dataclasses.dataclass(frozen=True)
+class Examples:
+    """Features float64 [n, width] and classes int64 [n]."""
+
+    features: np.ndarray
+    label: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.label)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Frozen:
+    """An evaluator of frozen features bound to its data.
+
+    Args:
+        settings: the evaluator.
+        first: how many of the examples are there to learn from; they come first.
+        classes: of the data.
+    """
+
+    settings: FrozenEvaluator
+    first: int
+    classes: int
+
+    def metric_names(self, multi_label: bool, classes: int | None) -> tuple[str, ...]:
+        """The metrics that a best checkpoint can be chosen by."""
+        return tuple(self.settings.BETTER)
+
+    def outputs(self, model: Any, batch: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
+        """What a pass keeps of each example, computed on device: `features` float32 [batch, width], `label` int32."""
+        settings = self.settings
+        features = features_of(model, batch, settings.features, settings.reduce).astype(jnp.float32)
+        return {"weight": batch["weight"], "features": features, "label": batch["label"]}
+
+    def metrics(self, rows: Rows, num_classes: int = 0) -> dict[str, float]:
+        """The metrics of a pass, in float64 on the host, and `n`, the examples that were measured.
+
+        Raises:
+            Refused: there is nothing to learn from, or nothing to measure.
+        """
+        learned = rows["position"] < self.first
+        if learned.all() or not learned.any():
+            field = "split" if learned.any() else "train_split"
+            raise Refused(field, getattr(self.settings, field), "holds no readable example")
+        train, test = (
+            Examples(rows["features"][part].astype(np.float64), rows["label"][part].astype(np.int64))
+            for part in (learned, ~learned)
+        )
+        if not (np.isfinite(train.features).all() and np.isfinite(test.features).all()):
+            raise Refused("features", self.settings.features, "are not all finite, so nothing can be learned from them")
+        return {"n": len(test), **self.settings.measure(train, test, self.classes)}
+
+
+def features_of(model: Any, batch: Mapping[str, jax.Array], name: str, reduce: str) -> jax.Array:
+    """One of a model's features of each example, [batch, width].
+
+    Args:
+        model: has `features`.
+        batch: `image`, or `tokens` and what tells where they stand.
+        name: a key of what `features` gives.
+        reduce: of features of each token, `mean` (padding left out) or `first`.
+
+    Raises:
+        Refused: the model has no such features.
+    """
+    if not hasattr(model, "features"):
+        raise Refused("features", name, f"{type(model).__name__} has no `features`")
+    if "image" in batch:
+        seen = model.features(batch["image"])
+    else:
+        places = {key: value for key, value in told(batch).items() if key in ENCODER_PLACES}
+        seen = model.features(*(batch[key] for key in TOKENS if key in batch), **places)
+    if name not in seen:
+        raise Refused("features", name, f"no such features; there are {', '.join(seen)}")
+    found = seen[name]
+    if found.ndim == 3:
+        found = found[:, 0] if reduce == "first" else _mean(found, batch.get("segments"))
+    if found.ndim != 2:
+        raise Refused(
+            "features", name, f"have the shape {found.shape}; wanted is [batch, width] or [batch, tokens, width]"
+        )
+    return found
+
+
+def _mean(tokens: jax.Array, segments: jax.Array | None) -> jax.Array:
+    tokens = tokens.astype(jnp.float32)
+    if segments is None:
+        return tokens.mean(1)
+    real = (segments > 0)[..., None]
+    return jnp.where(real, tokens, 0).sum(1) / jnp.maximum(real.sum(1), 1)
+
+
+def by_number(prefix: str, numbers: tuple[int, ...], suffix: str = "") -> dict[str, Callable]:
+    """Metrics of which more is better, one for each number."""
+    return {f"{prefix}{number}{suffix}": max for number in numbers}
+
+
+def standardised(train: np.ndarray, *others: np.ndarray) -> list[np.ndarray]:
+    """Features [n, width] of each with mean 0 and deviation 1 in `train`; what doesn't vary there becomes about 0."""
+    mean, deviation = train.mean(0), train.std(0) + 1e-5
+    return [(features - mean) / deviation for features in (train, *others)]
