@@ -28,6 +28,7 @@ FLOORS = [
     {"decoding"},
     {"nn"},
     {"parts", "schema", "outputs"},
+    {"paths"},
     {"errors", "hints"},
 ]
 HEIGHT = {name: -depth for depth, names in enumerate(FLOORS) for name in names}

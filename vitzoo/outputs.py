@@ -1,12 +1,18 @@
-"""Files that a command writes at its end: refused before any work where they can't be, written whole or not at all."""
+"""Files and folders that a command writes: refused before any work where they can't be, written whole or not at all."""
 
 import contextlib
 import os
-from collections.abc import Callable, Collection, Sequence
+import shutil
+import tempfile
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from vitzoo.errors import Failed, Refused
+from vitzoo.paths import named_path
+
+STAGED = ".vitzoo-"
+"""How the names of what is only half written begin."""
 
 
 def checked_file(flag: str, path: str | Path, endings: Sequence[str]) -> Path:
@@ -18,22 +24,25 @@ def checked_file(flag: str, path: str | Path, endings: Sequence[str]) -> Path:
         endings: those it may have, `.csv`.
 
     Raises:
-        Refused: its ending names no known form, it is a folder, or its folder is missing or can't be written to.
+        Refused: its ending names no known form, it is a folder or a device, or its folder is missing or can't be
+            written to.
     """
-    file = Path(path).expanduser()
+    file = named_path(flag, path)
     if file.suffix.lower() not in endings:
-        raise Refused(flag, path or "''", f"must end in {' or '.join(endings)}")
+        raise Refused(flag, path, f"must end in {' or '.join(endings)}")
     if file.is_dir():
         raise Refused(flag, path, "is a folder; name a file")
+    if file.exists() and not file.is_file():
+        raise Refused(flag, path, "is there and no ordinary file; name another")
     if not file.parent.is_dir():
         raise Refused(flag, path, f"the folder {file.parent} doesn't exist")
-    _check_writable(flag, path, file.parent)
+    _check_writable(flag, path, Path(os.path.realpath(file)).parent)
     return file
 
 
 def there(*files: str | Path | None) -> set[str]:
     """Which of the files that are to be written are there already."""
-    return {str(file) for file in files if file is not None and Path(file).expanduser().is_file()}
+    return {str(file) for file in files if file is not None and _is_file(file)}
 
 
 def wrote(file: str | Path, before: Collection[str]) -> str:
@@ -47,13 +56,23 @@ def checked_folder(flag: str, path: str | Path) -> Path:
     Raises:
         Refused: it has no name, or it, or what is to hold it, is no folder or can't be written to.
     """
-    if not str(path).strip():
-        raise Refused(flag, "''", "names no folder")
-    folder = Path(path).expanduser()
+    folder = named_path(flag, path)
     there = next(parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists())
     if not there.is_dir():
         raise Refused(flag, path, f"{there} is not a folder")
     _check_writable(flag, path, there)
+    return folder
+
+
+def checked_new_folder(flag: str, path: str | Path) -> Path:
+    """A folder that isn't there yet, or is empty.
+
+    Raises:
+        Refused: as `checked_folder`, or it holds something.
+    """
+    folder = checked_folder(flag, path)
+    if folder.exists() and any(folder.iterdir()):
+        raise Refused(flag, str(path), "is there already and not empty; give another folder")
     return folder
 
 
@@ -63,20 +82,74 @@ def write_whole(path: Path, write: Callable[[Path], Any]) -> bool:
     Raises:
         Failed: the file can't be written.
     """
-    partial = path.with_name(f".{path.stem}.partial{path.suffix}")
+    with _told(path):
+        target = Path(os.path.realpath(path))  # of a link, what it leads to is replaced
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=STAGED, dir=target.parent, ignore_cleanup_errors=True) as staged:
+            partial = Path(staged) / f"file{path.suffix}"
+            if write(partial) is False:
+                return False
+            os.replace(partial, target)
+    return True
+
+
+@contextlib.contextmanager
+def whole_folder(path: Path) -> Iterator[Path]:
+    """A folder to be filled in place of `path`, which is new or empty; it takes that place where the block ends well,
+    and is gone otherwise.
+
+    Raises:
+        Failed: it can't be written.
+    """
+    target = Path(os.path.realpath(path))
+    new = [one for one in target.parents if not one.exists()]
+    # a folder that is there may be a mount, whose place can't be taken: it is filled from within
+    place = target if target.exists() else target.parent
+    with contextlib.ExitStack() as undo, _told(path):
+        undo.callback(_remove_empty, new)
+        place.mkdir(parents=True, exist_ok=True)
+        staged = Path(tempfile.mkdtemp(prefix=STAGED, dir=place))
+        undo.callback(shutil.rmtree, staged, ignore_errors=True)
+        folder = staged / "folder"
+        folder.mkdir()
+        try:
+            yield folder
+        except Failed as error:  # names the folder that is gone
+            raise Failed(str(error).replace(str(folder), str(path))) from error
+        if place != target:
+            os.rename(folder, target)
+            return
+        for one in list(folder.iterdir()):
+            os.rename(one, target / one.name)
+
+
+def _is_file(file: str | Path) -> bool:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if write(partial) is False:
-            return False
-        os.replace(partial, path)
-        return True
+        return Path(file).expanduser().is_file()
+    except (OSError, ValueError, RuntimeError):  # refused by `checked_file`
+        return False
+
+
+@contextlib.contextmanager
+def _told(path: Path) -> Iterator[None]:
+    """What goes wrong in writing, in one line."""
+    try:
+        yield
     except OSError as error:
         raise Failed(f"{path} can't be written: {error.strerror or error}") from error
-    finally:
+    except UnicodeError as error:
+        raise Failed(f"{path} can't be written: a text in it is no valid Unicode ({error})") from error
+
+
+def _remove_empty(folders: Sequence[Path]) -> None:
+    for folder in folders:
         with contextlib.suppress(OSError):
-            partial.unlink(missing_ok=True)
+            folder.rmdir()
 
 
 def _check_writable(flag: str, path: str | Path, folder: Path) -> None:
-    if not os.access(folder, os.W_OK):
-        raise Refused(flag, path, f"the folder {folder} can't be written to")
+    try:
+        with tempfile.TemporaryFile(dir=folder):  # has no name, or loses it at once
+            return
+    except OSError as error:
+        raise Refused(flag, path, f"the folder {folder} can't be written to: {error.strerror}") from None

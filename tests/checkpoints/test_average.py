@@ -56,7 +56,7 @@ def test_what_cannot_be_averaged_is_refused_and_nothing_is_written(run, tmp_path
         average(run, 2, run)
     with pytest.raises(Refused, match=r"--output.*is not a folder"):
         average(run, 2, run / "config.json" / "mean")
-    with pytest.raises(Refused, match="--output = '': names no folder"):
+    with pytest.raises(Refused, match="--output = '': names nothing"):
         average(run, 2, "")
     with pytest.raises(Refused, match=r"--output = .*/9: lies among the checkpoints of the run .*/run; name another"):
         average(run, 2, run / "checkpoints" / "9")

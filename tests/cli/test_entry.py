@@ -56,7 +56,7 @@ TRAIN = ["train", "--config", "quickstart", "--workdir", "runs/x"]
         (["models", "--seed=1"], "vitzoo: --seed: no such argument of vitzoo models; known: --debug, --flagfile, --he"),
         (["train", "more"], "vitzoo: more: no such argument of vitzoo train; see vitzoo train --help"),
         (["train", "--workdir"], "vitzoo: --workdir: expected one argument"),
-        (["train", "--flagfile=/none"], "vitzoo: --flagfile: Unable to open flagfile"),
+        (["train", "--flagfile=/none"], "vitzoo: --flagfile = /none: does not exist"),
         ([*TRAIN, "--config.total_steps=1e3"], "vitzoo: total_steps = 1e3: must be an integer (written out: 1000)"),
         ([*TRAIN, "--config.wieght_decay=1"], "vitzoo: wieght_decay = 1: no such setting; did you mean optimizer."),
         ([*TRAIN, "--config.augment.flip=no"], "vitzoo: augment.flip = no: must be true or false"),

@@ -154,6 +154,28 @@ def test_balanced_classes_come_equally_often_and_none_of_their_examples_is_left_
     assert equal(batches(stream(source, 30, balance="classes"), 4, 2), taken[4:6])
 
 
+@pytest.mark.parametrize(("augment", "batch_size"), [(VARIED, 6), (EVERY_DRAW, 5)])
+def test_repeats_show_each_example_so_often_in_a_row_with_draws_of_its_own(augment, batch_size):
+    source = numbers(10)
+    repeated = batches(stream(source, batch_size, augment, repeats=3), 0, 30 // batch_size)
+    ids = np.concatenate([batch["id"] for batch in repeated]).reshape(-1, 3)
+    assert (ids == ids[:, :1]).all()  # 30 rows, three epochs: each example three times, one after the other
+    assert sorted(ids[:, 0].tolist()) == list(range(10))
+    once = batches(stream(source, 10), 0, 1)[0]
+    assert ids[:, 0].tolist() == once["id"].tolist()
+    images = np.concatenate([batch["image"] for batch in repeated]).reshape(10, 3, -1)
+    assert any((group != group[0]).any() for group in images)
+
+
+def test_repeats_resume_within_a_group_and_count_rows_as_examples():
+    source = numbers(10)
+    whole = batches(stream(source, 4, VARIED, repeats=3), 0, 6)
+    resumed = batches(stream(source, 4, VARIED, repeats=3), 4, 2)
+    for one, other in zip(whole[4:], resumed, strict=True):
+        assert all((one[key] == other[key]).all() for key in one)
+    assert stream(source, 4, repeats=3).steps_per_epoch == 2.5
+
+
 def test_balance_and_training_need_more_than_one_class():
     with pytest.raises(Refused, match="only one class"):
         stream(numbers(4, labels=[0, 0, 0, 0]), 2)

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import os
 import re
 
 import jax
@@ -12,11 +13,14 @@ import pytest
 from made_checkpoint import TINY, make_run
 
 import vitzoo
-from vitzoo.data.images import BadImage
+from vitzoo.data.images import BadImage, decode
+from vitzoo.data.sources.index import examine
 from vitzoo.errors import Failed, Refused
+from vitzoo.evaluation import tables
 from vitzoo.inference.inputs import gather
 from vitzoo.inference.predict import exit_code, say_rows, say_written
 from vitzoo.inference.predictor import Predictor
+from vitzoo.inference.writers import write_predictions
 from vitzoo.models.vit import ViT
 from vitzoo.nn import state
 
@@ -222,3 +226,21 @@ def test_a_link_to_a_folder_that_holds_it_ends(tmp_path):
     PIL.Image.new("L", (3, 3)).save(tmp_path / "a.png")
     (tmp_path / "loop").symlink_to(tmp_path)
     assert len(gather(tmp_path)) == 1
+
+
+@pytest.mark.parametrize("write", [write_predictions, tables.write_rows])
+def test_a_file_name_that_is_no_unicode_is_written_as_its_own_bytes(write, tmp_path):
+    rows = [{"file": "a\udcff.png", "top": [], "error": None}]
+    write(tmp_path / "p.csv", rows)
+    assert b"\na\xff.png," in (tmp_path / "p.csv").read_bytes()
+    write(tmp_path / "p.jsonl", rows)
+    assert json.loads((tmp_path / "p.jsonl").read_text()) == rows[0]
+
+
+def test_a_pipe_is_no_image_and_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe.png")
+    with pytest.raises(Refused, match=r"inputs = .*pipe\.png: is a pipe, not a file or a folder"):
+        gather(tmp_path / "pipe.png")
+    with pytest.raises(BadImage, match="is a pipe, not a file"):
+        decode(tmp_path / "pipe.png")
+    assert examine(str(tmp_path / "pipe.png")).error == "is a pipe, not a file"

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from made_text_run import make_text_run
 
 from vitzoo.cli.entry import main
 from vitzoo.data.text.settings import Text, Tokenizer
@@ -162,3 +163,18 @@ def test_pieces_of_words_go_on_from_the_prompt_with_their_space():
     alone = _Answers(info, ["the cat"], [], [], None)  # of an encoder-decoder, an answer of its own
     alone.look([ids], np.array([len(ids)]), np.array([len(ids)]))
     assert alone.answers[0].text == "sat on"
+
+
+@pytest.mark.parametrize(("paired", "head"), [(True, "classes"), (False, "classes"), (True, "number")])
+def test_a_model_of_pairs_takes_no_single_text_and_one_of_texts_no_pair(paired, head, tmp_path, capsys):
+    objective = {"classes": "sequence_classification", "number": "regression"}[head]
+    fields = {"head": head, "num_classes": 2} if head == "classes" else {"head": head}
+    make_text_run(tmp_path / "run", "bert", "stdlib", text={"paired": paired}, objective=objective, **fields)
+    (tmp_path / "in.jsonl").write_text('{"first": "a cat", "second": "a dog"}\n' * (not paired) + '{"text": "a"}\n')
+    assert main(["predict", "--checkpoint", f"{tmp_path}/run", "--input", f"{tmp_path}/in.jsonl"]) == 2
+    said = capsys.readouterr().err
+    if paired:
+        assert "inputs = a: text 1 is a single text, and the model was trained on pairs: --input FILE.jsonl" in said
+    else:
+        assert "inputs = a cat | a dog: text 1 is a pair, and the model was trained on single texts" in said
+    assert said.count("\n") == 1

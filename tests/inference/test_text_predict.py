@@ -187,7 +187,7 @@ def test_json_and_similarity_on_the_command_line(runs, capsys):
         ("classes", ["--similar", "a"], "--similar = a: takes two texts or more"),
         ("classes", ["--similar", "a", "b", "--top", "3"], "--top = 3: has no effect with --similar"),
         ("classes", ["--text", "a", "b.png"], "--text: doesn't go together with inputs"),
-        ("classes", ["--input", "/nowhere.txt"], "--input = /nowhere.txt: can't be read: No such file"),
+        ("classes", ["--input", "/nowhere.txt"], "--input = /nowhere.txt: does not exist"),
         ("classes", [__file__], "holds a model of text: give text (--text, --input), not images"),
         ("classes", [__file__, "a text"], "is a file; --input reads texts from it"),
         ("classes", ["nosuch.txt"], "inputs = nosuch.txt: no such file; --text takes it as text"),

@@ -25,6 +25,8 @@ def test_two_tokens_go_to_two_heads_and_their_logits_are_averaged(distilled):
     assert seen["tokens"].shape == (3, 2 + 1 + 6, 16)
     one, two = (dense(seen["tokens"][:, i], model.params[name]) for i, name in enumerate(("head", "distillation_head")))
     np.testing.assert_allclose(seen["logits"], (one + two) / 2, atol=1e-5)
+    by_head = model.run("logits_by_head", model.images)
+    np.testing.assert_allclose(by_head, [one, two], atol=1e-5)
     np.testing.assert_allclose(seen["pooled"], seen["tokens"][:, :2].mean(1), atol=1e-6)
 
 

@@ -11,6 +11,7 @@ from absl import flags as absl_flags
 
 from vitzoo.errors import Refused
 from vitzoo.hints import misspelt
+from vitzoo.paths import readable_path
 from vitzoo.schema import Limits, Text, check_limits, convert, nearest
 
 CONFIG_FLAG = re.compile(r"--(no)?config\.(.+)", re.DOTALL)
@@ -110,6 +111,10 @@ def expand_flagfiles(arguments: Sequence[str]) -> list[str]:
     Raises:
         Refused: a file can't be read.
     """
+    for place, argument in enumerate(arguments, 1):
+        flag, equals, value = argument.partition("=")
+        if flag == "--flagfile":
+            readable_path(flag, value if equals else "".join(arguments[place : place + 1]), pipe=True)
     try:
         expanded = absl_flags.FlagValues().read_flags_from_files(list(arguments), force_gnu=True)
     except absl_flags.Error as error:

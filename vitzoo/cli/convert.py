@@ -1,6 +1,7 @@
 """`vitzoo convert`."""
 
 import argparse
+from typing import Any
 
 from vitzoo.cli.arguments import Parser
 from vitzoo.cli.output import Result
@@ -16,7 +17,7 @@ examples:
   vitzoo convert gpt2/model.safetensors runs/gpt2
   vitzoo convert google-t5/t5-small runs/t5            # by name: vitzoo models --pretrained
   vitzoo convert runs/photos@best photos-hf
-  vitzoo convert runs/photos photos-timm --format timm
+  vitzoo convert runs/photos photos-timm --format timm-vit
   vitzoo convert runs/photos photos.stablehlo          # a function that needs only jax
   vitzoo convert simple_vit.pt runs/simple --config.model.num_heads=16"""
 
@@ -27,7 +28,9 @@ def arguments(parser: Parser) -> None:
         "source", metavar="SRC", help="any checkpoint, or published weights: a file, a folder or a name"
     )
     parser.add_argument("output", metavar="DST", help="a new folder, or FILE.stablehlo")
-    parser.add_argument("--format", default="", metavar="NAME", help="to write: vitzoo, gpt2, ...")
+    parser.add_argument(
+        "--format", default="", metavar="NAME", help="to write: vitzoo, hf-vit, timm-vit, gpt2, bert ..."
+    )
     parser.add_argument("--source-format", default="", metavar="NAME", help="to read, where it isn't to be recognised")
     parser.add_argument(
         "--weights", choices=("auto", "ema", "raw"), default="auto", help="auto: ema where there is one"
@@ -38,7 +41,7 @@ def run(args: argparse.Namespace) -> Result:
     """Writes them."""
     from vitzoo.weights.export import convert
 
-    given = nested(args.overrides).get("model", {})
+    given = _given(args.overrides)
     if args.output.endswith(".stablehlo"):
         return _function(args, given)
     made = convert(
@@ -55,6 +58,15 @@ def run(args: argparse.Namespace) -> Result:
     return Result(
         {"output": made.output, "format": made.format, "weights": made.weights, "parameters": made.parameters}
     )
+
+
+def _given(overrides: list[str]) -> dict[str, Any]:
+    """Settings of the model; Refused where another section is set."""
+    sections = nested(overrides)
+    for name, value in sections.items():
+        if name != "model" or not isinstance(value, dict):
+            raise Refused(f"--config.{name}", None, "`vitzoo convert` takes settings of the model: --config.model.KEY")
+    return sections.get("model", {})
 
 
 def _function(args: argparse.Namespace, given: dict) -> Result:

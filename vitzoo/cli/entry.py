@@ -8,6 +8,7 @@ import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
+from vitzoo.checkpoints.quiet import is_orbax_waiting
 from vitzoo.cli.arguments import Parser, expand_flagfiles, set_platform, split_overrides
 from vitzoo.cli.output import last_line, one_line
 from vitzoo.errors import Failed, Refused
@@ -16,14 +17,18 @@ from vitzoo.schema import nearest
 
 COMMANDS = {
     "train": "train or fine-tune a model from a config",
+    "sweep": "train every combination of some settings' values",
     "eval": "measure a checkpoint on a dataset",
     "predict": "say what a checkpoint makes of images or texts",
     "generate": "write with a language model",
     "convert": "read published weights, or write them in another format",
     "average": "write the mean of a run's last checkpoints",
+    "soup": "write the mean of several trainings of one model",
     "models": "list the models, their parameters and their cost",
     "configs": "list the configs, or what can be set in one",
+    "plan": "forecast memory, time and money of a config on devices",
     "data": "prepare, check or show a dataset",
+    "report": "compare runs on one page",
 }
 EXAMPLES = """\
 examples:
@@ -39,7 +44,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
         The exit code: 0 done, 1 failed after it had begun, 2 refused, 75 preempted and saved, 130 interrupted.
     """
-    arguments = list(sys.argv[1:] if argv is None else argv)
+    code = _main(list(sys.argv[1:] if argv is None else argv))
+    if code == Failed.exit_code and argv is None and is_orbax_waiting():
+        sys.stdout.flush()
+        os._exit(code)  # Python would wait for those threads, for ten minutes
+    return code
+
+
+def _main(arguments: list[str]) -> int:
     as_json, debug = "--json" in arguments, "--debug" in arguments
     try:
         return run(arguments)

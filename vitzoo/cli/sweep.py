@@ -6,6 +6,7 @@ from typing import Any
 from vitzoo.cli.arguments import Parser
 from vitzoo.cli.output import Result, table
 from vitzoo.errors import Refused
+from vitzoo.paths import named_path
 
 TAKES_CONFIG = True
 SHOWN = 6  # metrics of a row
@@ -35,6 +36,7 @@ def run(args: argparse.Namespace) -> Result:
     """Trains every combination and prints the table."""
     from vitzoo.training.grid import parse_axis, points
 
+    workdir = named_path("--workdir", args.workdir)
     axes: dict[str, list[str]] = {}
     for key, parts in map(parse_axis, args.over):
         if key in axes:
@@ -47,14 +49,14 @@ def run(args: argparse.Namespace) -> Result:
         return Result({"runs": names})
     from vitzoo.training.sweep import sweep
 
-    values = sweep(chosen, args.workdir)
+    values = sweep(chosen, workdir)
     print(f"\n{shown(values)}")
     left = len(chosen) - len(values["runs"])
     if left:
         print(f"{left} of {len(chosen)} runs are left; the same command goes on")
     if values["best"] is not None:
         print(f"best    {values['best']} by {values['metric']}")
-        print(f"next    vitzoo eval --checkpoint {args.workdir}/{values['best']}")
+        print(f"next    vitzoo eval --checkpoint {workdir}/{values['best']}")
     return Result(values, values["exit_code"])
 
 

@@ -5,7 +5,9 @@ from pathlib import Path
 
 from vitzoo.cli.arguments import Parser
 from vitzoo.cli.output import Result
+from vitzoo.cli.processes import add_flags, together
 from vitzoo.errors import Refused
+from vitzoo.paths import named_path
 
 TAKES_CONFIG = True
 EXAMPLES = """\
@@ -25,31 +27,35 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--workdir", metavar="DIR", help="the run's folder: config, metrics, checkpoints")
     parser.add_argument("--config.KEY", metavar="VALUE", help="change one setting", dest="_")
     parser.add_argument("--dry-run", action="store_true", help="check all, print settings, data and rules, stop")
+    add_flags(parser)
 
 
+@together(preemption=True)
 def run(args: argparse.Namespace) -> Result:
     """Trains, or shows what would be trained."""
-    if not args.workdir and not args.dry_run:
+    if args.workdir is None and not args.dry_run:
         raise Refused("--workdir", None, "must be given: the folder for the run's metrics and checkpoints")
+    workdir = None if args.workdir is None else str(named_path("--workdir", args.workdir))
     from vitzoo.config import resolve
 
-    resolved = resolve(_config(args), overrides=args.overrides)
+    resolved = resolve(_config(args.config, workdir), overrides=args.overrides)
     for note in resolved.notes:
         print(f"config  {note}")
     if args.dry_run:
         from vitzoo.cli.dry_run import dry_run
 
-        return dry_run(resolved, args.workdir)
+        return dry_run(resolved, workdir)
     from vitzoo.training.loop import train
 
-    result = train(resolved, args.workdir)
+    assert workdir is not None
+    result = train(resolved, workdir)
     return Result(result, result["exit_code"])
 
 
-def _config(args: argparse.Namespace) -> str | Path:
-    if args.config:
-        return args.config
-    kept = Path(args.workdir or "") / "config.json"
+def _config(config: str | None, workdir: str | None) -> str | Path:
+    if config:
+        return config
+    kept = Path(workdir or "") / "config.json"
     if not kept.is_file():
         raise Refused("--config", None, "must be given: a config file or a name that `vitzoo configs` lists")
     return kept

@@ -42,6 +42,8 @@ class Layers:
     flags: dict[str, Any]
     inherited: Mapping[str, set[str]]
     """By section, the fields that the file states for a choice of `name` which it then replaced."""
+    argument: bool = False
+    """Whether the file was given its argument, such as a variant, and not left at its default."""
     notes: list[str] = dataclasses.field(default_factory=list)
 
     def section(self, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -287,6 +289,8 @@ def _model(layers: Layers) -> ModelChoice:
     if name:
         layers.drop_others("model", config_class_of(name))
         _drop_variant(layers, name)
+    if layers.flags.get("init_from") and not layers.file.get("init_from") and not layers.argument:
+        _drop_variant_for_checkpoint(layers)
     variant = convert(str, flags.get("variant", file.get("variant", "")), "model.variant")
     fields = {key: value for key, value in merge(file, flags).items() if key not in ("name", "variant")}
     if not name:  # typed once the checkpoint has said which model it is
@@ -313,6 +317,13 @@ def _drop_variant(layers: Layers, name: str) -> None:
         variant_fields(name, file["variant"])
     except Refused:
         layers.notes.append(f"model.name = {name} has no variant {file.pop('variant')}: left out")
+
+
+def _drop_variant_for_checkpoint(layers: Layers) -> None:
+    """With a checkpoint by flag, the variant that the file states for training from nothing gives way to its model."""
+    file, flags = layers.section("model")
+    if "variant" not in flags and file.get("variant"):
+        layers.notes.append(f"init_from brings the model's sizes: model.variant = {file.pop('variant')} left out")
 
 
 def leaves(values: Mapping[str, Any], path: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:

@@ -14,6 +14,7 @@ from typing import Any
 import vitzoo
 from vitzoo.config.argument import NoSuchChoice, choices_asked
 from vitzoo.errors import Refused
+from vitzoo.paths import named_path
 
 PACKAGE = Path(vitzoo.__file__).parent
 FOLDERS = (PACKAGE / "configs", PACKAGE.parent / "configs")
@@ -62,7 +63,7 @@ def find_config(config: str | Path) -> tuple[Path, str | None]:
 def _find(name: str) -> Path | None:
     if not name:
         return None
-    candidates = [Path(name).expanduser()]
+    candidates = [named_path("config", name)]
     if not candidates[0].is_absolute():
         candidates += [folder / f"{name.removesuffix('.py').removeprefix('configs/')}.py" for folder in FOLDERS]
     for path in candidates:

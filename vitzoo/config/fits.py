@@ -131,6 +131,8 @@ def check_acts(text: Text, rows: Sequence[str]) -> None:
     Raises:
         Refused: one has no effect.
     """
+    if text.paired is not None:
+        raise Refused("text.paired", text.paired, "can't be set: the training data are pairs of texts or aren't")
     plain = Text()
     for field, acts in ACTS.items():
         value = getattr(text, field)

@@ -8,7 +8,7 @@ from typing import Any
 from vitzoo.config.build import Layers, build_experiment, leaves, plain
 from vitzoo.config.defaults import Config
 from vitzoo.config.experiment import Experiment, values_of, variant_fields
-from vitzoo.config.files import load
+from vitzoo.config.files import find_config, load
 from vitzoo.config.missing import refuse_missing
 from vitzoo.errors import Refused
 from vitzoo.parts import OwnFaults
@@ -51,10 +51,11 @@ def resolve(config: Any, arg: str | None = None, overrides: Overrides = (), *, c
         config, label = config.values, config.name
     else:
         label = f"{config}" if isinstance(config, str | Path) else "(given)"
+    argument = arg is not None or (isinstance(config, str | Path) and find_config(config)[1] is not None)
     if isinstance(config, str | Path):
         config, label = load(config, arg), f"{config}:{arg}" if arg is not None else label
     stated, inherited = (config.stated(), config.inherited()) if isinstance(config, Config) else (config, {})
-    layers = Layers(plain(stated), nested(overrides), inherited)
+    layers = Layers(plain(stated), nested(overrides), inherited, argument=argument)
     if complete:
         refuse_missing(layers.file, layers.flags)
     with OwnFaults():

@@ -1,20 +1,24 @@
 """Variation of training images on the host, each draw keyed by (seed, global position)."""
 
+import dataclasses
 import math
 
 import numpy as np
 
 from vitzoo.data import draws
-from vitzoo.data.images import resize, resize_eval
+from vitzoo.data.images import covering_size, resize, resize_eval
 from vitzoo.data.randaugment import color_jitter, randaugment
+from vitzoo.data.randaugment_increasing import randaugment_increasing
 from vitzoo.data.settings import Augment, Preprocessing
+from vitzoo.data.three_augment import three_augment
 
-RESIZE_RANDOM_SCALE = 1.15  # 224 -> 258, close to the usual 256
+SIMPLE_PADDING = 4  # pixels, whatever the size
 
 
 def varies_after_resize_only(augment: Augment) -> bool:
     """Whether an example's image before shift and flip is always the same, so that it can be kept resized."""
-    return augment.crop in ("none", "shift") and not augment.randaugment_layers and not augment.color_jitter
+    colours = augment.three_augment or augment.randaugment_layers or augment.color_jitter
+    return augment.crop in ("none", "shift") and not colours
 
 
 def augment_image(
@@ -24,8 +28,14 @@ def augment_image(
     rng = draws.generator(seed, position)
     image = crop(image, size, augment, preprocessing, rng)
     image = shift_and_flip(image[None], augment, seed, np.array([position]))[0]
+    if augment.three_augment:
+        image = three_augment(image, rng)
     if augment.randaugment_layers:
-        image = randaugment(image, augment.randaugment_layers, augment.randaugment_magnitude, rng)
+        layers, magnitude = augment.randaugment_layers, augment.randaugment_magnitude
+        if augment.randaugment_operations == "increasing":
+            image = randaugment_increasing(image, layers, magnitude, augment.randaugment_deviation, rng)
+        else:
+            image = randaugment(image, layers, magnitude, rng)
     if augment.color_jitter:
         image = color_jitter(image, augment.color_jitter, rng)
     return image
@@ -61,11 +71,20 @@ def crop(
         top, left, height, width = inception_window(image.shape[0], image.shape[1], augment.crop_area, rng)
         return resize(image[top : top + height, left : left + width], size, preprocessing)
     if augment.crop == "resize_random":
-        larger = (round(size[0] * RESIZE_RANDOM_SCALE), round(size[1] * RESIZE_RANDOM_SCALE))
-        frame = resize_eval(image, larger, preprocessing)
-        top, left = (int(rng.integers(have - want + 1)) for have, want in zip(larger, size, strict=True))
-        return frame[top : top + size[0], left : left + size[1]]
+        larger = (round(size[0] * augment.crop_scale), round(size[1] * augment.crop_scale))
+        whole = dataclasses.replace(preprocessing, crop_fraction=1.0)
+        return _window(resize_eval(image, larger, whole), size, rng)
+    if augment.crop == "simple":
+        covering = resize(image, covering_size(image.shape[:2], size), preprocessing)
+        padding = [(SIMPLE_PADDING, SIMPLE_PADDING), (SIMPLE_PADDING, SIMPLE_PADDING), (0, 0)]
+        return _window(np.pad(covering, padding, "reflect"), size, rng)
     return resize_eval(image, size, preprocessing)
+
+
+def _window(frame: np.ndarray, size: tuple[int, int], rng: np.random.Generator) -> np.ndarray:
+    """A window of `size` at a uniform place."""
+    top, left = (int(rng.integers(have - want + 1)) for have, want in zip(frame.shape[:2], size, strict=True))
+    return frame[top : top + size[0], left : left + size[1]]
 
 
 def inception_window(

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from vitzoo.data.settings import Data
+from vitzoo.paths import named_path, readable_path
 
 PATH_KINDS = ("folder", "csv", "text", "jsonl")
 """What `data.name` may be a path of: `folder:PATH`."""
@@ -14,7 +15,18 @@ PATH_KINDS = ("folder", "csv", "text", "jsonl")
 def path_of(name: str) -> pathlib.Path | None:
     """The absolute path in a `data.name` of the form KIND:PATH; None for other names."""
     kind, _, path = name.partition(":")
-    return pathlib.Path(path).expanduser().absolute() if kind in PATH_KINDS and path else None
+    return named_path("data.name", path).absolute() if kind in PATH_KINDS and path else None
+
+
+def check_path(name: str) -> None:
+    """Checks what lies at the path in a `data.name`, if anything does.
+
+    Raises:
+        Refused: a pipe, a socket or a device, whose end may never come, or it may not be read.
+    """
+    path = path_of(name)
+    if path is not None and path.exists():
+        readable_path("data.name", path)
 
 
 def absolute_places(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -25,7 +37,7 @@ def absolute_places(fields: Mapping[str, Any]) -> dict[str, Any]:
     if path := path_of(fields.get("name") or ""):
         places["name"] = f"{fields['name'].partition(':')[0]}:{path}"
     if folder := fields.get("dir"):
-        places["dir"] = str(pathlib.Path(folder).expanduser().absolute())
+        places["dir"] = str(named_path("data.dir", folder).absolute())
     return places
 
 
@@ -41,7 +53,7 @@ def is_moved(then: Any, now: Any) -> bool:
 def data_folders(data: Data) -> list[pathlib.Path]:
     """Where prepared data is looked for, in order: `data.dir`, `$TFDS_DATA_DIR`, `~/tensorflow_datasets`."""
     named = [data.dir, os.environ.get("TFDS_DATA_DIR", ""), "~/tensorflow_datasets"]
-    return list(dict.fromkeys(pathlib.Path(folder).expanduser() for folder in named if folder))
+    return list(dict.fromkeys(named_path("data.dir", folder) for folder in named if folder))
 
 
 def cache_folder() -> pathlib.Path:

@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from vitzoo.data.folders import path_of
 from vitzoo.data.image_rows import ImageRows, training_images
 from vitzoo.data.mixing import Prepare, make_prepare
 from vitzoo.data.open import open_source
@@ -24,16 +25,19 @@ class ImageFeed:
     Args:
         preprocessing: how any image becomes pixels of one size.
         augment: how training varies them.
+        adopted: whether it is that of a checkpoint, whose model has an image size already.
     """
 
     preprocessing: Preprocessing
     augment: Augment = dataclasses.field(default_factory=Augment)
+    adopted: bool = False
 
     def adopt(
         self, description: Mapping[str, Any], folder: Path, stated: Mapping[str, Mapping[str, Any]]
     ) -> "ImageFeed":
         own = preprocessing_of(description)
-        return dataclasses.replace(self, preprocessing=patch(own, stated.get("preprocessing", {}), "preprocessing"))
+        preprocessing = patch(own, stated.get("preprocessing", {}), "preprocessing")
+        return dataclasses.replace(self, preprocessing=preprocessing, adopted=True)
 
     def source(self, data: Data, split: str | None = None) -> Source:
         return open_source(data, split)
@@ -44,7 +48,9 @@ class ImageFeed:
     def model_fields(self, source: Source) -> dict[str, Any]:
         info = source.info
         classes = None if info.classes is None else len(info.classes)
-        return {"num_classes": classes, "channels": info.channels, "image_size": info.image_shape}
+        # files that happen to be of one size are no reason to give up the size that a checkpoint was trained for
+        size = None if self.adopted and path_of(info.name) is not None else info.image_shape
+        return {"num_classes": classes, "channels": info.channels, "image_size": size}
 
     def complete(self, config: Any, source: Source) -> Any:
         size, named = config.image_size, len(source.info.classes or ())

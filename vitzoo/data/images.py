@@ -10,6 +10,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 
 from vitzoo.data.resampling import resample_points
 from vitzoo.data.settings import Preprocessing
+from vitzoo.paths import strange_kind
 
 INTERPOLATIONS = {
     "nearest": Image.Resampling.NEAREST,
@@ -73,6 +74,8 @@ def _open(image: Any) -> Image.Image:
         if not image:
             raise BadImage("empty: 0 bytes")
         return Image.open(io.BytesIO(image))
+    if what := strange_kind(image):
+        raise BadImage(f"is {what}, not a file")
     with open(image, "rb") as file:
         return _open(file.read())
 
@@ -141,10 +144,19 @@ def resize_eval(image: np.ndarray, size: tuple[int, int], preprocessing: Preproc
         frame = resize(image, (height, width), preprocessing)
     else:
         nearest = max if preprocessing.resize == "short_side_crop" else min
-        new, old = nearest(zip((height, width), image.shape[:2], strict=True), key=lambda sides: sides[0] / sides[1])
-        rows, columns = (max(1, side * new // old) for side in image.shape[:2])
-        frame = resize(image, (rows, columns), preprocessing)
+        frame = resize(image, _in_proportion(image.shape[:2], (height, width), nearest), preprocessing)
     return _centre(frame, size)
+
+
+def covering_size(old: tuple[int, int], new: tuple[int, int]) -> tuple[int, int]:
+    """What an image of size `old` is resized to in proportion so that it just covers `new`."""
+    return _in_proportion(old, new, max)
+
+
+def _in_proportion(old: tuple[int, ...], new: tuple[int, int], nearest: Any) -> tuple[int, int]:
+    side, was = nearest(zip(new, old, strict=True), key=lambda sides: sides[0] / sides[1])
+    rows, columns = (max(1, length * side // was) for length in old)
+    return rows, columns
 
 
 def resize(image: np.ndarray, size: tuple[int, int], preprocessing: Preprocessing) -> np.ndarray:

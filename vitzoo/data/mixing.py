@@ -40,7 +40,8 @@ def make_prepare(
             return batch
         erase_key, mix_key = jax.random.split(key)
         if augment.random_erasing:
-            batch["image"] = erase(batch["image"], augment.random_erasing, erase_key)
+            noise = augment.random_erasing_fill == "noise"
+            batch["image"] = erase(batch["image"], augment.random_erasing, erase_key, noise)
         if mixing:
             if not multi_label:
                 batch["label"] = jax.nn.one_hot(batch["label"], num_classes, dtype=jnp.float32)
@@ -56,13 +57,24 @@ def normalise(image: jax.Array, preprocessing: Preprocessing) -> jax.Array:
     Raises:
         Refused: there are more means than the images have channels.
     """
+    mean, std = _scale(preprocessing, image.shape[-1])
+    return (image.astype(jnp.float32) - mean) / std
+
+
+def denormalise(image: jax.Array, preprocessing: Preprocessing) -> jax.Array:
+    """The inverse of `normalise`: float32 on the 0..255 scale."""
+    mean, std = _scale(preprocessing, image.shape[-1])
+    return image * std + mean
+
+
+def _scale(preprocessing: Preprocessing, channels: int) -> tuple[jax.Array, jax.Array]:
     scale = {}
     for field in ("mean", "std"):
         values = getattr(preprocessing, field) or (MIDDLE,)
-        if len(values) not in (1, image.shape[-1]):
-            raise Refused(f"preprocessing.{field}", values, f"doesn't fit images of {image.shape[-1]} channel(s)")
+        if len(values) not in (1, channels):
+            raise Refused(f"preprocessing.{field}", values, f"doesn't fit images of {channels} channel(s)")
         scale[field] = jnp.asarray(values, jnp.float32)
-    return (image.astype(jnp.float32) - scale["mean"]) / scale["std"]
+    return scale["mean"], scale["std"]
 
 
 def mix(batch: Batch, augment: Augment, key: jax.Array) -> Batch:
@@ -119,10 +131,11 @@ def _window(size: tuple[int, ...], area: jax.Array, key: jax.Array) -> jax.Array
     return (sides[0][:, None] & sides[1][None, :]).astype(jnp.float32)
 
 
-def erase(image: jax.Array, probability: float, key: jax.Array) -> jax.Array:
+def erase(image: jax.Array, probability: float, key: jax.Array, noise: bool = False) -> jax.Array:
     """Random erasing (Zhong et al. 2020, https://arxiv.org/abs/1708.04896) of normalised images [B, H, W, C].
 
-    A rectangle of 2 % to a third of the area, its aspect log-uniform in 0.3 .. 3.3, is set to 0, the mean colour.
+    A rectangle of 2 % to a third of the area, its aspect log-uniform in 0.3 .. 3.3, is set to 0, the mean colour, or
+    filled with normal `noise`.
     """
     keys = jax.random.split(key, 5)
     count, height, width = image.shape[:3]
@@ -133,7 +146,8 @@ def erase(image: jax.Array, probability: float, key: jax.Array) -> jax.Array:
     columns = _span(jnp.sqrt(area / aspect), width, keys[3])
     chosen = jax.random.bernoulli(keys[4], probability, (count,))
     erased = chosen[:, None, None] & rows[:, :, None] & columns[:, None, :]
-    return jnp.where(erased[..., None], 0.0, image)
+    filling = jax.random.normal(jax.random.fold_in(key, 5), image.shape) if noise else jnp.zeros(())
+    return jnp.where(erased[..., None], filling, image)
 
 
 def _span(length: jax.Array, total: int, key: jax.Array) -> jax.Array:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from vitzoo import parts
+from vitzoo.data.folders import check_path
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.base import Dataset, Source
 from vitzoo.errors import Refused
@@ -30,6 +31,7 @@ def open_source(data: Data, split: str | None = None) -> Source:
 
 def open_dataset(data: Data) -> Dataset:
     """The dataset behind `data.name`, all splits: `folder:PATH`, `csv:FILE`, ours, `module:Class`, else TFDS's."""
+    check_path(data.name)
     kind, _, rest = data.name.partition(":")
     if kind == "folder":
         from vitzoo.data.sources.folder import open_folder

@@ -17,12 +17,23 @@ class Order(Protocol):
     def __call__(self, positions: np.ndarray) -> np.ndarray: ...
 
 
-def example_order(rows: Rows, seed: int, balance: str) -> Order:
+def example_order(rows: Rows, seed: int, balance: str, repeats: int = 1) -> Order:
     """The order of a stream: shuffled anew in each epoch, or balanced (`data.balance=classes`).
+
+    Args:
+        rows: of the training split.
+        seed: of the order.
+        balance: as in `data.balance`.
+        repeats: how often each example stands there in a row.
 
     Raises:
         Refused: balance is asked for where images have several labels, or rows no class.
     """
+    once = _order(rows, seed, balance)
+    return once if repeats == 1 else Repeated(once, repeats)
+
+
+def _order(rows: Rows, seed: int, balance: str) -> Order:
     if balance != "classes":
         return Shuffled(seed, ROUNDS, len(rows))
     if rows.info.multi_label:
@@ -79,3 +90,18 @@ class Balanced:
             chosen = classes == number
             indices[chosen] = self.members[number][self.within[number](rounds[chosen])]
         return indices
+
+
+class Repeated:
+    """Every example `repeats` times in a row (repeated augmentation: Hoffer et al. 2020,
+    https://arxiv.org/abs/1901.09335). A batch of a size that `repeats` doesn't divide parts one such group in two.
+
+    Positions count rows, so an epoch shows 1/`repeats` of the examples. In `repeats` epochs each has come `repeats`
+    times; DeiT's sampler draws another random part in every epoch instead.
+    """
+
+    def __init__(self, once: Order, repeats: int):
+        self.once, self.repeats = once, repeats
+
+    def __call__(self, positions: np.ndarray) -> np.ndarray:
+        return self.once(positions // self.repeats)

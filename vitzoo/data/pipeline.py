@@ -49,7 +49,7 @@ class TrainStream:
     def __init__(self, rows: Rows, data: Data, *, seed: int, part: slice = WHOLE):
         self.rows, self.data, self.seed = rows, data, seed
         self.part = np.arange(data.batch_size)[part]
-        self.order = example_order(rows, seed, data.balance)
+        self.order = example_order(rows, seed, data.balance, data.repeats)
         self.in_memory = held(rows) is not None
         self.steps_per_epoch = len(rows) / data.batch_size
         self._open: weakref.WeakSet[Generator] = weakref.WeakSet()
@@ -155,6 +155,11 @@ def _named_failures(dataset: grain.IterDataset, workers: bool) -> Iterator[Batch
             yield {key: np.array(values, subok=False) for key, values in batch.items()} if workers else batch
     except BadImage as error:
         raise Failed(f"{error} (data.bad_files=skip leaves such files out and counts them)") from error
+    except RuntimeError as error:
+        if not (workers and "process was terminated" in str(error)):
+            raise
+        said = "a process that reads data (data.workers) ended, killed or out of memory"
+        raise Failed(f"{said}; the same command goes on from the last checkpoint") from error
     finally:
         iterator.close()
 

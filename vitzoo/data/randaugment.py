@@ -36,38 +36,40 @@ def color_jitter(image: np.ndarray, strength: float, rng: np.random.Generator) -
     return from_pil(picture)
 
 
-def _signed(value: float, rng: np.random.Generator) -> float:
+def signed(value: float, rng: np.random.Generator) -> float:
+    """The value or its negative, each half of the time."""
     return value if rng.random() < 0.5 else -value
 
 
-def _fill(picture: Image.Image) -> int | tuple[int, int, int]:
+def fill(picture: Image.Image) -> int | tuple[int, int, int]:
+    """Grey, in the picture's mode."""
     return GREY if picture.mode == "L" else (GREY, GREY, GREY)
 
 
 def _move(picture: Image.Image, matrix: tuple[float, ...]) -> Image.Image:
     return picture.transform(
-        picture.size, Image.Transform.AFFINE, matrix, Image.Resampling.NEAREST, fillcolor=_fill(picture)
+        picture.size, Image.Transform.AFFINE, matrix, Image.Resampling.NEAREST, fillcolor=fill(picture)
     )
 
 
 def _rotate(picture: Image.Image, level: float, rng: np.random.Generator) -> Image.Image:
-    return picture.rotate(_signed(30 * level, rng), Image.Resampling.NEAREST, fillcolor=_fill(picture))
+    return picture.rotate(signed(30 * level, rng), Image.Resampling.NEAREST, fillcolor=fill(picture))
 
 
 def _shear_x(picture: Image.Image, level: float, rng: np.random.Generator) -> Image.Image:
-    return _move(picture, (1, _signed(0.3 * level, rng), 0, 0, 1, 0))
+    return _move(picture, (1, signed(0.3 * level, rng), 0, 0, 1, 0))
 
 
 def _shear_y(picture: Image.Image, level: float, rng: np.random.Generator) -> Image.Image:
-    return _move(picture, (1, 0, 0, _signed(0.3 * level, rng), 1, 0))
+    return _move(picture, (1, 0, 0, signed(0.3 * level, rng), 1, 0))
 
 
 def _translate_x(picture: Image.Image, level: float, rng: np.random.Generator) -> Image.Image:
-    return _move(picture, (1, 0, _signed(100 / 224 * picture.width * level, rng), 0, 1, 0))
+    return _move(picture, (1, 0, signed(100 / 224 * picture.width * level, rng), 0, 1, 0))
 
 
 def _translate_y(picture: Image.Image, level: float, rng: np.random.Generator) -> Image.Image:
-    return _move(picture, (1, 0, 0, 0, 1, _signed(100 / 224 * picture.height * level, rng)))
+    return _move(picture, (1, 0, 0, 0, 1, signed(100 / 224 * picture.height * level, rng)))
 
 
 def _cut_out(picture: Image.Image, level: float, rng: np.random.Generator) -> Image.Image:
@@ -82,7 +84,7 @@ def _cut_out(picture: Image.Image, level: float, rng: np.random.Generator) -> Im
     )
     picture = picture.copy()
     if box[0] < box[2] and box[1] < box[3]:
-        picture.paste(_fill(picture), box)
+        picture.paste(fill(picture), box)
     return picture
 
 
@@ -96,7 +98,8 @@ def _solarize(picture: Image.Image, level: float, rng: np.random.Generator) -> I
     return ImageOps.solarize(picture, int(256 * level))
 
 
-def _solarize_add(picture: Image.Image, level: float, rng: np.random.Generator) -> Image.Image:
+def solarize_add(picture: Image.Image, level: float, rng: np.random.Generator) -> Image.Image:
+    """Up to 110 more where a pixel is below 128."""
     addition = int(110 * level)
     table = [min(255, value + addition) if value < 128 else value for value in range(256)]
     return picture.point(table * len(picture.getbands()))
@@ -106,14 +109,15 @@ def _enhanced(enhance: Callable) -> Operation:
     return lambda picture, level, rng: enhance(picture).enhance(1.8 * level + 0.1)
 
 
-def _plain(function: Callable[[Image.Image], Image.Image]) -> Operation:
+def plain(function: Callable[[Image.Image], Image.Image]) -> Operation:
+    """An operation without a level."""
     return lambda picture, level, rng: function(picture)
 
 
 OPERATIONS: tuple[Operation, ...] = (
-    _plain(ImageOps.autocontrast),
-    _plain(ImageOps.equalize),
-    _plain(ImageOps.invert),
+    plain(ImageOps.autocontrast),
+    plain(ImageOps.equalize),
+    plain(ImageOps.invert),
     _rotate,
     _posterize,
     _solarize,
@@ -126,5 +130,5 @@ OPERATIONS: tuple[Operation, ...] = (
     _translate_x,
     _translate_y,
     _cut_out,
-    _solarize_add,
+    solarize_add,
 )

@@ -31,6 +31,12 @@ class Data:
         minimum=0.0,
         below=1.0,
     )
+    repeats: int = setting(
+        1,
+        "repeated augmentation: training shows each example so often in a row, every time with draws of its own; an "
+        "epoch stays as many rows, of 1/repeats of the examples, and the next epochs go on with the others",
+        minimum=1,
+    )
     balance: str = setting("none", "classes: each is drawn equally often in training", choices=("none", "classes"))
     in_memory: str = setting(
         "auto",
@@ -77,22 +83,36 @@ class Preprocessing:
 
 @dataclasses.dataclass(frozen=True)
 class Augment:
-    """Variation of training images. The order is: crop, shift, flip, RandAugment, colour jitter; then, on the device,
-    for the whole global batch, erasing, then mixup or CutMix.
+    """Variation of training images. The order is: crop, shift, flip, 3-Augment, RandAugment, colour jitter; then, on
+    the device, for the whole global batch, erasing, then mixup or CutMix.
     """
 
     crop: str = setting(
         "none",
-        "inception: a window of random area and aspect, resized; resize_random: resized 1.15 times larger, a random "
-        "window; shift: padded by `shift` pixels, a random window; none: as in evaluation",
-        choices=("none", "inception", "resize_random", "shift"),
+        "inception: a window of random area and aspect, resized; resize_random: resized `crop_scale` times larger, a "
+        "random window; simple: the short side resized, 4 pixels reflected around, a random window (DeiT III); shift: "
+        "padded by `shift` pixels, a random window; none: as in evaluation",
+        choices=("none", "inception", "resize_random", "simple", "shift"),
     )
     crop_area: tuple[float, float] = setting((0.05, 1.0), "range of the inception crop's share of the image's area")
+    crop_scale: float = setting(1.15, "for crop=resize_random: 448 for a size of 384 is 1.1667", minimum=1.0)
     shift: int = setting(0, "pixels, for crop=shift", minimum=0)
     flip: bool = setting(False, "left and right, half of the time")
+    three_augment: bool = setting(
+        False, "one of greyscale, solarize and Gaussian blur (arXiv 2204.07118; with color_jitter 0.3)"
+    )
     randaugment_layers: int = setting(0, "RandAugment operations per image; 0 is off", minimum=0)
     randaugment_magnitude: float = setting(
         10.0, "RandAugment's strength; 10 is each operation's full range", minimum=0.0, maximum=30.0
+    )
+    randaugment_operations: str = setting(
+        "published",
+        "published: the 16 of the papers' code; increasing: 15 that all grow with the magnitude, which is at most 10, "
+        "each left out half of the time (timm's inc1: rand-m9-mstd0.5-inc1 is 2 layers, magnitude 9, deviation 0.5)",
+        choices=("published", "increasing"),
+    )
+    randaugment_deviation: float = setting(
+        0.0, "of the magnitude, drawn for each of the increasing operations (timm's mstd)", minimum=0.0
     )
     color_jitter: float = setting(
         0.0, "largest relative change of brightness, contrast, saturation", minimum=0.0, maximum=1.0
@@ -105,11 +125,17 @@ class Augment:
     random_erasing: float = setting(
         0.0, "share of images in which a rectangle becomes the mean colour", minimum=0.0, maximum=1.0
     )
+    random_erasing_fill: str = setting(
+        "mean", "noise: normal, of each normalised pixel (DeiT)", choices=("mean", "noise")
+    )
 
     def check(self) -> None:
         low, high = self.crop_area
         if not 0 < low <= high <= 1:
             raise Refused("crop_area", self.crop_area, "must be two shares of the area, 0 < low <= high <= 1")
+        if self.randaugment_deviation and self.randaugment_operations != "increasing":
+            message = f"acts with randaugment_operations=increasing only; they are {self.randaugment_operations}"
+            raise Refused("randaugment_deviation", self.randaugment_deviation, message)
         if self.crop == "shift" and self.shift == 0:
             raise Refused("shift", 0, "crop=shift needs a number of pixels (2 for images of 8, 4 for 32)")
         if self.shift and self.crop != "shift":

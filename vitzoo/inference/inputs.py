@@ -11,6 +11,7 @@ from PIL import Image
 
 from vitzoo.data.sources.folder import IGNORED, is_image
 from vitzoo.errors import Refused
+from vitzoo.paths import named_path, readable_path
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,7 +42,7 @@ def gather(inputs: Any) -> list[Input]:
             found += [Input(f"image {len(found) + index}", image) for index, image in enumerate(stacked(one))]
             continue
         try:
-            found += [Input(str(path), path) for path in files_at(Path(one).expanduser())]
+            found += [Input(str(path), path) for path in files_at(named_path("inputs", one))]
         except Refused as refusal:
             refusals.append(refusal)
             found.append(Input(str(one), error=refusal.message))
@@ -73,7 +74,7 @@ def files_at(path: Path) -> list[Path]:
         return sorted(images, key=lambda file: file.relative_to(path).parts)
     if not path.exists():
         raise Refused("inputs", path, "no such file or folder")
-    return [path]
+    return [readable_path("inputs", path)]
 
 
 def below(folder: Path) -> Iterator[Path]:

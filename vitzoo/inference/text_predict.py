@@ -65,7 +65,7 @@ def predict_texts(
     output_file = None if output is None else checked_file("--output", output, (".csv", ".jsonl"))
     features_file = None if features is None else checked_file("--features", features, (".npz",))
     predictor = TextPredictor(checkpoint, weights=weights, batch_size=batch_size, platform=platform)
-    texts = gather_texts(inputs, predictor.info.text)
+    texts = predictor.task.checked(gather_texts(inputs, predictor.info.text))
     if features_file is not None:
         predictor.check_embeds()
     if out is not None:

@@ -55,7 +55,7 @@ class TextPredictor:
 
     def __call__(self, inputs: Any, top: int | None = None) -> list[dict[str, Any]]:
         """What the model says of texts; see `predict_texts`."""
-        return list(self.rows(gather_texts(inputs, self.info.text), top))
+        return list(self.rows(self.task.checked(gather_texts(inputs, self.info.text)), top))
 
     def embeddings(self, inputs: Any) -> np.ndarray:
         """Each text's embedding, float32 [n, width]: the mean of its encoded tokens, or as the model's config says.

@@ -69,6 +69,20 @@ class Task(abc.ABC):
         """How many there are to choose from."""
         return self.config.vocabulary_size
 
+    def checked(self, texts: list[TextInput]) -> list[TextInput]:
+        """The texts, all of the kind that the model was trained on.
+
+        Raises:
+            Refused: one is a single text where that was pairs, or the reverse.
+        """
+        paired = self.info.text.paired
+        for number, one in enumerate(texts, 1):
+            if paired not in (None, len(one.parts) == 2):
+                wanted = "pairs: --input FILE.jsonl with both texts of each" if paired else "single texts"
+                problem = f"text {number} is {'a single text' if paired else 'a pair'}, and the model was trained on"
+                raise Refused("inputs", one.name, f"{problem} {wanted}")
+        return texts
+
     def asked(self, one: TextInput) -> Asked:
         """The text as it is in training.
 

@@ -27,7 +27,7 @@ def write_predictions(path: Path, rows: Sequence[dict[str, Any]], several: Seque
     text = "".join(json.dumps(row) + "\n" for row in rows)
     if path.suffix.lower() == ".csv":
         text = as_csv([ranked(row) if several is None else by_class(row, several) for row in rows])
-    write_whole(path, lambda partial: partial.write_bytes(text.encode()))
+    write_whole(path, lambda partial: partial.write_bytes(text.encode("utf-8", "surrogateescape")))  # names' own bytes
 
 
 def ranked(row: dict[str, Any]) -> dict[str, Any]:

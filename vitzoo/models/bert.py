@@ -14,76 +14,18 @@ from jax.nn.initializers import normal
 
 from vitzoo.errors import Refused
 from vitzoo.models import text
+from vitzoo.models.bert_config import PUBLISHED, VARIANTS, BERTConfig
 from vitzoo.nn import attention, embeddings, mlp, norms, stack
 from vitzoo.nn.attention import Attention
 from vitzoo.nn.dense import Dense
 from vitzoo.nn.embeddings import Embedding
 from vitzoo.nn.execution import DEFAULT, Execution
-from vitzoo.nn.mlp import ACTIVATIONS, MLP, activate
+from vitzoo.nn.mlp import MLP, activate
 from vitzoo.nn.norms import LayerNorm
 from vitzoo.nn.stack import Block, Stack
 from vitzoo.nn.stochastic import dropout, fold
-from vitzoo.schema import setting
 
 INIT = normal(0.02)
-HEADS = ("pretraining", "classes", "number", "token_classes", "none")
-POOLINGS = ("mean", "cls")
-
-
-def _sizes(width: int, depth: int) -> dict[str, Any]:
-    return {"width": width, "depth": depth, "num_heads": width // 64, "mlp_dim": 4 * width, "vocabulary_size": 30_522}
-
-
-VARIANTS: dict[str, dict[str, Any]] = {
-    "tiny": _sizes(128, 2),
-    "mini": _sizes(256, 4),
-    "small": _sizes(512, 4),
-    "medium": _sizes(512, 8),
-    "base": _sizes(768, 12),
-    "large": _sizes(1024, 24),
-}
-PUBLISHED = list(VARIANTS)
-
-
-@dataclasses.dataclass(frozen=True)
-class BERTConfig(text.TextConfig):
-    """What a BERT is."""
-
-    VARIANTS = VARIANTS
-    vocabulary_size: int | None = setting(None, "ids; none: the tokenizer's", minimum=1)
-    context_length: int = setting(512, "most tokens of a text", minimum=1, maximum=2**24)
-    sentence_types: int = setting(2, "kinds of sentences that a token may belong to", minimum=1)
-    width: int = setting(768, "size of a token", minimum=1, maximum=2**17)
-    depth: int = setting(12, "number of blocks", minimum=1, maximum=10_000)
-    num_heads: int = setting(12, "attention heads; divides width", minimum=1)
-    mlp_dim: int = setting(3072, "size between the two layers of a block's MLP", minimum=1, maximum=2**20)
-    activation: str = setting("gelu_exact", "of the MLP and the masked tokens' head", choices=ACTIVATIONS)
-    pooler: bool = setting(True, "a tanh layer on the first token")
-    head: str = setting(
-        "auto",
-        "pretraining: masked tokens and next sentence; classes: of a text; number: of a text; token_classes: of each "
-        "token; auto: as the objective asks, and without one classes where num_classes is set, else pretraining",
-        choices=("auto", *HEADS),
-    )
-    num_classes: int | None = setting(None, "of head=classes or token_classes; none: from the data", minimum=1)
-    pooling: str = setting("mean", "a text's embedding is the mean of its tokens, or the first (cls)", choices=POOLINGS)
-    unit_embedding: bool = setting(False, "a text's embedding is scaled to the length 1")
-    norm_epsilon: float = setting(1e-12, "added to the variance", above=0)
-    dropout: float = setting(
-        0.1, "after the embeddings, attention and MLP, and before a head of classes", minimum=0, below=1
-    )
-    attention_dropout: float = setting(0.1, "on the attention weights", minimum=0, below=1)
-
-    def check(self) -> None:
-        """Refuses fields that don't fit together, and says what would."""
-        text.check_divides("num_heads", self.num_heads, "width", self.width)
-        if self.head_kind in ("classes", "number") and not self.pooler:
-            raise Refused("pooler", False, f"head={self.head_kind} reads it; leave it true")
-
-    @property
-    def head_kind(self) -> str:
-        """Which of `HEADS` it has."""
-        return self.head if self.head != "auto" else "classes" if self.num_classes else "pretraining"
 
 
 class BERT(nnx.Module):
@@ -125,7 +67,7 @@ class BERT(nnx.Module):
         self.embedding_norm = norm()
         self.encoder = Stack(c.depth, partial(_block, c, execution), **shared)
         # the heads; those of classes in float32
-        self.pooler = Dense(c.width, c.width, **exact) if c.pooler else None
+        self.pooler = Dense(c.width, c.width, **exact) if c.has_pooler else None
         pretraining = c.head_kind == "pretraining"
         self.masked_dense = Dense(c.width, c.width, kernel_init=INIT, **shared) if pretraining else None
         self.masked_norm = norm() if pretraining else None
@@ -163,7 +105,7 @@ class BERT(nnx.Module):
         x = self.encode(tokens, sentence_types=sentence_types, segments=segments, positions=positions, key=key)
         if self.config.head_kind == "pretraining":
             return self.masked_logits(x)
-        return x if self.head is None else self.class_logits(x, fold(key, 2))
+        return x if self.head is None else self.class_logits(x, segments, fold(key, 2))
 
     def encode(
         self,
@@ -177,10 +119,18 @@ class BERT(nnx.Module):
         """The tokens after the last block, [batch, tokens, width]; arguments as for a call, dropout with a key."""
         return self._run(tokens, sentence_types, segments, positions, key)["tokens"]
 
-    def pooled(self, x: jax.Array) -> jax.Array:
-        """A text's first token through the tanh layer: float32 [batch, width]."""
-        assert self.pooler is not None
-        return jnp.tanh(self.pooler(x[:, 0].astype(jnp.float32)))
+    def pooled(self, x: jax.Array, segments: jax.Array | None = None) -> jax.Array:
+        """What a head of a whole text reads, float32 [batch, width]: the first token through the tanh layer; without
+        that, the mean of the tokens or the first, as `pooling` says (https://arxiv.org/abs/1908.10084).
+
+        Args:
+            x: from `encode`.
+            segments: int [batch, tokens]; 0 is padding and doesn't count; by default there is none.
+        """
+        x = x.astype(jnp.float32)
+        if self.pooler is not None:
+            return jnp.tanh(self.pooler(x[:, 0]))
+        return self._embedding(x, segments)
 
     def masked_logits(self, x: jax.Array) -> jax.Array:
         """Encoded tokens [..., width] to float32 logits [..., vocabulary]."""
@@ -196,28 +146,37 @@ class BERT(nnx.Module):
             raise Refused("model.pooler", False, "the next sentence is read from it; leave it true")
         return self.next_sentence(self.pooled(x))
 
-    def class_logits(self, x: jax.Array, key: jax.Array | None = None) -> jax.Array:
-        """Encoded tokens to float32 logits of the text's, or of each token's, classes; or to the text's number."""
+    def class_logits(self, x: jax.Array, segments: jax.Array | None = None, key: jax.Array | None = None) -> jax.Array:
+        """Encoded tokens to float32 logits of the text's, or of each token's, classes; or to the text's number.
+
+        `segments` as for `pooled`; dropout with a key.
+        """
         assert self.head is not None
         kind = self.config.head_kind
-        x = x.astype(jnp.float32) if kind == "token_classes" else self.pooled(x)
+        x = x.astype(jnp.float32) if kind == "token_classes" else self.pooled(x, segments)
         x = self.head(dropout(x, self.config.dropout, key))
         return x[:, 0] if kind == "number" else x
 
     def sentence_embedding(self, x: jax.Array, segments: jax.Array) -> jax.Array:
-        """A text as one vector (https://arxiv.org/abs/1908.10084), as the config's `pooling` says: float32 [batch,
-        width].
+        """A text as one vector, as the config's `pooling` and `unit_embedding` say: float32 [batch, width].
 
         Args:
             x: from `encode`.
             segments: int [batch, tokens]; 0 is padding and doesn't count.
         """
-        x, real = x.astype(jnp.float32), (segments > 0).astype(jnp.float32)[..., None]
-        mean = self.config.pooling == "mean"
-        vector = (x * real).sum(1) / jnp.maximum(real.sum(1), 1) if mean else x[:, 0]
+        vector = self._embedding(x.astype(jnp.float32), segments)
         if not self.config.unit_embedding:
             return vector
         return vector / jnp.maximum(jnp.linalg.norm(vector, axis=-1, keepdims=True), 1e-12)
+
+    def _embedding(self, x: jax.Array, segments: jax.Array | None) -> jax.Array:
+        """The mean of a text's tokens, or the first."""
+        if self.config.pooling == "cls":
+            return x[:, 0]
+        if segments is None:
+            return x.mean(1)
+        real = (segments > 0).astype(x.dtype)[..., None]
+        return (x * real).sum(1) / jnp.maximum(real.sum(1), 1)
 
     def features(
         self,
@@ -234,15 +193,15 @@ class BERT(nnx.Module):
             attention: add every layer's attention weights.
 
         Returns:
-            `embedded` [batch, tokens, width], `block_0`, ..., `tokens`, `pooled` [batch, width] where there is a
-            pooler, `logits` where there is a head; with `attention`, [depth, batch, heads, tokens, tokens].
+            `embedded` [batch, tokens, width], `block_0`, ..., `tokens`, `pooled` [batch, width], `logits` where there
+            is a head; with `attention`, [depth, batch, heads, tokens, tokens].
         """
         seen = self._run(tokens, sentence_types, segments, None, None, features=True, weights=attention)
         x = seen["tokens"]
-        seen |= {} if self.pooler is None else {"pooled": self.pooled(x)}
+        seen |= {"pooled": self.pooled(x, segments)}
         if self.config.head_kind == "pretraining":
             return seen | {"logits": self.masked_logits(x)}
-        return seen if self.head is None else seen | {"logits": self.class_logits(x)}
+        return seen if self.head is None else seen | {"logits": self.class_logits(x, segments)}
 
     def _run(self, tokens, sentence_types, segments, positions, key, features=False, weights=False):
         text.check_ids("tokens", tokens, self.config.context_length)

@@ -83,7 +83,7 @@ class GPTConfig(text.TextConfig):
     bias: bool = setting(True, "of attention and MLP")
     norm: str = setting("layer_norm", "kind of norms", choices=text.NORMS)
     norm_bias: bool = setting(True, "of LayerNorms; RMSNorm has none")
-    norm_epsilon: float = setting(1e-5, "added to the variance", above=0)
+    norm_epsilon: float = setting(1e-5, "added to the variance", above=0, maximum=0.1)
     pre_norm: bool = setting(True, "norm before each part and a last one (GPT-2); after each sum (GPT-1)")
     qk_norm: bool = setting(False, "LayerNorm on queries and keys")
     positions: str = setting("learned", "how a token knows its place", choices=("learned", "rotary", "none"))

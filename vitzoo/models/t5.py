@@ -84,7 +84,7 @@ class T5Config(text.TextConfig):
     scale_attention: bool = setting(False, "divide the logits by the root of head_dim, for training with AdamW")
     buckets: int = setting(32, "of distances between tokens", minimum=4)
     max_distance: int = setting(128, "beyond which all distances are one", minimum=4)
-    norm_epsilon: float = setting(1e-6, "added to the mean square", above=0)
+    norm_epsilon: float = setting(1e-6, "added to the mean square", above=0, maximum=0.1)
     dropout: float = setting(
         0.0, "on embeddings, attention weights, each part's output and the last norm's", minimum=0, below=1
     )

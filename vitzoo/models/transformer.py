@@ -43,7 +43,7 @@ class TransformerConfig(text.TextConfig):
     activation: str = setting("relu", "of the MLP", choices=ACTIVATIONS)
     pre_norm: bool = setting(False, "norm before each part instead of after each sum")
     tied_head: bool = setting(True, "the head shares the table of both embeddings (section 3.4)")
-    norm_epsilon: float = setting(1e-6, "added to the variance", above=0)
+    norm_epsilon: float = setting(1e-6, "added to the variance", above=0, maximum=0.1)
     dropout: float = setting(
         0.1, "on embeddings, attention weights, hidden layer and each part's output", minimum=0, below=1
     )

@@ -123,6 +123,17 @@ class ViT(nnx.Module):
         """
         return self._run(images, self._key(train, key), features=True, weights=attention)
 
+    def logits_by_head(
+        self, images: jax.Array, *, train: bool = False, key: jax.Array | None = None
+    ) -> tuple[jax.Array, ...]:
+        """The logits [batch, classes] of the head, then, with `distilled=head`, those of the distillation token's.
+
+        Args:
+            images, train, key: as for a call, which gives their mean.
+        """
+        tokens = self._run(images, self._key(train, key))["tokens"]
+        return self._by_head(*self._pool(tokens, weights=False)[0])
+
     def _key(self, train: bool, key: jax.Array | None) -> jax.Array | None:
         if train and key is None and self.config.random:
             raise Refused("key", None, "training with dropout, drop_path or patch_dropout needs one (jax.random.key)")
@@ -135,7 +146,7 @@ class ViT(nnx.Module):
         for_heads, pool_attention = self._pool(run.tokens, weights)
         blocks = {} if run.blocks is None else {f"block_{index}": x for index, x in enumerate(run.blocks)}
         seen = {"embedded": embedded, **blocks, "tokens": run.tokens, "pooled": _mean(for_heads)}
-        seen |= {} if self.head is None else {"logits": self._logits(*for_heads)}
+        seen |= {} if self.head is None else {"logits": _mean(self._by_head(*for_heads))}
         seen |= {} if run.attention is None else {"attention": run.attention}
         return seen | ({} if pool_attention is None else {"pool_attention": pool_attention})
 
@@ -182,9 +193,9 @@ class ViT(nnx.Module):
         x = x if self.head_norm is None else self.head_norm(x)
         return x if self.pre_logits is None else jnp.tanh(self.pre_logits(x))
 
-    def _logits(self, *for_heads: jax.Array) -> jax.Array:
+    def _by_head(self, *for_heads: jax.Array) -> tuple[jax.Array, ...]:
         heads = [head for head in (self.head, self.distillation_head) if head is not None]
-        return _mean(tuple(head(x) for head, x in zip(heads, for_heads, strict=True)))
+        return tuple(head(x) for head, x in zip(heads, for_heads, strict=True))
 
 
 def _mean(parts: tuple[jax.Array, ...]) -> jax.Array:

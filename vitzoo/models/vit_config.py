@@ -99,7 +99,7 @@ class ViTConfig(ImageGeometry):
     gelu: str = setting(
         "tanh", "Google's weights have tanh, timm's exact, OpenAI's CLIP quick", choices=("tanh", "exact", "quick")
     )
-    norm_epsilon: float = setting(1e-6, "added to the variance", above=0)
+    norm_epsilon: float = setting(1e-6, "added to the variance", above=0, maximum=0.1)
     norm_after_pooling: bool = setting(False, "final norm after pooling instead of before")
     head_bias_init: float = setting(0.0, "bias of the head; about -log(classes) for a sigmoid loss")
 

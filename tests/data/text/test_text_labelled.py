@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 from made_texts import MadeSource
 
+from vitzoo.config.fits import check_acts
+from vitzoo.data.text.feed import TextFeed
 from vitzoo.data.text.labelled import LabelledRows, TaggedRows
-from vitzoo.data.text.settings import Text
+from vitzoo.data.text.settings import Text, Tokenizer
 from vitzoo.data.text.tokenizers.bytes import ByteTokenizer
 from vitzoo.errors import Failed, Refused
 
@@ -32,7 +34,7 @@ def test_a_tokenizer_without_marks_gives_text_and_end():
 def test_a_long_text_is_cut_before_the_mark_and_counted():
     rows = LabelledRows(TEXTS, MARKED, Text(sequence_length=8))
     assert seen(rows.eval_row(1)) == "<cls>abcdef<sep>"
-    assert rows.info.notes == ("1 of 2 texts are longer than 8 tokens and cut",)
+    assert rows.info.notes == ("1 of 2 texts (50.0 %) are longer than text.sequence_length = 8 tokens and cut",)
 
 
 @pytest.mark.parametrize(
@@ -50,6 +52,25 @@ def test_a_pair_loses_tokens_of_its_longer_part(first, second, expected):
     assert seen(row) == expected
     second_part = len(expected.replace("<cls>", "c").replace("<sep>", "s").split("s")[1]) + 1
     assert row["sentence_types"].sum() == second_part
+
+
+PAIRS = MadeSource([{"first": "ab", "second": "c", "label": 0}], classes=("a", "b"))
+
+
+def test_a_model_knows_whether_it_was_trained_on_pairs_and_is_measured_on_no_others():
+    feed = TextFeed(Tokenizer(kind="bytes", masking=True), Text(sequence_length=8), "labelled", 0)
+    for source, other, paired in ((TEXTS, PAIRS, False), (PAIRS, TEXTS, True)):
+        learned = feed.learned(source)
+        assert learned.described(None)["preprocessing"]["paired"] is paired
+        assert learned.learned(other).text.paired is not paired  # fine-tuning on others
+        LabelledRows(source, MARKED, learned.text)
+        kinds = ("single texts", "pairs") if paired else ("pairs", "single texts")
+        message = f"data.name = made: holds {kinds[0]}, and the model was trained on {kinds[1]}"
+        with pytest.raises(Refused, match=message):
+            LabelledRows(other, MARKED, learned.text)
+    assert feed.text.paired is None
+    with pytest.raises(Refused, match=r"text.paired = True: can't be set: the training data are pairs of texts or"):
+        check_acts(Text(paired=True), ["labelled"])
 
 
 def test_numbers_are_labels_of_regression():
@@ -83,7 +104,7 @@ def test_long_texts_lose_their_last_words():
     source = MadeSource([{"words": ["abc", "de"], "tags": [0, 1]}], classes=("N", "V"))
     rows = TaggedRows(source, MARKED, Text(sequence_length=5))
     assert rows.eval_row(0)["weights"].sum() == 1
-    assert rows.info.notes == ("1 of 1 texts are longer than 5 tokens and cut",)
+    assert rows.info.notes == ("1 of 1 texts (100.0 %) are longer than text.sequence_length = 5 tokens and cut",)
 
 
 @pytest.mark.parametrize("make", [

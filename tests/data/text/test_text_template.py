@@ -10,6 +10,7 @@ from vitzoo.data.text.settings import Text
 from vitzoo.data.text.sources.as_pairs import as_pairs
 from vitzoo.data.text.sources.open import open_text
 from vitzoo.errors import Refused
+from vitzoo.schema import build
 
 MNLI = {"premise": "It rains.", "hypothesis": "It is wet.", "label": "entailment"}
 SQUAD = {"question": "Who?", "context": "Ada wrote it.", "answers": {"text": ["Ada", "ada"], "answer_start": [0, 0]}}
@@ -17,7 +18,7 @@ SQUAD = {"question": "Who?", "context": "Ada wrote it.", "answers": {"text": ["A
 
 def read(folder, record, **text):
     (folder / "one.jsonl").write_text(json.dumps(record) + "\n")
-    return open_text(Data(name=f"jsonl:{folder / 'one.jsonl'}", validation_fraction=0.0), "train", Text(**text))
+    return open_text(Data(name=f"jsonl:{folder / 'one.jsonl'}", validation_fraction=0.0), "train", build(Text, text, "text"))
 
 
 @pytest.mark.parametrize(
@@ -47,13 +48,12 @@ def test_what_belongs_to_the_made_text_is_found_or_named(tmp_path, record, text,
         ({"template": "{premise.__class__}"}, "text.template"),  # no such field: nothing is looked up on values
         ({"template": "{premis}"}, "text.template"),
         ({"template": "{premise}", "target_field": "lable"}, "text.target_field"),
-        ({"template": "{premise}", "text_field": "hypothesis"}, "text_field"),
-        ({"template": "{premise}", "label_field": "label", "target_field": "label"}, "target_field"),
+        ({"template": "{premise}", "text_field": "hypothesis"}, "text.text_field"),
+        ({"template": "{premise}", "label_field": "label", "target_field": "label"}, "text.target_field"),
     ],
 )
 def test_a_template_that_cannot_be_filled_is_refused(tmp_path, text, field):
     with pytest.raises(Refused) as refusal:
-        Text(**text).check()
         read(tmp_path, MNLI, **text)
     assert refusal.value.field == field
 

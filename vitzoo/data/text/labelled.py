@@ -9,7 +9,7 @@ from vitzoo.data.text.sources.base import TextSource, require
 from vitzoo.data.text.sources.labels import LARGEST
 from vitzoo.data.text.token_array import kept_tokens, notes_of, token_array
 from vitzoo.data.text.tokenizers.base import TextTokenizer
-from vitzoo.errors import Failed
+from vitzoo.errors import Failed, Refused
 
 
 class LabelledRows:
@@ -20,6 +20,9 @@ class LabelledRows:
     def __init__(self, source: TextSource, tokenizer: TextTokenizer, text: Text):
         parts = ("first", "second") if "first" in source.fields else ("text",)
         require(source, *parts, "label", what="classification")
+        if text.paired not in (None, len(parts) == 2):
+            trained, there = ("pairs", "single texts") if text.paired else ("single texts", "pairs")
+            raise Refused("data.name", source.info.name, f"holds {there}, and the model was trained on {trained}")
         self.source, self.length, self.fill = source, text.sequence_length, tokenizer.fill_id
         self.label_type = np.float32 if source.info.classes is None else np.int32
         self.layout = Layout(tokenizer, self.length)
@@ -29,8 +32,7 @@ class LabelledRows:
             for number, field in enumerate(parts)
         ]
         lengths = np.stack([array.lengths for array in self.arrays], 1)
-        cut = int((lengths.sum(1) > self.layout.room(len(parts))).sum())
-        notes = (f"{cut:,} of {len(source):,} texts are longer than {self.length} tokens and cut",) if cut else ()
+        notes = cut_note(int((lengths.sum(1) > self.layout.room(len(parts))).sum()), len(source), self.length)
         self.info = rows_info(
             source.info, len(source), tokenizer, (*notes, *notes_of(*self.arrays)), "labelled", self.length, text.prefix
         )
@@ -90,8 +92,7 @@ class TaggedRows:
         size, unknown = tokenizer.vocabulary_size, tokenizer.unknown_id
         self.tokens = kept_tokens((*what, 0), lambda: documents(0), size, len(source), unknown)
         self.firsts = kept_tokens((*what, 1), lambda: documents(1), 2**31, len(source))
-        cut = int((self.tokens.lengths > self.room).sum())
-        notes = (f"{cut:,} of {len(source):,} texts are longer than {self.length} tokens and cut",) if cut else ()
+        notes = cut_note(int((self.tokens.lengths > self.room).sum()), len(source), self.length)
         self.info = rows_info(
             source.info, len(source), tokenizer, (*notes, *notes_of(self.tokens)), "tagged", self.length
         )
@@ -120,6 +121,12 @@ class TaggedRows:
 
     def padding(self) -> Row:
         return TargetSide(self.length, self.fill).row(-1, 0.0, {"words": np.zeros(self.length, np.int32)})
+
+
+def cut_note(cut: int, count: int, length: int) -> tuple[str, ...]:
+    """How many texts are too long for a row, in a line; nothing where none is."""
+    share = f"{cut:,} of {count:,} texts ({100 * cut / max(count, 1):.1f} %)"
+    return (f"{share} are longer than text.sequence_length = {length} tokens and cut",) if cut else ()
 
 
 def word_tokens(words: list[str], tokenizer: TextTokenizer) -> tuple[np.ndarray, np.ndarray]:

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from vitzoo.errors import Refused
+from vitzoo.paths import readable_path
 
 STANDARD_INPUT = "-"
 _END = re.compile(r"\r?\n")
@@ -23,8 +24,9 @@ def read_lines(flag: str, file: str | Path) -> list[str]:
     Raises:
         Refused: it can't be read, or isn't UTF-8.
     """
+    named = None if str(file) == STANDARD_INPUT else readable_path(flag, file, pipe=True)
     try:
-        content = sys.stdin.buffer.read() if str(file) == STANDARD_INPUT else Path(file).expanduser().read_bytes()
+        content = sys.stdin.buffer.read() if named is None else named.read_bytes()
         return _END.split(content.decode("utf-8-sig"))
-    except (OSError, ValueError) as error:  # ValueError: not UTF-8, or a path that no file can have
+    except (OSError, ValueError) as error:  # ValueError: not UTF-8
         raise Refused(flag, file, f"can't be read: {getattr(error, 'strerror', None) or error}") from None

@@ -15,7 +15,7 @@ from vitzoo.data.text.sources.open import open_text
 from vitzoo.data.text.tokenizers.open import byte_length
 from vitzoo.data.text.tokenizers.train import train_tokenizer
 from vitzoo.errors import Refused
-from vitzoo.outputs import checked_folder
+from vitzoo.outputs import checked_new_folder, whole_folder
 from vitzoo.schema import build
 
 KEPT = ("bpe", "unigram", "wordpiece")
@@ -65,13 +65,12 @@ def prepare_tokenizer(
     how = build(Tokenizer, tokenizer, "tokenizer")
     if how.kind not in KEPT:
         raise Refused("tokenizer.kind", how.kind, f"needs no preparing; {', '.join(KEPT)} are trained on text")
-    folder = checked_folder("output", output)
-    if folder.exists() and any(folder.iterdir()):
-        raise Refused("output", str(output), "is there already and not empty; give another folder")
+    folder = checked_new_folder("output", output)
     source = open_text(build(Data, {"name": name, **settings}, "data"), None, build(Text, text or {}, "text"))
     texts = all_text(source)
     made = train_tokenizer(how, texts)
-    made.save(folder)
+    with whole_folder(folder) as staged:
+        made.save(staged)
     sizes = np.array([(len(made.encode(one)), byte_length(one)) for one in texts], np.int64).sum(0)
     flags = [f"--config.data.name={name}", "--config.tokenizer.kind=file", f"--config.tokenizer.file={folder}"]
     flags += [f"--config.tokenizer.{key}={value}" for key, value in _not_in_file(how).items()]

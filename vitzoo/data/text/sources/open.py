@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable
 
 from vitzoo import parts
+from vitzoo.data.folders import check_path
 from vitzoo.data.open import SOURCE, made, refuse_lacking
 from vitzoo.data.settings import Data
 from vitzoo.data.text.settings import Text
@@ -32,6 +33,7 @@ def open_text_dataset(data: Data, text: Text) -> TextDataset:
     """The dataset behind `data.name`, all splits: `text:FILE|FOLDER`, `jsonl:FILE|FOLDER`, one of
     `parts.PARTS["text_dataset"]`, the user's `module:Class` (made from `data`, or from `data` and `text`), else TFDS's.
     """
+    check_path(data.name)
     kind, _, rest = data.name.partition(":")
     if kind == "text" and rest:
         from vitzoo.data.text.sources.files import open_text_files

@@ -21,6 +21,8 @@ def check_definition(definition: dict[str, Any]) -> None:
     vocabulary = model.get("vocab")
     if not vocabulary:
         raise ValueError("its vocabulary is empty")
+    if isinstance(vocabulary, dict):
+        check_ids(vocabulary)
     unknown = model.get("unk_token")
     if model.get("type") in KNOWS_ALL_BUT and unknown not in vocabulary:
         raise ValueError(f"its vocabulary lacks {unknown}, which stands for what is unknown")
@@ -28,6 +30,21 @@ def check_definition(definition: dict[str, Any]) -> None:
         raise ValueError("it has no token for what is unknown")
     if model.get("type") == "BPE" and unknown is None:
         _check_bytes(definition, set(vocabulary))
+
+
+def check_ids(vocabulary: dict[str, Any]) -> None:
+    """Checks that every piece has an id of its own.
+
+    Raises:
+        ValueError: one has none, or another's.
+    """
+    pieces: dict[int, str] = {}
+    for piece, id in vocabulary.items():
+        if type(id) is not int or not 0 <= id < 2**31:
+            raise ValueError(f"its piece {piece[:40]!r} has {id!r:.40} for an id")
+        if id in pieces:
+            raise ValueError(f"its pieces {pieces[id][:40]!r} and {piece[:40]!r} have one id, {id}")
+        pieces[id] = piece
 
 
 def _check_bytes(definition: dict[str, Any], vocabulary: set[str]) -> None:

@@ -8,13 +8,15 @@ import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers
 
 from vitzoo.data.text.settings import Tokenizer
+from vitzoo.data.text.sources.strict_json import parsed
 from vitzoo.data.text.tokenizers.base import TextTokenizer
-from vitzoo.data.text.tokenizers.definition import check_definition
+from vitzoo.data.text.tokenizers.definition import check_definition, check_ids
 from vitzoo.data.text.tokenizers.library import LibraryTokenizer, roles_of, with_sentinels
 from vitzoo.errors import Refused
 
 FILES = ("tokenizer.json", "spiece.model", "tokenizer.model", "vocab.json", "encoder.json", "vocab.txt")
 MERGES = ("merges.txt", "vocab.bpe")
+LONGEST = 300  # characters of what the library says
 WORD_END = "</w>"
 """The end of the pieces that end a word, in GPT-1's vocabulary."""
 
@@ -42,7 +44,8 @@ def read_published(settings: Tokenizer) -> TextTokenizer:
     except Refused:
         raise
     except Exception as error:  # the library raises plain `Exception` for files that it can't read
-        raise Refused("tokenizer.file", settings.file, f"{file.name} can't be read: {error}") from error
+        said = " ".join(str(error).split())  # the library's may have many lines
+        raise Refused("tokenizer.file", settings.file, f"{file.name} can't be read: {said[:LONGEST]}") from error
 
 
 def find_published(settings: Tokenizer) -> pathlib.Path:
@@ -67,7 +70,7 @@ def _definition(file: pathlib.Path, settings: Tokenizer) -> dict[str, Any]:
     """What tokenizer.json would hold."""
     if file.suffix == ".txt":
         return _bert(file, settings)
-    content = json.loads(file.read_text(encoding="utf-8"))
+    content = parsed(file.read_text(encoding="utf-8"))
     if not isinstance(content, dict):
         raise ValueError("it holds no JSON object")
     if ("model" in content and "added_tokens" in content) or file.name == "tokenizer.json":
@@ -84,8 +87,12 @@ def _bpe(file: pathlib.Path, vocabulary: dict[str, int]) -> dict[str, Any]:
     merges_file = next((f for name in MERGES if (f := file.with_name(name)).is_file()), None)
     if merges_file is None:
         raise Refused("tokenizer.file", str(file), f"needs {MERGES[0]} beside it")
+    check_ids(vocabulary)
     lines = merges_file.read_text(encoding="utf-8").split("\n")
     merges = [tuple(line.split(" ")) for line in lines if line and not line.startswith("#version")]
+    for merge in merges:
+        if len(merge) != 2:
+            raise ValueError(f"the line {' '.join(merge)[:40]!r} of {merges_file.name} isn't two pieces")
     if any(piece.endswith(WORD_END) for piece in vocabulary):
         return _lowered_words(vocabulary, merges)
     made = tokenizers.Tokenizer(models.BPE(vocabulary, merges))  # type: ignore[arg-type]
@@ -111,7 +118,11 @@ def _lowered_words(vocabulary: dict[str, int], merges: list[tuple[str, ...]]) ->
 def _bert(file: pathlib.Path, settings: Tokenizer) -> dict[str, Any]:
     """BERT's: one piece a line. A vocabulary without capitals belongs to a model of lowered text without accents."""
     pieces = [line.rstrip("\r\n") for line in file.read_text(encoding="utf-8").split("\n")]
-    vocabulary = {piece: id for id, piece in enumerate(pieces) if piece}
+    vocabulary: dict[str, int] = {}
+    for id, piece in enumerate(pieces):
+        if piece in vocabulary:
+            raise ValueError(f"its lines {vocabulary[piece] + 1} and {id + 1} are both {piece!r}")
+        vocabulary |= {piece: id} if piece else {}
     words = [piece for piece in vocabulary if not (piece.startswith("[") and piece.endswith("]"))]
     lowercase = settings.lowercase
     if lowercase is None:

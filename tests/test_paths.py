@@ -1,0 +1,124 @@
+"""Paths that no system has, or at which nothing can be read, are refused in one line wherever one is given."""
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from vitzoo.cli import main
+from vitzoo.errors import Refused
+from vitzoo.outputs import checked_file, checked_folder, checked_new_folder
+from vitzoo.paths import named_path, readable_path, strange_kind
+
+
+@pytest.fixture(scope="module")
+def strange(tmp_path_factory):
+    """Paths by what is wrong with them, and how it is told."""
+    folder = tmp_path_factory.mktemp("strange")
+    (folder / "dangling").symlink_to("gone")
+    (folder / "loop").symlink_to("loop")
+    return {
+        "empty": (" ", "names nothing"),
+        "NUL": ("a\0b", "holds a NUL character"),
+        "a long name": (str(folder / ("x" * 300)), "longer than 255 bytes"),
+        "a long name below nothing": (str(folder / "none" / ("ä" * 130)), "longer than 255 bytes"),
+        "a long path": ("x/" * 3000, "can't be looked at: File name too long"),
+        "no such user": ("~nobody-of-this-name/x", "there is no user nobody-of-this-name"),
+        "a broken link": (str(folder / "dangling"), "dangling is a link to gone, which isn't there"),
+        "below a broken link": (str(folder / "dangling" / "x"), "dangling is a link to gone, which isn't there"),
+        "a circle of links": (str(folder / "loop"), "can't be looked at: Too many levels of symbolic links"),
+        "half a character": ("\ud800", "characters that no path has"),
+    }
+
+
+@pytest.fixture(scope="module")
+def unreadable(tmp_path_factory):
+    """What is no file and no folder."""
+    folder = tmp_path_factory.mktemp("unreadable")
+    os.mkfifo(folder / "pipe")
+    with socket.socket(socket.AF_UNIX) as held:
+        held.bind(os.path.relpath(folder / "socket"))
+    return {"a pipe": folder / "pipe", "a socket": folder / "socket", "a device": Path("/dev/zero")}
+
+
+def test_what_no_path_can_be_is_refused_for_reading_and_for_writing(strange):
+    for path, message in strange.values():
+        for check in (named_path, readable_path, checked_folder, lambda flag, path: checked_file(flag, path, [""])):
+            with pytest.raises(Refused) as caught:
+                check("--flag", path)
+            line = str(caught.value)
+            assert line.startswith("--flag = ")
+            assert message in line
+            assert "\n" not in line
+            assert "\0" not in line
+
+
+def test_pipes_sockets_and_devices_are_neither_read_nor_written(unreadable, tmp_path):
+    for what, path in unreadable.items():
+        assert strange_kind(path) == what
+        with pytest.raises(Refused, match=f"--flag = .*: is {what}, not a file or a folder"):
+            readable_path("--flag", path)
+        with pytest.raises(Refused, match="is there and no ordinary file"):
+            checked_file("--flag", path, [""])
+        with pytest.raises(Refused, match="is not a folder"):
+            checked_folder("--flag", path)
+    assert readable_path("--flag", unreadable["a pipe"], pipe=True) == unreadable["a pipe"]
+    assert strange_kind(tmp_path) == strange_kind(tmp_path / "none") == strange_kind("a\0b") == ""
+
+
+def test_what_may_not_be_read_or_written_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    with pytest.raises(Refused, match="may not be read"):
+        readable_path("--flag", tmp_path)
+    with pytest.raises(Refused, match=r"the folder /proc can't be written to: "):
+        checked_new_folder("--output", "/proc/x/y")
+
+
+COMMANDS = [
+    ["convert", "PATH", "OUT"],
+    ["predict", "--checkpoint", "PATH", "a.png"],
+    ["eval", "--checkpoint", "PATH"],
+    ["generate", "--checkpoint", "PATH", "--prompt", "a"],
+    ["average", "--workdir", "PATH", "--last", "2", "--output", "OUT"],
+    ["train", "--config", "vit/finetune", "--config.init_from=PATH", "--config.data.name=digits", "--workdir", "OUT"],
+    ["train", "--config", "PATH", "--workdir", "OUT"],
+    ["data", "check", "folder:PATH"],
+    ["data", "check", "csv:PATH"],
+    ["data", "check", "jsonl:PATH"],
+    ["data", "check", "text:PATH"],
+    ["configs", "--flagfile", "PATH"],
+]
+"""Where a path is read."""
+WRITING = [
+    ["convert", "OUT", "PATH"],
+    ["average", "--workdir", "OUT", "--last", "2", "--output", "PATH"],
+    ["train", "--config", "quickstart", "--dry-run", "--workdir", "PATH"],
+    ["sweep", "--config", "quickstart", "--over", "seed=0,1", "--workdir", "PATH"],
+    ["soup", "OUT", "OUT", "--output", "PATH"],
+    ["data", "show", "digits", "--output", "PATH.png"],
+    ["predict", "--checkpoint", "OUT", "--text", "a", "--output", "PATH.csv"],
+    ["predict", "--checkpoint", "OUT", "--text", "a", "--features", "PATH.npz"],
+    ["generate", "--checkpoint", "OUT", "--prompt", "a", "--output", "PATH.jsonl"],
+    ["eval", "--checkpoint", "OUT", "--output", "PATH"],
+    ["eval", "--checkpoint", "OUT", "--predictions", "PATH.csv"],
+]
+"""Where one is written."""
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, *WRITING], ids=lambda command: " ".join(command[:3]))
+def test_every_command_refuses_such_a_path_in_one_line(command, strange, unreadable, tmp_path, capsys):
+    paths = [path for path, _ in strange.values() if path.strip()]
+    if command in COMMANDS and "--flagfile" not in command:
+        paths += list(map(str, unreadable.values()))
+    for path in paths:
+        if "dangling" in path and any("PATH." in one for one in command):
+            continue  # with an ending it is another name, of nothing
+        if "loop" in path and any("PATH." in one for one in command):
+            continue
+        given = [one.replace("PATH", path).replace("OUT", str(tmp_path / "none")) for one in command]
+        assert main(given) == 2, given
+        said = capsys.readouterr().err
+        assert said.count("\n") == 1
+        assert "\0" not in said
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,82 @@
+"""Paths that a user names: refused in one line where the system can have no such path, or nothing can be read there."""
+
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+from vitzoo.errors import Refused
+
+LONGEST = 255  # bytes of a name, on every common file system
+PIPE = "a pipe"
+KINDS = {stat.S_ISFIFO: PIPE, stat.S_ISSOCK: "a socket", stat.S_ISCHR: "a device", stat.S_ISBLK: "a device"}
+"""What is neither a file nor a folder, in words."""
+
+
+def named_path(flag: str, path: Any) -> Path:
+    """A path that a user gave, `~` expanded, whether or not something is there.
+
+    Args:
+        flag: the setting that names it, for the message.
+        path: what was given.
+
+    Raises:
+        Refused: it is empty, no path can be so (NUL, too long, no such user's home), a folder above it can't be
+            entered, or it is a link to nothing.
+    """
+    text = os.fspath(path)
+    if not text.strip():
+        raise Refused(flag, "''", "names nothing; give a path")
+    if "\0" in text:
+        raise Refused(flag, text.replace("\0", "\\0"), "holds a NUL character, which no path has")
+    try:
+        file = Path(text).expanduser()
+    except RuntimeError:
+        raise Refused(flag, text, f"there is no user {Path(text).parts[0][1:]}") from None
+    try:
+        if any(len(os.fsencode(part)) > LONGEST for part in file.parts):
+            raise Refused(flag, text, f"a name in it is longer than {LONGEST} bytes")
+        file.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        _refuse_broken_link(flag, text, file)
+    except OSError as error:
+        raise Refused(flag, text, f"can't be looked at: {error.strerror}") from None
+    except ValueError:  # half of a surrogate pair
+        raise Refused(flag, ascii(text), "holds characters that no path has") from None
+    return file
+
+
+def readable_path(flag: str, path: Any, *, pipe: bool = False) -> Path:
+    """A file or a folder that a user gave and that can be read.
+
+    Args:
+        flag, path: as for `named_path`.
+        pipe: what a pipe gives will do too.
+
+    Raises:
+        Refused: as `named_path`; there is nothing, or a pipe, a socket or a device; or it may not be read.
+    """
+    file = named_path(flag, path)
+    if not file.exists():
+        raise Refused(flag, str(path), "does not exist")
+    what = strange_kind(file)
+    if what and not (pipe and what == PIPE):
+        raise Refused(flag, str(path), f"is {what}, not a file or a folder")
+    if not os.access(file, os.R_OK | (os.X_OK if file.is_dir() else 0)):
+        raise Refused(flag, str(path), "may not be read (permission denied)")
+    return file
+
+
+def strange_kind(file: str | os.PathLike) -> str:
+    """`a pipe`, `a socket` or `a device`, reading which may never end; empty for a file, a folder, or nothing."""
+    try:
+        mode = os.stat(file).st_mode
+    except (OSError, ValueError):
+        return ""
+    return next((what for is_kind, what in KINDS.items() if is_kind(mode)), "")
+
+
+def _refuse_broken_link(flag: str, text: str, file: Path) -> None:
+    for one in (file, *file.parents):
+        if one.is_symlink() and not one.exists():
+            raise Refused(flag, text, f"{one} is a link to {os.readlink(one)}, which isn't there")
