@@ -3,7 +3,7 @@
 import pytest
 
 from vitzoo.errors import Failed, Refused
-from vitzoo.outputs import checked_file, checked_folder, write_whole
+from vitzoo.outputs import checked_file, checked_folder, checked_new_folder, whole_folder, write_whole
 
 
 def test_a_file_that_could_not_be_written_at_the_end_is_refused_at_the_start(tmp_path):
@@ -42,3 +42,61 @@ def test_a_file_is_written_whole_or_stays_as_it_was(tmp_path):
         write_whole(file, fail)
     assert file.read_text() == "old"
     assert [path.name for path in tmp_path.iterdir()] == ["x.csv"]
+
+
+def test_whatever_goes_wrong_in_writing_a_file_is_one_line_and_leaves_nothing(tmp_path):
+    def fail(partial, error):
+        partial.write_text("half")
+        raise error
+
+    for error, raised in {
+        OSError(28, "No space left on device"): Failed,
+        UnicodeEncodeError("utf-8", "\ud800", 0, 1, "surrogates not allowed"): Failed,
+        KeyboardInterrupt(): KeyboardInterrupt,
+    }.items():
+        with pytest.raises(raised) as caught:
+            write_whole(tmp_path / "deep" / "x.csv", lambda partial, error=error: fail(partial, error))
+        assert "\n" not in str(caught.value)
+        assert [path.name for path in tmp_path.rglob("*")] == ["deep"]
+
+
+def test_what_a_link_leads_to_is_replaced_and_not_the_link(tmp_path):
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "x.csv").write_text("old")
+    (tmp_path / "link.csv").symlink_to("there/x.csv")
+    write_whole(checked_file("--output", tmp_path / "link.csv", [".csv"]), lambda partial: partial.write_text("new"))
+    assert (tmp_path / "there" / "x.csv").read_text() == "new"
+    assert (tmp_path / "link.csv").is_symlink()
+
+
+def test_the_longest_names_can_be_written(tmp_path):
+    name = "x" * 251 + ".csv"
+    assert write_whole(checked_file("--output", tmp_path / name, [".csv"]), lambda partial: partial.write_text("a"))
+    with whole_folder(checked_new_folder("--output", tmp_path / ("y" * 255))) as folder:
+        (folder / "a").write_text("a")
+    assert (tmp_path / ("y" * 255) / "a").read_text() == "a"
+
+
+def fill(target, error):
+    with whole_folder(target) as folder:
+        (folder / "half").write_text("half")
+        raise error
+
+
+@pytest.mark.parametrize("there", [False, True], ids=["new", "empty"])
+def test_a_folder_is_filled_whole_or_stays_as_it_was(there, tmp_path):
+    target = tmp_path / "out" if there else tmp_path / "deep" / "out"
+    if there:
+        target.mkdir()
+    before = sorted(tmp_path.rglob("*"))
+    for error, raised in ((OSError(28, "No space left"), Failed), (KeyboardInterrupt(), KeyboardInterrupt)):
+        with pytest.raises(raised):
+            fill(target, error)
+        assert sorted(tmp_path.rglob("*")) == before
+    with whole_folder(target) as folder:
+        (folder / "sub").mkdir()
+        (folder / "sub" / "x").write_text("x")
+    assert [path.relative_to(target).as_posix() for path in sorted(target.rglob("*"))] == ["sub", "sub/x"]
+    assert [path.name for path in target.parent.iterdir()] == ["out"]
+    with pytest.raises(Refused, match="is there already and not empty; give another folder"):
+        checked_new_folder("--output", target)

@@ -101,6 +101,7 @@ def test_a_model_of_ones_own_is_made_by_name(here):
     assert model(jnp.ones((2, 4, 6, 1))).shape == (2, 5)
 
 
+@pytest.mark.slow
 def test_a_model_of_ones_own_is_fine_tuned_to_other_classes(run, here):
     changes = {"init_from": str(run), "data.name": "my_lines:lines", "min_steps": 0, "total_epochs": None}
     changes |= {"total_steps": 2, "optimizer.freeze": ("hidden/.*",), "optimizer.weight_decay": 0.1}

@@ -24,6 +24,7 @@ PARTS: dict[str, dict[str, str]] = {
     "objective": {
         "classification": "vitzoo.objectives.classification:Classification",
         "causal_lm": "vitzoo.objectives.causal_lm:CausalLanguageModelling",
+        "distillation": "vitzoo.objectives.distillation:Distillation",
         "masked_lm": "vitzoo.objectives.masked_lm:MaskedLanguageModelling",
         "regression": "vitzoo.objectives.regression:Regression",
         "seq2seq": "vitzoo.objectives.seq2seq:SequenceToSequence",
@@ -34,6 +35,8 @@ PARTS: dict[str, dict[str, str]] = {
         "adamw": "vitzoo.optim.adamw:AdamW",
         "sgd": "vitzoo.optim.sgd:SGD",
         "adafactor": "vitzoo.optim.adafactor:Adafactor",
+        "lamb": "vitzoo.optim.lamb:LAMB",
+        "lion": "vitzoo.optim.lion:Lion",
     },
     "schedule": {
         "constant": "vitzoo.optim.schedules:Constant",
@@ -45,6 +48,7 @@ PARTS: dict[str, dict[str, str]] = {
         "digits": "vitzoo.data.datasets.digits:Digits",
         "fashion_mnist": "vitzoo.data.datasets.fashion_mnist:FashionMnist",
         "mnist_5k": "vitzoo.data.datasets.mnist_5k:Mnist5k",
+        "vtab": "vitzoo.data.datasets.vtab:Vtab",
     },
     "text_dataset": {
         "stdlib": "vitzoo.data.text.sources.files:open_standard_library",
@@ -54,9 +58,16 @@ PARTS: dict[str, dict[str, str]] = {
         "cmudict": "vitzoo.data.text.datasets.pronunciations:open_pronunciations",
         "spam": "vitzoo.data.text.datasets.spam:open_spam",
         "wordnet_topics": "vitzoo.data.text.datasets.definitions:open_definitions",
+        "tasks": "vitzoo.data.text.datasets.tasks:open_task",
+        "wikitext103": "vitzoo.data.text.datasets.wikitext:open_wikitext",
     },
     "evaluator": {
         "classification": "vitzoo.evaluation.classification:ClassificationEvaluator",
+        "any_label": "vitzoo.evaluation.any_label:AnyLabelEvaluator",
+        "calibration": "vitzoo.evaluation.calibration:CalibrationEvaluator",
+        "knn": "vitzoo.evaluation.frozen.knn:KNNEvaluator",
+        "few_shot": "vitzoo.evaluation.frozen.few_shot:FewShotEvaluator",
+        "linear_probe": "vitzoo.evaluation.frozen.linear_probe:LinearProbeEvaluator",
         "masked_lm": "vitzoo.evaluation.text_masked:MaskedEvaluator",
         "perplexity": "vitzoo.evaluation.perplexity:PerplexityEvaluator",
         "generation": "vitzoo.evaluation.generation:GenerationEvaluator",

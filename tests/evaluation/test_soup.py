@@ -78,6 +78,7 @@ def test_a_greedy_soup_takes_in_order_what_does_no_harm(runs, tmp_path, monkeypa
     jax.tree.map(np.testing.assert_array_equal, params_of(str(tmp_path / "soup")), mean_of(chosen))
 
 
+@pytest.mark.slow
 def test_its_scores_are_those_of_the_evaluator(runs, tmp_path):
     out = io.StringIO()
     values = soup(runs, tmp_path / "soup", greedy="val/loss", out=out)

@@ -179,14 +179,21 @@ def test_the_transformer_of_2017_has_what_its_layers_imply(variant, number, prin
     [
         # logits of a GPT or BERT begin near 0: 0.02 sqrt(width) of deviation, and half its square joins the loss
         (GPT, GPTConfig(vocabulary_size=50_257, width=32, depth=2, num_heads=2, mlp_dim=64), (0.0, 0.05)),
-        (BERT, BERTConfig(vocabulary_size=30_522, width=32, depth=2, num_heads=2, mlp_dim=64), (0.0, 0.05)),
+        pytest.param(
+            *(BERT, BERTConfig(vocabulary_size=30_522, width=32, depth=2, num_heads=2, mlp_dim=64), (0.0, 0.05)),
+            marks=pytest.mark.slow,
+        ),
         # those of the others begin with deviation 1, which adds a half
         (T5, T5Config(vocabulary_size=32_128, width=32, num_heads=2, mlp_dim=64), (0.3, 0.7)),
-        (T5, T5Config(vocabulary_size=32_128, width=32, num_heads=2, mlp_dim=64, **V1_1), (0.3, 0.7)),
-        (
+        pytest.param(
+            *(T5, T5Config(vocabulary_size=32_128, width=32, num_heads=2, mlp_dim=64, **V1_1), (0.3, 0.7)),
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
             Transformer,
             TransformerConfig(vocabulary_size=37_000, width=32, depth=2, num_heads=2, mlp_dim=64),
             (0.3, 0.7),
+            marks=pytest.mark.slow,
         ),
     ],
     ids=["gpt2", "bert", "t5", "t5 v1.1", "transformer"],

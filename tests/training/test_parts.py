@@ -9,7 +9,8 @@ import pytest
 
 from vitzoo.errors import Failed
 from vitzoo.planning.devices import peak_flops
-from vitzoo.training.intervals import due, period, total_steps
+from vitzoo.planning.length import total_steps
+from vitzoo.training.intervals import due, period
 from vitzoo.training.progress import Progress
 from vitzoo.training.window import Window
 
@@ -111,11 +112,12 @@ def test_progress_elsewhere_than_on_a_terminal_is_plain_lines():
     progress.train_line(2, {"loss": 0.123456})
     progress.evaluation_line(2, "val", {"n": 5, "accuracy": 0.5})
     progress.close()
-    compiling, first, second = out.getvalue().splitlines()
+    compiling, first, second, time = out.getvalue().splitlines()
     assert compiling == "compiling the first step ..."
     assert first.startswith("step 2/2  loss 0.1235  ")
     assert "examples/s" in first
     assert second == "step 2  val  n 5  accuracy 0.5"
+    assert time.startswith("time    ")
     assert "\x1b" not in out.getvalue()
 
 

@@ -1,6 +1,7 @@
 """Starting a model of text from a checkpoint, or going on with a run: what must fit, and what is taken over."""
 
 import json
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -128,3 +129,23 @@ def test_rows_longer_than_the_context_are_refused_wherever_they_are_made(made):
     source = feed.source(task.resolved.experiment.data)
     with pytest.raises(Refused, match=r"text.sequence_length = 65: is more than model.context_length = 64"):
         feed.rows(source, task.resolved.experiment.data, task.model_config, train=False)
+
+
+def test_a_sentence_encoder_is_fine_tuned_to_classes_by_its_embedding(tmp_path):
+    lines = [{"text": f"a cat {n}", "label": "ab"[n % 2]} for n in range(20)]
+    (tmp_path / "mails.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    published = Path(__file__).parents[1] / "goldens" / "weights" / "sentences"
+    flags = [f"init_from={published}", f"data.name=jsonl:{tmp_path}/mails.jsonl", "text.sequence_length=12"]
+    resolved = resolve("bert/classify", overrides=flags)
+    assert resolved.notes[0] == "init_from brings the model's sizes: model.variant = tiny left out"
+    assert resolve(resolved.values).experiment.model.variant == ""  # as a run is resumed
+    task = setup.prepare(resolved, setup.mesh_of(resolved.experiment))
+    assert (task.model_config.head_input, task.model_config.num_classes) == ("mean", 2)
+    assert not any(path.startswith("pooler") for path in task.state["params"])
+    report = start.pretrained_parameters(task)[1]
+    assert "  new      head/kernel: for classes in place of none, new, zero-initialised" in report
+    assert "  dropped  pooler/kernel: not in this model" in report
+    for name, more in (("bert/classify", ["model.variant=mini"]), ("bert/classify:mini", [])):
+        wrong = resolve(name, overrides=[*flags, *more])
+        with pytest.raises(Refused, match=r"model.variant = mini: init_from has no variant; leave"):
+            setup.prepare(wrong, setup.mesh_of(wrong.experiment))

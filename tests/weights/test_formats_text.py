@@ -3,7 +3,6 @@ by name where they hold what no model here has."""
 
 import dataclasses
 import json
-import re
 from pathlib import Path
 
 import jax
@@ -20,8 +19,7 @@ from vitzoo.models.t5 import T5Config
 from vitzoo.nn import state
 from vitzoo.weights.files.open import open_source
 from vitzoo.weights.formats.known import find_format, recognise
-from vitzoo.weights.load import load
-from vitzoo.weights.opened import open_weights
+from vitzoo.weights.opened import open_weights, read_weights
 
 GOLDENS = Path(__file__).parents[1] / "goldens" / "weights"
 FORMATS = {
@@ -154,10 +152,10 @@ def test_a_missing_an_extra_and_a_misshaped_array_are_named(name, tmp_path):
     assert "it has besides another.weight" in refused(more)
     odd = copied(name, tmp_path / "odd", arrays=lambda a: {**a, last: np.ones(3, np.float32)})
     if name == "t5":  # of no stack of layers, so that only the model tells
-        with pytest.raises(Refused, match=r"of another shape 1 leaf: decoder/norm/scale \(\(3,\), not \(10,\)\)"):
-            load(str(odd))
+        with pytest.raises(Refused, match=rf"{last} of shape \(3,\), which makes decoder/norm/scale .*has \(10,\)"):
+            read_weights(open_weights(str(odd)))
     else:
-        assert re.search(rf"has {{.*'{re.escape(last.replace('1', '0', 1))}'.*}}, which doesn't fit", refused(odd))
+        assert f"has {last} of shape (3,), which isn't that of the layers before" in refused(odd)
 
 
 def test_gpt2_with_prefix_masks_and_the_head_once_more(tmp_path, golden):
@@ -300,7 +298,7 @@ def test_bert_without_prefix_or_config_needs_its_heads(tmp_path, golden):
     (folder / "config.json").unlink()
     assert "says num_heads (of a width of 12); give it" in refused(folder)
     assert read(folder, num_heads=3)[2].num_heads == 3
-    assert "num_heads = 5, which doesn't divide its width of 12" in refused(folder, num_heads=5)
+    assert "num_heads = 5, which doesn't divide 12, the size of all heads" in refused(folder, num_heads=5)
 
 
 def test_heads_of_bert_say_what_they_are_for(golden, tmp_path):
@@ -320,30 +318,19 @@ def test_heads_of_bert_say_what_they_are_for(golden, tmp_path):
     ("name", "config", "line"),
     [
         ("gpt2", {"scale_attn_by_inverse_layer_idx": True}, "has scale_attn_by_inverse_layer_idx = True; here it can"),
-        ("gpt2", {"model_type": "gpt_bigcode"}, "has model_type = gpt_bigcode, which isn't gpt2"),
-        ("gpt2", {"activation_function": "quick_gelu"}, "has activation_function = quick_gelu; known: gelu"),
-        ("gpt1", {"afn": "tanh"}, "has afn = tanh; known: gelu"),
+        ("gpt2", {"model_type": "gpt_bigcode"}, "has model_type = 'gpt_bigcode', which isn't gpt2"),
+        ("gpt2", {"activation_function": "quick_gelu"}, "has activation_function = 'quick_gelu'; known: gelu"),
+        ("gpt1", {"afn": "tanh"}, "has afn = 'tanh'; known: gelu"),
         ("t5", {"model_type": "umt5"}, "is an umT5, which has a table of distances in every layer"),
-        ("t5", {"feed_forward_proj": "gated-tanh"}, "has feed_forward_proj = gated-tanh"),
-        ("bert", {"model_type": "roberta"}, "has model_type = roberta, which isn't bert"),
-        ("bert", {"position_embedding_type": "relative_key"}, "has position_embedding_type = relative_key"),
+        ("t5", {"feed_forward_proj": "gated-tanh"}, "has feed_forward_proj = 'gated-tanh'"),
+        ("bert", {"model_type": "roberta"}, "has model_type = 'roberta', which isn't bert"),
+        ("bert", {"position_embedding_type": "relative_key"}, "has position_embedding_type = 'relative_key'"),
         ("bert", {"is_decoder": True}, "has is_decoder = True"),
         ("bert_classes", {"architectures": ["BertForMultipleChoice"]}, "is a BertForMultipleChoice, which chooses"),
     ],
 )  # fmt: skip
 def test_settings_that_have_no_place_here_are_refused_by_name(name, config, line, tmp_path):
     assert line in refused(copied(name, tmp_path, config=config))
-
-
-def test_what_is_damaged_in_other_ways_is_refused_too(tmp_path):
-    flat = copied("gpt2", tmp_path, arrays=lambda a: {**a, "wte.weight": a["wte.weight"].ravel()})
-    kind = copied("bert_classes", tmp_path, config={"architectures": 3})
-    modules = copied("sentences", tmp_path)
-    (modules / "1_Pooling" / "config.json").write_text("[]")
-    for folder, form in ((flat, "gpt2"), (kind, "bert"), (modules, "bert")):
-        with pytest.raises(Refused, match=f"isn't of the format {form}: an array or a setting beside it") as caught:
-            open_weights(str(folder))
-        assert "\n" not in str(caught.value)
 
 
 def test_a_t5s_encoder_alone_and_an_umt5_without_config_are_refused(tmp_path):

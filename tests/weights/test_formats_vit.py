@@ -174,13 +174,13 @@ def test_torchvisions_files_go_out_under_the_newer_names(case):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"architecture": "vit_base_patch16_rpn_224"}, r"isn't a plain ViT \(rpn\)"),
-        ({"architecture": "beit_base_patch16_224"}, r"isn't a plain ViT \(beit\)"),
-        ({"model_args": {"num_heads": 3, "block_fn": "other"}}, "model_args.block_fn = other, which has no place"),
-        ({"model_args": {"num_heads": 3, "act_layer": "mish"}}, "act_layer = mish; known: gelu, gelu_tanh"),
-        ({"model_args": {"num_heads": 3, "global_pool": "max"}}, "global_pool = max; known: token, avg, map"),
+        ({"architecture": "vit_base_patch16_rpn_224"}, r"isn't a plain ViT \('rpn'\)"),
+        ({"architecture": "beit_base_patch16_224"}, r"isn't a plain ViT \('beit'\)"),
+        ({"model_args": {"num_heads": 3, "block_fn": "other"}}, "model_args.block_fn = 'other', which has no place"),
+        ({"model_args": {"num_heads": 3, "act_layer": "mish"}}, "act_layer = 'mish'; known: gelu, gelu_tanh"),
+        ({"model_args": {"num_heads": 3, "global_pool": "max"}}, "global_pool = 'max'; known: token, avg, map"),
         ({"model_args": {"embed_dim": 12}}, "embed_dim without num_heads"),
-        ({"pretrained_cfg": {"crop_mode": "border"}}, "crop_mode = border; known: center, squash"),
+        ({"pretrained_cfg": {"crop_mode": "border"}}, "crop_mode = 'border'; known: center, squash"),
         ({"model_args": {}}, "a width of 12 isn't a published one"),
     ],
 )
@@ -224,7 +224,7 @@ def test_an_architectures_name_says_what_shapes_do_not(architecture, heads, gelu
     [
         ("timm-vit/alone", {}, "num_heads, and a width of 12 isn't a published one: give it"),
         ("vit-pytorch/cls", {}, "heads of 15 numbers together; it doesn't say num_heads"),
-        ("vit-pytorch/cls", {"num_heads": 4}, "num_heads = 4 doesn't divide"),
+        ("vit-pytorch/cls", {"num_heads": 4}, "num_heads = 4, which doesn't divide 15"),
         ("vit-pytorch/simple", {"num_heads": 3}, "doesn't say image_size: give it"),
     ],
 )

@@ -15,6 +15,7 @@ from vitzoo.data.text.tokenizers.characters import CharacterTokenizer
 from vitzoo.data.text.tokenizers.load import load_tokenizer
 from vitzoo.data.text.tokenizers.open import open_tokenizer
 from vitzoo.errors import Refused
+from vitzoo.weights.piece_file import normalisation
 from vitzoo.weights.tokenizers import special_ids, t5_tokenizer, tokenizer_beside, tokenizer_files
 
 GOLDENS = Path(__file__).parents[1] / "goldens" / "weights"
@@ -143,6 +144,17 @@ def test_a_t5s_pieces_get_its_sentinels(tmp_path):
     definition = tokenizer_files(tokenizer_beside(whole, 9))["tokenizer.json"]
     (whole / "tokenizer.json").write_text(json.dumps(definition))
     assert t5_tokenizer(whole, 9).vocabulary_size == 4
+
+
+def test_a_sentencepiece_model_that_is_damaged_where_only_writing_looks_is_refused_there(tmp_path):
+    model = bytearray(sentence_pieces("nmt_nfkc"))
+    characters = normalisation(bytes(model)).characters
+    place = model.index(characters) + len(characters) - 40
+    model[place] = 0xFF  # what replaces characters is no UTF-8 any more
+    (tmp_path / "spiece.model").write_bytes(model)
+    tokenizer = tokenizer_beside(tmp_path, 200)
+    with pytest.raises(Refused, match="tokenizer = sentencepiece: can't be written in transformers' form"):
+        tokenizer_files(tokenizer)
 
 
 def test_a_byt5_has_the_last_bytes_for_sentinels(tmp_path):

@@ -3,6 +3,7 @@
 import io
 import pickle
 import struct
+import tracemalloc
 import zipfile
 from pathlib import Path
 
@@ -11,7 +12,9 @@ import numpy as np
 import pytest
 
 from vitzoo.errors import Refused
-from vitzoo.weights.files.torch_pickle import Opaque
+from vitzoo.weights.files import torch_pickle
+from vitzoo.weights.files.open import open_source
+from vitzoo.weights.files.torch_pickle import Opaque, Unreadable
 from vitzoo.weights.files.torch_zip import TorchFile
 
 FOLDER = Path(__file__).parents[1] / "goldens" / "torch"
@@ -200,3 +203,134 @@ def test_a_file_cut_off_anywhere_or_of_another_kind_is_refused_in_one_line(tmp_p
         TorchFile(tmp_path / "arrays.pt")
     with pytest.raises(Refused, match="can't be read"):
         TorchFile(tmp_path / "absent.pt")
+
+
+# ------------------------------------------------------------------------------------- what a description may claim
+
+
+def within(what, *, most):
+    """Runs it; fails if it takes more memory than this."""
+    tracemalloc.start()
+    try:
+        return what()
+    finally:
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < most
+
+
+@pytest.mark.parametrize("put", [b"r\xff\xff\xff\x7f", b"r\x00\x00\x00\x10", b"p2147483647\n", b"q\xff"])
+def test_a_place_in_the_memo_costs_what_the_pickle_has_whatever_its_number(put):
+    assert within(lambda: torch_pickle.read(b"\x80\x02K\x07" + put + b"."), most=2**20) == 7
+
+
+CLAIMS = {
+    "bytes": b"B\xff\xff\xff\x7f",
+    "bytes of 2**62": b"\x8e\x00\x00\x00\x00\x00\x00\x00\x40",
+    "text": b"X\xff\xff\xff\x7f",
+    "text of 2**62": b"\x8d\x00\x00\x00\x00\x00\x00\x00\x40",
+    "an integer": b"\x8b\xff\xff\xff\x7f",
+    "an integer in digits": b"I" + b"9" * 10**5 + b"\n",
+    "changeable bytes": b"\x96\x00\x00\x00\x00\x00\x00\x00\x40",
+    "a place never filled": b"j\xff\xff\xff\x7f",
+    "a mark that isn't there": b"t",
+    "an instruction of Python 2's classes": b"(cos\nsystem\no",
+    "an extension": b"\x82\x01",
+    "a name in the text": b"P0\n",
+}
+
+
+@pytest.mark.parametrize("claim", CLAIMS.values(), ids=CLAIMS)
+def test_more_than_a_pickle_holds_is_refused_and_costs_nothing(claim):
+    with pytest.raises(Unreadable) as caught:
+        within(lambda: torch_pickle.read(b"\x80\x02" + claim + b"."), most=2**21)
+    assert len(str(caught.value)) < 200
+
+
+def test_copies_of_copies_are_refused():
+    long = b"]q\x00(" + b"K\x01" * 5000 + b"e0"
+    again = b"ctorch\nSize\nh\x00\x85R0" * 400
+    with pytest.raises(Unreadable, match="copies its content over and over"):
+        within(lambda: torch_pickle.read(b"\x80\x02" + long + again + b"N."), most=2**23)
+
+
+@pytest.mark.parametrize("key", [b")" + b"\x85" * 100_000, b"]", b"}"])
+def test_a_key_is_plain_since_what_is_nested_without_end_cannot_be_hashed(key):
+    told = b"\x80\x02}" + key + b"K\x01s."
+    with pytest.raises(Unreadable, match=r"has a (tuple|list|dict) for a key"):
+        torch_pickle.read(told)
+    assert torch_pickle.read(b"\x80\x02}K\x01K\x02\x86K\x01s.") == {(1, 2): 1}
+    with pytest.raises(Unreadable, match="sets a key of a dict twice"):
+        torch_pickle.read(b"\x80\x02}K\x01K\x02sK\x01K\x03s.")
+
+
+@pytest.mark.parametrize("protocol", range(6))
+def test_every_protocol_of_pickle_is_read(protocol):
+    content = {"a": [1, -2, 2**70, 1.5, None, True, "é", b"x", (), (1,), (1, 2), (1, 2, 3), (1, 2, 3, 4), {}, []]}
+    content["again"] = content["a"]
+    if protocol < 3:  # which calls a codec for bytes
+        content["a"].remove(b"x")
+    found = torch_pickle.read(pickle.dumps(content, protocol))
+    assert found == content
+    assert found["again"] is found["a"]
+
+
+# -------------------------------------------------------------------------------------------------- whole archives
+
+
+def test_an_entry_that_is_there_twice_is_refused(tmp_path):
+    file = archive(tmp_path / "twice.pt", tensor(), {"0": FOUR})
+    with pytest.warns(UserWarning, match="Duplicate name"), zipfile.ZipFile(file, "a") as more:
+        more.writestr("x/data/0", bytes(16))
+    with pytest.raises(Refused, match="holds x/data/0 twice"):
+        TorchFile(file)
+
+
+def test_numbers_that_are_not_those_of_their_sum_are_refused_unless_there_is_none(tmp_path):
+    whole = archive(tmp_path / "good.pt", tensor(), {"0": FOUR}).read_bytes()
+    damaged = bytearray(whole)
+    damaged[whole.index(FOUR) + 5] ^= 1
+    (tmp_path / "bad.pt").write_bytes(damaged)
+    file = TorchFile(tmp_path / "bad.pt")  # numbers are looked at when they are asked for
+    with pytest.raises(Refused, match=r"is damaged within data/0 \(its checksum is another\)"):
+        file.content()
+    for name in (b"x/data/0", b"x/data.pkl"):  # in the archive's list of entries
+        place = whole.rindex(name) - 46 + 16
+        damaged[place : place + 4] = bytes(4)
+    (tmp_path / "none.pt").write_bytes(damaged)
+    assert TorchFile(tmp_path / "none.pt").content().shape == (4,)
+
+
+def test_a_tensor_that_repeats_its_numbers_beyond_their_count_is_refused(tmp_path):
+    large = {"shape": (2**31 - 1, 2**20), "strides": (0, 0)}
+    with pytest.raises(Refused, match="larger than its numbers"):
+        TorchFile(archive(tmp_path / "bad.pt", tensor(**large), {"0": FOUR})).content()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ({}, "holds an empty dict: nothing was saved in it"),
+        ({"state_dict": {}}, "holds no weights by name; there are state_dict"),
+        ({"epoch": 3, 4: "x", "a\nb": 1}, r"holds no weights by name; there are epoch, 4, 'a\\nb'"),
+        ([1], "holds one value of type list, not weights by name"),
+        (7, "holds one value of type int, not weights by name"),
+    ],
+)
+def test_a_file_without_weights_says_what_it_holds(content, message, tmp_path):
+    file = archive(tmp_path / "none.pt", pickle.dumps(content, 2))
+    with pytest.raises(Refused, match=message) as caught:
+        open_source(str(file))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("part", "message"), [("epoch", "one value of type int"), ("epoch.x", "nothing but a int")])
+def test_a_part_that_is_no_set_of_weights_is_refused(part, message):
+    with pytest.raises(Refused, match=message):
+        open_source(f"{FOLDER / 'plain.pt'}:{part}")
+
+
+def test_a_whole_model_says_what_to_save_in_its_place(tmp_path):
+    model = called("my_package.Net") + b"ctorch.nn.modules.linear\nLinear\n."
+    with pytest.raises(Refused, match=r"asks for my_package.Net, .* it is a whole model: save its state_dict\(\)"):
+        TorchFile(archive(tmp_path / "model.pt", model))

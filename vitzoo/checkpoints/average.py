@@ -1,5 +1,6 @@
 """The mean of a run's last checkpoints as a checkpoint of its own (Vaswani et al. 2017, 6.1)."""
 
+import contextlib
 import shutil
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,8 @@ from vitzoo.checkpoints.locate import CHECKPOINTS, Located, check_outside, locat
 from vitzoo.checkpoints.store import COUNTERS, Store
 from vitzoo.errors import Refused
 from vitzoo.nn.paths import display, flatten
-from vitzoo.outputs import checked_folder
+from vitzoo.outputs import checked_new_folder, whole_folder
+from vitzoo.paths import named_path
 
 
 def average(run: str | Path, last: int, output: str | Path) -> list[int]:
@@ -32,12 +34,10 @@ def average(run: str | Path, last: int, output: str | Path) -> list[int]:
         Refused: the run has fewer checkpoints, they are damaged or of unlike models, or the output can't be used.
         Failed: it couldn't be written.
     """
-    folder, target = Path(run).expanduser(), checked_folder("--output", output)
+    folder, target = named_path("--workdir", run), checked_new_folder("--output", output)
     check_outside("--output", output)
     if last < 2:
         raise Refused("--last", last, "must be at least 2")
-    if target.exists() and any(target.iterdir()):
-        raise Refused("--output", str(output), "is there already and not empty; give another folder")
     newest = locate(folder)
     there = steps.listed(folder / CHECKPOINTS)
     if len(there) < last:
@@ -45,7 +45,7 @@ def average(run: str | Path, last: int, output: str | Path) -> list[int]:
         raise Refused("--last", last, f"{why}={last}")
     chosen = there[-last:]
     mean = mean_params([_verified(folder, step) for step in chosen])
-    _write(newest, mean, chosen, target)
+    write_mean(newest, mean, chosen, target)
     return chosen
 
 
@@ -87,15 +87,26 @@ def _verified(run: Path, step: int) -> Path:
     return folder
 
 
-def _write(newest: Located, mean: Any, chosen: list[int], target: Path) -> None:
-    target.mkdir(parents=True, exist_ok=True)
+def write_mean(newest: Located, mean: Any, averaged: list[Any], target: Path) -> None:
+    """Writes a run folder with one checkpoint of these parameters, which is otherwise as `newest`, without optimizer.
+
+    Args:
+        newest: the checkpoint whose step, description and config it has.
+        mean: the nested parameters.
+        averaged: what they are the mean of, said in the checkpoint.
+        target: a folder that is new or empty.
+
+    Raises:
+        Failed: it couldn't be written.
+    """
     config = newest.run / "config.json" if newest.run else None
-    if config is not None and config.is_file():
-        shutil.copyfile(config, target / "config.json")
-    store = Store(target / CHECKPOINTS)
     counters = read.values(newest.folder / "loop")
     state = {"params": mean} | {name: counters[name] for name in COUNTERS}
     assets = newest.folder / "assets"
-    store.save(newest.step, state, newest.description, {"averaged": chosen}, assets if assets.is_dir() else None)
-    store.wait()
-    store.close()
+    with whole_folder(target) as folder:
+        if config is not None and config.is_file():
+            shutil.copyfile(config, folder / "config.json")
+        with contextlib.closing(Store(folder / CHECKPOINTS)) as store:
+            described = newest.description
+            store.save(newest.step, state, described, {"averaged": averaged}, assets if assets.is_dir() else None)
+            store.wait()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from vitzoo.checkpoints import description, manifest, steps
 from vitzoo.errors import Refused
+from vitzoo.paths import named_path, readable_path
 
 CHECKPOINTS = "checkpoints"
 
@@ -42,13 +43,14 @@ def locate(checkpoint: str | Path) -> Located:
     text = str(checkpoint)
     if not text.strip() or text.endswith("@"):
         raise Refused("checkpoint", text or "''", "names none; write RUN, RUN@best, RUN@STEP or a step's folder")
-    path = Path(text).expanduser()
+    path = named_path("checkpoint", text)
     if path.is_dir() and (path / manifest.MANIFEST).exists():
         return _checked(text, path, _run_of(path))
     run, _, which = (text, "", "") if path.exists() or "@" not in text else text.rpartition("@")
-    run_folder = Path(run).expanduser()
+    run_folder = named_path("checkpoint", run)
     if not run_folder.exists():
         raise Refused("checkpoint", text, f"{run_folder} does not exist{_nearby(run_folder)}")
+    readable_path("checkpoint", run)
     folder = run_folder / CHECKPOINTS
     if not steps.listed(folder):
         raise Refused("checkpoint", text, _not_a_run(run_folder))
@@ -70,8 +72,11 @@ def check_outside(flag: str, path: str | Path) -> None:
     Args:
         flag: the setting that names it.
         path: the folder.
+
+    Raises:
+        Refused: it does, or no path can be so.
     """
-    folder = Path(path).expanduser().absolute()
+    folder = named_path(flag, path).absolute()
     for above in (folder, *folder.parents):
         if above.name == CHECKPOINTS and any(
             (above / str(n) / manifest.MANIFEST).exists() for n in steps.listed(above)

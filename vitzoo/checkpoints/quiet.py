@@ -4,6 +4,7 @@ import logging
 import os
 import re
 import sys
+import threading
 from typing import Any
 
 
@@ -35,6 +36,11 @@ def cause_of(error: BaseException) -> str:
     text = (str(error).strip() or type(error).__name__).splitlines()[0]
     code = re.search(r"os_error_code='(\d+)'", str(error))
     return os.strerror(int(code.group(1))) if code else text[:300]
+
+
+def is_orbax_waiting() -> bool:
+    """Whether threads of Orbax are left: after a save that failed they wait for folders that nobody will make."""
+    return any(type(thread).__module__.startswith("orbax") and not thread.daemon for thread in threading.enumerate())
 
 
 _before = sys.unraisablehook

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 import orbax.checkpoint as ocp
 from orbax.checkpoint import checkpoint_managers as policies
@@ -15,6 +14,7 @@ from vitzoo.checkpoints import description as model_json
 from vitzoo.checkpoints import manifest, read, steps
 from vitzoo.checkpoints.quiet import cause_of, quiet
 from vitzoo.errors import Failed, Refused
+from vitzoo.parallel import processes
 
 TREES = ("params", "ema", "optimizer")  # items of arrays; the counters travel in the item `loop`
 COUNTERS = ("step", "updates", "skipped")
@@ -43,10 +43,13 @@ class Store:
         Raises:
             Refused: there are checkpoints, and none verifies: starting again in silence would throw the run away.
         """
+        self._last = processes.first(self._latest_good)
+        return self._last
+
+    def _latest_good(self) -> int | None:
         found = self.look()
         for step, _ in found.damaged:
             steps.set_aside(self.folder, step)
-        self._last = found.step
         return found.step
 
     def look(self) -> steps.Newest:
@@ -190,7 +193,7 @@ def restore(folder: Path, abstract: dict, field: str = "workdir") -> tuple[dict,
         raise Refused(field, str(folder), str(error)) from error
     for name in COUNTERS:
         leaf = abstract[name]
-        state[name] = jax.device_put(np.asarray(loop[name], leaf.dtype), leaf.sharding)
+        state[name] = processes.place(np.asarray(loop[name], leaf.dtype), leaf.sharding)
     return state, loop
 
 

@@ -12,6 +12,7 @@ from vitzoo.checkpoints.quiet import is_orbax_waiting
 from vitzoo.cli.arguments import Parser, expand_flagfiles, set_platform, split_overrides
 from vitzoo.cli.output import last_line, one_line
 from vitzoo.errors import Failed, Refused
+from vitzoo.parallel import cluster
 from vitzoo.parts import own_fault
 from vitzoo.schema import nearest
 
@@ -45,6 +46,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit code: 0 done, 1 failed after it had begun, 2 refused, 75 preempted and saved, 130 interrupted.
     """
     code = _main(list(sys.argv[1:] if argv is None else argv))
+    if argv is None:
+        cluster.end(code)
     if code == Failed.exit_code and argv is None and is_orbax_waiting():
         sys.stdout.flush()
         os._exit(code)  # Python would wait for those threads, for ten minutes

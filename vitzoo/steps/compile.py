@@ -8,6 +8,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
+from vitzoo.parallel.processes import place
 from vitzoo.parallel.sharding import activations, batch_sharding, replicated
 from vitzoo.steps.state import State
 from vitzoo.steps.train import Batch, Scalars, Step
@@ -40,7 +41,7 @@ def compile_train_step(
     The seed is an argument of the compiled program, not a constant in it: another seed needs no compilation.
     """
     compiled = jit_train_step(step, mesh, shardings)
-    low_bits = jax.device_put(np.uint32(seed % 2**32), replicated(mesh))
+    low_bits = place(np.uint32(seed % 2**32), replicated(mesh))
     return lambda state, batch: compiled(state, batch, low_bits)
 
 

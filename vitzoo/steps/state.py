@@ -4,6 +4,7 @@ params     the model's parameters
 optimizer  the optimizer's state: `updates`, its own count of steps applied, and the method's moments
 ema        float32 moving average of the parameters; absent when off
 step       int32, global batches consumed: always advances
+teacher    parameters of a model to learn from, which pass through unchanged and are not saved; absent without one
 updates    int32, steps applied
 skipped    int32, steps not applied because loss or gradients weren't finite; step = updates + skipped
 """

@@ -20,6 +20,7 @@ from vitzoo.steps.state import State
 Batch = Mapping[str, jax.Array]
 Scalars = dict[str, jax.Array]
 Prepare = Callable[[Batch, jax.Array | None], dict[str, jax.Array]]
+Teach = Callable[[Mapping[str, Any], Batch], dict[str, jax.Array]]
 
 
 class Objective(Protocol):
@@ -48,6 +49,7 @@ def make_train_step(
     schedule: Rate,
     *,
     prepare: Prepare,
+    teach: Teach | None = None,
     accumulate: int = 1,
     ema: float = 0.0,
     ema_warm_start: bool = False,
@@ -65,6 +67,7 @@ def make_train_step(
         schedule: step to learning rate, the one `tx` was built with; for the metric.
         prepare: (batch, key) to the batch that the objective takes: normalising, mixing; on the whole global batch,
             before it is split. Every array in and out has a row for each example.
+        teach: (the state's `teacher`, micro-batch) to the micro-batch with what the teacher says of it.
         accumulate: micro-batches per step. Must divide the batch; memory falls, the result stays.
         ema: decay of the parameters' moving average, updated on applied steps; 0 is off.
         ema_warm_start: use min(ema, (1 + updates) / (10 + updates)), so that a short training's average forgets the
@@ -82,6 +85,7 @@ def make_train_step(
         trained, frozen = tx.partition(state["params"])
 
         def loss(trained: State, micro: Batch, key: jax.Array) -> tuple[jax.Array, Any]:
+            micro = micro if teach is None else teach(state["teacher"], micro)
             sums, metrics = objective.sums(merge(graph, tx.join(trained, frozen)), micro, key, train=True)
             return sum((factors[term] * sums[term] for term in factors), jnp.zeros(())), (sums, metrics)
 
@@ -97,6 +101,7 @@ def make_train_step(
         finite = jnp.isfinite(value) & jnp.isfinite(norm)
         new = jax.tree.map(lambda new, old: jnp.where(finite, new, old), new, {name: state[name] for name in new})
         new |= {"step": state["step"] + 1, "skipped": state["skipped"] + ~finite}
+        new |= {} if teach is None else {"teacher": state["teacher"]}
         scalars = {"loss": value} | _terms(factors, sums) | {n: s / jnp.maximum(c, 1) for n, (s, c) in metrics.items()}
         scalars |= {"grad_norm": norm, "learning_rate": schedule(state["step"]), "skipped": new["skipped"]}
         return new, scalars

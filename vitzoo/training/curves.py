@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+from vitzoo.parallel import processes
 from vitzoo.training import metrics
 
 FILE = "curves.png"
@@ -11,7 +12,11 @@ _COLUMNS = 3
 
 
 def draw(workdir: Path) -> Path | None:
-    """Draw one panel a metric, one line a split, from `metrics.jsonl`; None where there is nothing to draw."""
+    """Draw one panel a metric, one line a split, from `metrics.jsonl`; None where there is nothing to draw,
+    or another process does it.
+    """
+    if not processes.is_first():
+        return None
     from matplotlib.figure import Figure
 
     panels = collect(metrics.read(workdir))

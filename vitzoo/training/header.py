@@ -10,10 +10,11 @@ from vitzoo.checkpoints import steps
 from vitzoo.checkpoints.store import Store
 from vitzoo.config.comparison import Differences
 from vitzoo.data import left_out
+from vitzoo.parallel import processes
 from vitzoo.parallel.mesh import show_mesh
 from vitzoo.parts import find
 from vitzoo.schema import to_json
-from vitzoo.training import metrics
+from vitzoo.training import metrics, room
 from vitzoo.training.saving import Saving
 from vitzoo.training.setup import Task
 
@@ -22,7 +23,8 @@ def device(mesh: Mesh) -> str:
     """The devices in words, such as `cpu, 8 devices` or `gpu (NVIDIA H100 80GB HBM3), 1 device`."""
     first, count = mesh.devices.flat[0], mesh.devices.size
     kind = "" if first.device_kind.lower() == first.platform else f" ({first.device_kind})"
-    return f"{first.platform}{kind}, {count} device{'s' * (count > 1)}"
+    together = f" of {processes.count()} processes" if processes.count() > 1 else ""
+    return f"{first.platform}{kind}, {count} device{'s' * (count > 1)}{together}"
 
 
 def say_devices(mesh: Mesh, out: TextIO) -> None:
@@ -44,9 +46,14 @@ def _subject(task: Task) -> dict[str, str]:
     info, config = task.info, task.model_config
     classes = f", {len(info.classes)} classes ({_names(info.classes)})" if info.classes else ""
     frozen = f" ({task.frozen:,} frozen)" if task.frozen else ""
+    teacher = {}
+    if task.teacher is not None:
+        where = f"{task.teacher.name}, step {task.teacher.located.step}"
+        teacher["teacher"] = f"{where}: {task.teacher.parameters:,} parameters"
     return {
         "data": f"{info.name} {info.split}: {info.n:,} examples{classes}",
         "model": f"{_model_name(task)}: {task.parameters:,} parameters{frozen}, {task.feed.shown(config)}",
+        **teacher,
     }
 
 
@@ -75,6 +82,7 @@ def warnings(task: Task) -> list[str]:
     found = [_never_at_peak(experiment, total, task.info.n)] if hasattr(experiment.schedule, "spans") else []
     if experiment.profile and int(experiment.profile.partition(":")[0]) >= total:
         found.append(f"profile = {experiment.profile} begins after the end, step {total:,}: nothing is traced")
+    found.append(room.warning(task))
     return [f"warning: {text}" for text in found if text]
 
 
@@ -126,7 +134,7 @@ def say_end(
     if best:
         keep_best = task.resolved.experiment.checkpoint.keep_best
         print(f"best    {keep_best} {best['value']:.4f} at step {best['step']}", file=out)
-    if lost := len(left_out.named()):
+    if lost := len(set().union(*processes.gather(left_out.named()))):
         print(f"unread  {lost:,} left out, each named above (data.bad_files = skip)", file=out)
     print(f"done    {step:,} steps; curves in {workdir / 'curves.png'}", file=out)
     _say_next(workdir, best, task.choice.name, out)

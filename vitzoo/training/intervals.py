@@ -3,6 +3,8 @@
 from fractions import Fraction
 from typing import Any
 
+from vitzoo.planning.length import exact
+
 
 def due(step: int, period: Fraction | None) -> bool:
     """Whether a multiple of `period` (in steps, not always whole) lies in (step − 1, step]."""
@@ -20,21 +22,7 @@ def period(part: Any, batch_size: int, examples: int) -> Fraction | None:
     if (steps := getattr(part, "every_steps", None)) is not None:
         return Fraction(steps)
     if (epochs := getattr(part, "every_epochs", None)) is not None:
-        return _exact(epochs) * examples / batch_size
+        return exact(epochs) * examples / batch_size
     if (number := getattr(part, "every_examples", None)) is not None:
         return Fraction(number, batch_size)
     return None
-
-
-def total_steps(experiment: Any, examples: int) -> int:
-    """The length of a training in steps: every example of the last epoch is seen, so a part of a step counts as one."""
-    if experiment.total_steps is not None:
-        return experiment.total_steps
-    seen = (
-        _exact(experiment.total_epochs) * examples if experiment.total_examples is None else experiment.total_examples
-    )
-    return max(1, experiment.min_steps, -(-seen // experiment.data.batch_size))
-
-
-def _exact(number: float) -> Fraction:
-    return Fraction(str(number))  # 0.1 means a tenth, not its nearest binary fraction

@@ -14,6 +14,7 @@ from pathlib import Path
 from vitzoo.checkpoints import steps
 from vitzoo.checkpoints.locate import check_outside
 from vitzoo.errors import Failed, Refused
+from vitzoo.parallel import processes
 from vitzoo.training.run_folder import CONFIG, existing, start_from
 
 LOCK = ".lock"
@@ -24,20 +25,30 @@ _held: set[Path] = set()
 
 @contextlib.contextmanager
 def locked(workdir: Path) -> Iterator[None]:
-    """Make the folder, and hold it for this process until the block ends or the process dies.
+    """Make the folder, and hold it until the block ends or the process dies; of several processes the first holds it.
 
     The kernel drops the lock of a process that dies, so a killed run never blocks its successor.
 
     Raises:
-        Refused: the folder is in use, can't be written, or holds something that is no run of vitzoo.
+        Refused: the folder is in use, can't be written, or holds something that is no run of vitzoo; in every process.
     """
+    with contextlib.ExitStack() as held:
+        holder = processes.first(lambda: held.enter_context(_locked(workdir)))
+        if not processes.is_first():
+            processes.check_shared(workdir, workdir / LOCK, holder)
+        yield
+
+
+@contextlib.contextmanager
+def _locked(workdir: Path) -> Iterator[str]:
+    """Hold it for this process; gives what the file says. A process that opens the file and closes it lets go of it."""
     _check(workdir)
     key, file, new = workdir.resolve(), workdir / LOCK, not workdir.exists()
     descriptor = _open(workdir, file)
     try:
-        _take(descriptor, workdir, file)
+        holder = _take(descriptor, workdir, file)
         _held.add(key)
-        yield
+        yield holder
     except OSError as error:
         if error.errno not in _DISK:
             raise
@@ -95,13 +106,15 @@ def _open(workdir: Path, file: Path) -> int:
         raise Refused("workdir", str(workdir), f"can't be written: {error.strerror}") from None
 
 
-def _take(descriptor: int, workdir: Path, file: Path) -> None:
+def _take(descriptor: int, workdir: Path, file: Path) -> str:
     _try(descriptor, fcntl.LOCK_EX, workdir, file)
     if not file.exists() or os.fstat(descriptor).st_ino != file.stat().st_ino:  # its holder left it just now
         raise Refused("workdir", str(workdir), "was in use a moment ago; try again")
     now = datetime.datetime.now().astimezone().isoformat(timespec="seconds")
+    holder = f"process {os.getpid()} on {socket.gethostname()} since {now}\n"
     os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, f"process {os.getpid()} on {socket.gethostname()} since {now}\n".encode(), 0)
+    os.pwrite(descriptor, holder.encode(), 0)
+    return holder
 
 
 def _try(descriptor: int, kind: int, workdir: Path, file: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any, TextIO
 from vitzoo.checkpoints.store import Store
 from vitzoo.config import resolve
 from vitzoo.data import left_out
+from vitzoo.parallel import processes
 from vitzoo.parallel.sharding import put
 from vitzoo.parts import OwnFaults
 from vitzoo.training import curves, header, run_folder, setup, start
@@ -40,7 +41,7 @@ def train(config: Any, workdir: str | Path, out: TextIO | None = None) -> dict[s
         Refused: config, data, devices or folder do not allow it.
         Failed: it had to stop: a step that is not finite, a full disk, data that can't be read any more.
     """
-    resolved, workdir, out = resolve(config), Path(workdir), out or sys.stdout
+    resolved, workdir, out = resolve(config), Path(workdir), processes.only_first(out or sys.stdout)
     experiment = resolved.experiment
     use_compilation_cache()
     left_out.begin()
@@ -55,14 +56,15 @@ def train(config: Any, workdir: str | Path, out: TextIO | None = None) -> dict[s
 
         # ------------------------------------------------------------------ data, model, state
         header.say_devices(mesh, out)
-        task = setup.prepare(resolved, mesh)
+        with processes.first_alone():  # what is prepared and kept on disk is made once
+            task = setup.prepare(resolved, mesh)
         opened.callback(task.stream.close)
         header.say_task(task, workdir, found, out)
         keep_heap(task)
         state, loop, notes = start.state_of(task, store, found)
         step: int = loop["step"]
         signals.unsaved = lambda: header.unsaved(workdir, step)
-        run_folder.begin(workdir, resolved.values, step, differences, header.device(mesh))
+        run_folder.begin(workdir, resolved.values, step, differences, header.device(mesh), loop.get("teacher"))
         faults.begun = True
         header.say_notes(notes, differences, out)
 
@@ -72,28 +74,31 @@ def train(config: Any, workdir: str | Path, out: TextIO | None = None) -> dict[s
         profiler = opened.enter_context(contextlib.closing(Profiler(experiment.profile, workdir)))
         window = Window(experiment.non_finite == "stop", loop.get("window"))
         records, saving = Records(task, loop), Saving(task)
-        assets = task.feed.assets(workdir / "assets")
+        assets = processes.first(lambda: task.feed.assets(workdir / "assets"))
         records.evaluate(step, state, metrics, progress, signals)  # one that a signal had cut off
-        batches = task.stream.iterate(step)
+        batches = progress.goodput.waiting(task.stream.iterate(step), window.busy)
+        signals.poll()
         while step < task.total_steps and not signals.exit_code:
             profiler.before(step)
             state, scalars = task.train_step(state, put(next(batches), mesh))
             step += 1
             window.add(step, scalars)
             progress.step(step)
+            signals.poll()
             if due(step, records.log_period) or step == task.total_steps:
                 line = window.line()
-                metrics.train(task.progress(step), line)
+                metrics.train(task.progress(step), {**line, "goodput": progress.goodput.shares()})
                 progress.train_line(step, line)
             records.evaluate(step, state, metrics, progress, signals)
             if saving.due(step) or step in (task.total_steps, records.best_step) or signals.exit_code:
-                with progress.paused():
+                with progress.paused("saving"):
                     kept = {**records.saved(), "window": window.saved()}
                     store.save(step, state, task.describe(step), kept, assets)
                     saving.done()
 
         # ------------------------------------------------------------------ the end
+        with progress.paused("saving"):
+            store.wait()
         progress.close()
-        store.wait()
         curves.draw(workdir)
         return header.say_end(task, workdir, step, records.best, signals.exit_code, out)

@@ -11,6 +11,7 @@ from typing import Any
 from vitzoo.config.experiment import Log
 from vitzoo.errors import Refused
 from vitzoo.hints import install_extra
+from vitzoo.parallel import processes
 from vitzoo.training.events import Events
 
 FILE = "metrics.jsonl"
@@ -18,7 +19,8 @@ LOST = "metrics.lost.jsonl"
 
 
 class Metrics:
-    """Writes one line an event, before the step's checkpoint is saved; numbers that are not finite become null.
+    """Writes one line an event, before the step's checkpoint is saved; numbers that are not finite become null. Of
+    several processes only the first writes.
 
     Args:
         workdir: the run's folder.
@@ -28,6 +30,9 @@ class Metrics:
     """
 
     def __init__(self, workdir: Path, step: int, log: Log):
+        self._writes = processes.is_first()
+        if not self._writes:
+            return
         self._before = set_back(workdir, step)  # seconds of the processes that were interrupted
         self._began = time.monotonic()
         self._file = (workdir / FILE).open("a", buffering=1)
@@ -35,20 +40,26 @@ class Metrics:
         self._wandb = _start_wandb(workdir, log) if log.wandb else None
 
     def train(self, progress: dict[str, Any], values: dict[str, Any]) -> None:
-        """Add a line of the training, where `progress` is `step`, `examples`, `epoch`."""
+        """Add a line of the training, where `progress` is `step`, `examples`, `epoch`; `values` may hold `goodput`, the
+        shares of this process's time so far (`training.goodput`).
+        """
+        if not self._writes:
+            return
         seconds = round(self._before + time.monotonic() - self._began, 3)
         self._write({**progress, "seconds": seconds, "split": "train", **values})
 
     def evaluation(self, step: int, split: str, values: dict[str, Any]) -> None:
         """Add a line of an evaluator; `values` begin with `n`."""
-        self._write({"step": step, "split": split, **values})
+        if self._writes:
+            self._write({"step": step, "split": split, **values})
 
     def _write(self, line: dict[str, Any]) -> None:
         line = {key: _plain(value) for key, value in line.items()}
         self._file.write(json.dumps(line, allow_nan=False) + "\n")
+        parts = {f"goodput/{part}": share for part, share in line.get("goodput", {}).items()}
         numbers = {
             f"{line['split']}/{key}": value
-            for key, value in line.items()
+            for key, value in (line | parts).items()
             if key not in ("step", "split") and isinstance(value, int | float)
         }
         if self._events is not None:
@@ -57,6 +68,8 @@ class Metrics:
             self._wandb.log(numbers, step=line["step"])
 
     def close(self) -> None:
+        if not self._writes:
+            return
         self._file.close()
         if self._events is not None:
             self._events.close()

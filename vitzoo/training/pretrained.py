@@ -42,7 +42,9 @@ class Pretrained:
         try:
             return cls(checkpoint, open_weights(checkpoint, given))
         except Refused as refusal:
-            raise Refused("init_from", checkpoint, refusal.message) from None
+            if refusal.field != "checkpoint":  # a setting of the model
+                raise
+            raise Refused("init_from", refusal.value, refusal.message) from None
 
     @property
     def model(self) -> dict[str, Any]:

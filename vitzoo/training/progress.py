@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, TextIO
 
+from vitzoo.training.goodput import Goodput
+
 _SECONDS_BETWEEN_LINES = 5.0
 
 
@@ -29,10 +31,12 @@ class Progress:
         utilisation: Callable[[float], float] | None = None,
     ):
         self._total, self._batch_size, self._stream, self._utilisation = total, batch_size, stream, utilisation
+        self.goodput = Goodput()
         self._mark: tuple[int, float] | None = None  # step and time since when the speed is taken
         self._paused = 0.0
         self._shown = 0.0
         self._rate = 0.0
+        self._closed = False
         self._bar = _Bar(start, total, stream) if stream.isatty() else None
         if self._bar is None and start < total:
             self.say("compiling the first step ...")
@@ -41,16 +45,18 @@ class Progress:
         """Count a step; the first only starts the clock, since it holds the compilation."""
         if self._mark is None:
             self._mark = (step, time.monotonic())
+            self.goodput.compiled()
         elif (seconds := time.monotonic() - self._mark[1] - self._paused) > 0:
             self._rate = (step - self._mark[0]) * self._batch_size / seconds
         if self._bar:
             self._bar.show(step, self._speed(step))
 
     @contextlib.contextmanager
-    def paused(self) -> Iterator[None]:
-        """Leave what the block takes (an evaluation, a wait for the disk) out of the speed."""
+    def paused(self, part: str) -> Iterator[None]:
+        """Leave what the block takes out of the speed: `evaluating`, or `saving`, a wait for the disk."""
         began = time.monotonic()
-        yield
+        with self.goodput.spending(part):
+            yield
         self._paused += time.monotonic() - began if self._mark else 0.0
 
     def train_line(self, step: int, values: dict[str, Any]) -> None:
@@ -74,6 +80,10 @@ class Progress:
             print(text, file=self._stream, flush=True)
 
     def close(self) -> None:
+        """Ends the display; says where the time went, if there was any step."""
+        if self._mark and not self._closed:
+            self.say(str(self.goodput))
+        self._closed = True
         if self._bar:
             self._bar.close()
 

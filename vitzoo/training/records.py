@@ -31,6 +31,7 @@ class Records:
         self._keep_best: str = experiment.checkpoint.keep_best
         self._evaluated: int = loop.get("evaluated", loop["step"])
         self.best: dict | None = loop.get("best")
+        self.teacher: dict | None = loop.get("teacher")
         self.log_period = period(experiment.log, size, examples)
 
     @property
@@ -40,7 +41,8 @@ class Records:
 
     def saved(self) -> dict[str, Any]:
         """Plain values for the checkpoint."""
-        return {"best": self.best, "evaluated": self._evaluated, "total_steps": self._task.total_steps}
+        kept = {"best": self.best, "evaluated": self._evaluated, "total_steps": self._task.total_steps}
+        return kept if self.teacher is None else {**kept, "teacher": self.teacher}
 
     def evaluate(self, step: int, state: dict, metrics: Metrics, progress: Progress, signals: Signals) -> None:
         """Run the evaluators that are due, all at the end, and write their lines.
@@ -52,7 +54,7 @@ class Records:
         if step == self._evaluated or not names:
             return
         try:
-            with progress.paused():
+            with progress.paused("evaluating"):
                 results = {name: self._pass(name, state, None if last else signals) for name in names}
         except _CutOff:
             return
@@ -64,7 +66,7 @@ class Records:
 
     def _pass(self, name: str, state: dict, signals: Signals | None) -> dict[str, Any]:
         def seen(_: int) -> None:
-            if signals is not None and signals.exit_code:
+            if signals is not None and signals.poll():
                 raise _CutOff
 
         evaluation = self._task.evaluations[name]

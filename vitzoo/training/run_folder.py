@@ -16,6 +16,7 @@ from vitzoo.config import resolve
 from vitzoo.config.comparison import UNSET, Differences, compare
 from vitzoo.config.experiment import DURATIONS
 from vitzoo.errors import Refused
+from vitzoo.parallel import processes
 
 CONFIG = "config.json"
 PROVENANCE = "provenance.json"
@@ -76,12 +77,21 @@ def start_from(workdir: Path) -> str:
     return f"a new workdir with --config.init_from={shlex.quote(str(workdir))} keeps what it learned"
 
 
-def begin(workdir: Path, values: dict[str, Any], step: int, differences: Differences, device: str) -> None:
+def begin(
+    workdir: Path,
+    values: dict[str, Any],
+    step: int,
+    differences: Differences,
+    device: str,
+    teacher: dict[str, Any] | None = None,
+) -> None:
     """Write `config.json` and `provenance.json`; a config with other execution settings keeps the one before."""
+    if not processes.is_first():
+        return
     if differences:
         write_json(workdir / f"config.before-{step}.json", read_config(workdir))
     write_json(workdir / CONFIG, values)
-    _record_provenance(workdir, step, device)
+    _record_provenance(workdir, step, device, teacher)
 
 
 def read_config(workdir: Path) -> dict | None:
@@ -95,13 +105,14 @@ def read_config(workdir: Path) -> dict | None:
         raise Refused("workdir", str(file), f"can't be read ({error})") from None
 
 
-def _record_provenance(workdir: Path, step: int, device: str) -> None:
+def _record_provenance(workdir: Path, step: int, device: str, teacher: dict[str, Any] | None) -> None:
     """Write where the run comes from; a resumed run adds to `resumed` what differs by then.
 
     Args:
         workdir: the run's folder.
         step: the step this process starts from.
         device: platform and device count.
+        teacher: what the teacher is told apart by, where there is one.
     """
     file = workdir / PROVENANCE
     now = {
@@ -112,9 +123,11 @@ def _record_provenance(workdir: Path, step: int, device: str) -> None:
         "python": platform.python_version(),
         "system": platform.platform(),
         "device": device,
+        "processes": processes.count(),
         "versions": {name: _version(name) for name in _PACKAGES},
         "git": _git_state(),
     }
+    now |= {} if teacher is None else {"teacher": teacher}
     try:
         first = json.loads(file.read_text())
         first["resumed"].append(now)

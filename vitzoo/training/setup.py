@@ -32,12 +32,13 @@ from vitzoo.optim import build as optim
 from vitzoo.parallel import mesh as meshes
 from vitzoo.parallel.sharding import rows_of_this_process, rules_of
 from vitzoo.parts import PARTS, find
+from vitzoo.planning.length import total_steps
 from vitzoo.schema import to_json
 from vitzoo.steps import state as states
 from vitzoo.steps.compile import batch_shapes, compile_train_step
 from vitzoo.steps.train import make_train_step
-from vitzoo.training.intervals import total_steps
 from vitzoo.training.pretrained import Pretrained
+from vitzoo.training.teacher import Teacher
 from vitzoo.weights.load import builder
 
 
@@ -62,6 +63,7 @@ class Task:
         evaluations: by name; each called with parameters gives `n` and its metrics.
         total_steps: the length of the training.
         pretrained: what it starts from, or None.
+        teacher: what its objective learns from, or None.
     """
 
     resolved: Resolved
@@ -80,6 +82,7 @@ class Task:
     evaluations: dict[str, Evaluation]
     total_steps: int
     pretrained: Pretrained | None
+    teacher: Teacher | None = None
 
     @property
     def parameters(self) -> int:
@@ -147,7 +150,8 @@ def prepare(resolved: Resolved, mesh: Mesh) -> Task:
     rows = feed.rows(source, experiment.data, config, train=True)
     part = rows_of_this_process(experiment.data.batch_size, mesh)
     stream = TrainStream(rows, experiment.data, seed=experiment.seed, part=part)
-    build, steps = _builder(choice, config, experiment, mesh), total_steps(experiment, rows.info.n)
+    execution = _execution(experiment, mesh)
+    build, steps = builder(choice.name, config, execution), total_steps(experiment, rows.info.n)
     graph, shapes = modules.abstract(build)
     if choice.name not in PARTS["model"]:
         _check_outputs(choice.name, graph, shapes, feed, config)
@@ -158,12 +162,17 @@ def prepare(resolved: Resolved, mesh: Mesh) -> Task:
     chain = optim.build(experiment.optimizer, schedule, shapes)
     state = states.abstract(shapes, chain, experiment.ema)
     shardings = states.shardings(state, rules_of(find("model", choice.name)), mesh)
+    names, teacher = _class_names(rows.info, config), None
+    if checkpoint := getattr(experiment.objective, "teacher", ""):
+        teacher = Teacher.open(checkpoint, feed=feed, config=config, classes=names, execution=execution, mesh=mesh)
+        state, shardings = state | {"teacher": teacher.shapes}, shardings | {"teacher": teacher.shardings}
     step = make_train_step(
         graph,
         objective,
         chain,
         schedule,
         prepare=feed.prepare(config, rows.info, train=True),
+        teach=None if teacher is None else teacher.answer,
         accumulate=experiment.accumulate,
         ema=experiment.ema,
     )
@@ -173,7 +182,7 @@ def prepare(resolved: Resolved, mesh: Mesh) -> Task:
         feed=feed,
         config=config,
         data=experiment.data,
-        classes=_class_names(rows.info, config),
+        classes=names,
         mesh=mesh,
         objective=experiment.objective,
     )
@@ -196,6 +205,7 @@ def prepare(resolved: Resolved, mesh: Mesh) -> Task:
         evaluations=evaluations,
         total_steps=steps,
         pretrained=pretrained,
+        teacher=teacher,
     )
     _trace_own(task)
     return task
@@ -269,12 +279,11 @@ def _split_instead(name: str, refusal: Refused) -> str:
     return f"; add {f'--config.evaluate.{name}.split={held_out[0]}' if held_out else cut}"
 
 
-def _builder(choice: ModelChoice, config: Any, experiment: Any, mesh: Mesh) -> Callable:
+def _execution(experiment: Any, mesh: Mesh) -> Execution:
     accelerated = mesh.devices.flat[0].platform != "cpu"
     dtype = {"auto": "bfloat16" if accelerated else "float32"}.get(experiment.precision, experiment.precision)
     scan = Execution().scan if experiment.scan is None else experiment.scan
-    execution = Execution(dtype=dtype, scan=scan, remat=experiment.remat)
-    return builder(choice.name, config, execution)
+    return Execution(dtype=dtype, scan=scan, remat=experiment.remat)
 
 
 def _class_names(info: SourceInfo, config: Any) -> tuple[str, ...] | None:

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from vitzoo.checkpoints.store import Store, restore
 from vitzoo.errors import Refused
 from vitzoo.nn.state import initialise
+from vitzoo.parallel.processes import place_all
 from vitzoo.steps.state import create
 from vitzoo.training import run_folder
 from vitzoo.training.setup import Task
@@ -35,6 +36,16 @@ def state_of(task: Task, store: Store, found: int | None) -> tuple[dict, dict[st
         Refused: the data are not those the checkpoint was trained on, or its leaves do not fit the model.
     """
     check(task, store, found)
+    state, loop, said = _own_state(task, store, found)
+    if task.teacher is not None:
+        state["teacher"], marks = task.teacher.load()
+        if found is not None:
+            task.teacher.check_same(loop.get("teacher"), marks, run_folder.start_from(store.folder.parent))
+        loop = {**loop, "teacher": marks}
+    return state, loop, said
+
+
+def _own_state(task: Task, store: Store, found: int | None) -> tuple[dict, dict[str, Any], list[str]]:
     if found is not None:
         state, loop = store.restore(found, task.state)
         return state, loop, [f"resumed at step {found}"]
@@ -44,7 +55,7 @@ def state_of(task: Task, store: Store, found: int | None) -> tuple[dict, dict[st
     if task.resolved.experiment.init_from_state:
         return _continued(task)
     params, report = pretrained_parameters(task)
-    return _fresh(task, jax.device_put(params, task.shardings["params"])), {"step": 0}, report
+    return _fresh(task, place_all(params, task.shardings["params"])), {"step": 0}, report
 
 
 def check(task: Task, store: Store, found: int | None) -> None:
@@ -83,7 +94,8 @@ def pretrained_parameters(task: Task) -> tuple[dict[str, Any], list[str]]:
 def _fresh(task: Task, params: dict) -> dict:
     # an initialiser that fills with a Python number makes a weakly typed leaf, for which the step is compiled twice
     params = jax.tree.map(lambda leaf: jnp.asarray(leaf, leaf.dtype), params)
-    return create(params, task.chain, task.resolved.experiment.ema, task.shardings)
+    own = {name: places for name, places in task.shardings.items() if name != "teacher"}
+    return create(params, task.chain, task.resolved.experiment.ema, own)
 
 
 def _continued(task: Task) -> tuple[dict, dict[str, Any], list[str]]:
@@ -122,7 +134,8 @@ def _check_data(task: Task, workdir: Path, saved: dict) -> None:
 
 
 def _check_room(task: Task, workdir: Path) -> None:
-    needed = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(task.state))
+    saved = {name: part for name, part in task.state.items() if name != "teacher"}
+    needed = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(saved))
     free = shutil.disk_usage(run_folder.existing(workdir)).free
     if free < needed:
         message = f"a checkpoint takes {needed / 1e6:,.1f} MB, and {free / 1e6:,.1f} MB are free there"

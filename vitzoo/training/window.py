@@ -40,6 +40,13 @@ class Window:
         if len(self._waiting) > _IN_FLIGHT:
             self._fetch(*self._waiting.popleft())
 
+    def busy(self) -> bool:
+        """Whether the device still works on a step."""
+        if not self._waiting:
+            return False
+        loss: Any = self._waiting[-1][1]["loss"]
+        return not loss.is_ready()
+
     def settle(self) -> None:
         """Wait for every step so far.
 

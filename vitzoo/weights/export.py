@@ -1,5 +1,6 @@
 """`vitzoo convert`: weights from any form into another, with everything that belongs to them."""
 
+import contextlib
 import dataclasses
 import json
 from collections.abc import Iterator, Mapping
@@ -8,6 +9,7 @@ from typing import Any
 
 import jax
 import numpy as np
+import safetensors
 import safetensors.numpy
 
 from vitzoo.checkpoints.locate import Located, check_outside
@@ -16,10 +18,11 @@ from vitzoo.data.text.tokenizers.load import load_tokenizer
 from vitzoo.errors import Refused
 from vitzoo.nn import state
 from vitzoo.nn.paths import flatten
-from vitzoo.outputs import checked_folder
-from vitzoo.weights.formats.known import WRITERS, find_format
+from vitzoo.outputs import checked_new_folder, whole_folder
+from vitzoo.weights.formats.base import Writing
+from vitzoo.weights.formats.known import FORMATS, WRITERS, find_format
 from vitzoo.weights.load import builder, config_of
-from vitzoo.weights.opened import open_weights, read_weights
+from vitzoo.weights.opened import check_given, name_of, open_weights, read_weights
 from vitzoo.weights.published import Published
 from vitzoo.weights.transfer import check_leaves
 
@@ -65,29 +68,30 @@ def convert(
             format of transformers for those of vitzoo.
         source_format: the format to read, where it isn't to be recognised.
         weights: `ema`, `raw`, or `auto` for the moving average where there is one.
-        given: settings of the model, for what can't be known from published files.
+        given: settings of the model, for what can't be known from published files; what is known can't differ.
 
     Returns:
         What was written.
 
     Raises:
         Refused: the weights can't be read, the format has no place for them, or the folder isn't empty.
+        Failed: the folder couldn't be written; nothing of it is left.
     """
-    target = checked_folder("DST", output)
+    target = checked_new_folder("DST", output)
     check_outside("DST", output)
-    if target.exists() and any(target.iterdir()):
-        raise Refused("DST", str(output), "is there already and not empty; give another folder")
+    _check_format(form)
     located = open_weights(checkpoint, given, source_format)
+    check_given(located, given or {})
     model = located.description["model"]["name"]
     form = form or (OWN if isinstance(located, Published) else default_format(model))
     params, which, notes = read_weights(located, weights)
     config = config_of(located.description)
     _, shapes = state.abstract(builder(model, config))
-    check_leaves(flatten(params), flatten(shapes), [])
+    check_leaves(flatten(params), flatten(shapes), [], where=name_of(located))
     if form == OWN:
         _write_own(located, params, target)
     else:
-        _write_published(located, config, flatten(params), form, target)
+        _write_published(target, _writing(located, config, flatten(params), form), form)
     count = sum(leaf.size for leaf in jax.tree.leaves(params))
     return Converted(str(output), form, which, count, tuple(notes))
 
@@ -104,51 +108,86 @@ def default_format(model: str) -> str:
     return found[0]
 
 
+def _check_format(form: str) -> None:
+    if not form or form in (OWN, *WRITERS):
+        return
+    if form in FORMATS:
+        raise Refused("--format", form, f"is read and not written; there are {OWN}, {', '.join(WRITERS)}")
+    raise Refused("--format", form, f"is none of {OWN}, {', '.join(WRITERS)}")
+
+
 def _write_own(located: Located, params: Any, target: Path) -> None:
     """A run folder with one checkpoint."""
-    store = Store(target / "checkpoints")
     counters = {"step": located.step, "updates": located.step, "skipped": 0}
     assets = located.folder / "assets"
     saved = {"params": params, **counters}
-    store.save(located.step, saved, located.description, {}, assets if assets.is_dir() else None)
-    store.wait()
-    store.close()
+    with whole_folder(target) as folder, contextlib.closing(Store(folder / "checkpoints")) as store:
+        store.save(located.step, saved, located.description, {}, assets if assets.is_dir() else None)
+        store.wait()
 
 
-def _write_published(located: Located, config: Any, params: Mapping[str, np.ndarray], form: str, target: Path) -> None:
-    description = located.description
-    writer: Any = find_format(form)
-    if form not in WRITERS:
-        raise Refused("--format", form, f"is read and not written; there are {OWN}, {', '.join(WRITERS)}")
-    if writer.model != description["model"]["name"]:
-        raise Refused("--format", form, f"is of {writer.model}, these weights of {description['model']['name']}")
-    known = description["tokenizer"]
+def _writing(located: Located, config: Any, params: Mapping[str, np.ndarray], form: str) -> Writing:
+    """A checkpoint in a published format.
+
+    Raises:
+        Refused: the format has no place for it; formats that have are named.
+    """
+    description, known = located.description, located.description["tokenizer"]
+    model = description["model"]["name"]
+    if find_format(form).model != model:
+        raise Refused("--format", form, f"is of {find_format(form).model}, these weights of {model}")
     tokenizer = None if known is None else load_tokenizer(located.folder / "assets", known)
-    writing = writer.write(config, dict(params), description, tokenizer)
-    target.mkdir(parents=True, exist_ok=True)
-    if getattr(writer, "kind", "safetensors") == "npz":
-        np.savez(target / "model.npz", allow_pickle=False, **dict(writing.tensors))
-    else:
-        write_safetensors(target, writing.tensors)
+
+    def write(name: str) -> Writing:
+        writer: Any = find_format(name)
+        return writer.write(config, dict(params), description, tokenizer)
+
+    def takes(name: str) -> bool:
+        with contextlib.suppress(Refused):
+            write(name)
+            return True
+        return False
+
+    try:
+        return write(form)
+    except Refused as refusal:
+        others = [name for name in WRITERS if name != form and find_format(name).model == model and takes(name)]
+        instead = f"; --format {' or '.join([*others, OWN])} keeps it, and so does FILE.stablehlo"
+        raise Refused(refusal.field, refusal.value, refusal.message + instead) from None
+
+
+def _write_published(target: Path, writing: Writing, form: str) -> None:
     files = {"config.json": dict(writing.config), **writing.files} if writing.config else dict(writing.files)
-    for name, content in files.items():
-        (target / name).parent.mkdir(exist_ok=True)
-        if isinstance(content, bytes):
-            (target / name).write_bytes(content)
+    with whole_folder(target) as folder:
+        if getattr(find_format(form), "kind", "safetensors") == "npz":
+            np.savez(folder / "model.npz", allow_pickle=False, **dict(writing.tensors))
         else:
+            write_safetensors(folder, writing.tensors)
+        for name, content in files.items():
+            (folder / name).parent.mkdir(exist_ok=True)
+            if isinstance(content, bytes):
+                (folder / name).write_bytes(content)
+                continue
             text = content if isinstance(content, str) else json.dumps(content, indent=2, ensure_ascii=False) + "\n"
-            (target / name).write_text(text, encoding="utf-8")
+            (folder / name).write_text(text, encoding="utf-8")
 
 
 def write_safetensors(folder: Path, tensors: Iterator[tuple[str, np.ndarray]], largest: int = SHARD) -> None:
-    """`model.safetensors`, or several parts and their index where there is more than `largest` bytes."""
+    """`model.safetensors`, or several parts and their index where there is more than `largest` bytes.
+
+    Raises:
+        OSError: they can't be written.
+    """
     parts: list[list[str]] = []
     waiting: dict[str, np.ndarray] = {}
     total = size = 0
 
     def flush() -> None:
         parts.append(list(waiting))
-        safetensors.numpy.save_file(waiting, folder / f"part-{len(parts)}", metadata={"format": "pt"})
+        try:
+            safetensors.numpy.save_file(waiting, folder / f"part-{len(parts)}", metadata={"format": "pt"})
+        except safetensors.SafetensorError as error:  # so it tells a full disk
+            raise OSError(str(error)) from error
         waiting.clear()
 
     for name, array in tensors:

@@ -22,8 +22,8 @@ PATIENCE = 10.0
 """Seconds that the hub has to answer."""
 
 COMPANIONS = re.compile(
-    r"config\.json|preprocessor_config\.json|processor_config\.json|modules\.json|sentence_bert_config\.json|"
-    r"config_sentence_transformers\.json|\d_Pooling/config\.json|"
+    r"config\.json|generation_config\.json|preprocessor_config\.json|processor_config\.json|modules\.json|"
+    r"sentence_bert_config\.json|config_sentence_transformers\.json|\d_Pooling/config\.json|"
     r"tokenizer_config\.json|special_tokens_map\.json|added_tokens\.json|merges\.txt|" + "|".join(map(re.escape, FILES))
 )
 """What the formats look at beside the weights."""

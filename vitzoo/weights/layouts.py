@@ -19,22 +19,39 @@ class Layout(NamedTuple):
     Attributes:
         ours: from the file's arrays.
         theirs: from ours, undoing it.
+        dimensions: how many an array of the file has; None where ours has as many, and the model tells.
     """
 
     ours: Callable[..., Arrays]
     theirs: Callable[..., Arrays]
+    dimensions: int | None
 
 
-SAME = Layout(lambda x: (x,), lambda x: (x,))
-TRANSPOSED = Layout(lambda x: (x.T,), lambda x: (x.T,))
+def _same(x: np.ndarray) -> Arrays:
+    return (x,)
+
+
+def _transposed(x: np.ndarray) -> Arrays:
+    return (x.T,)
+
+
+SAME = Layout(_same, _same, None)
+VECTOR, MATRIX = SAME._replace(dimensions=1), SAME._replace(dimensions=2)
+TRANSPOSED = Layout(_transposed, _transposed, 2)
 """torch's Linear [out, in]."""
-PATCHES = Layout(lambda x: (x.transpose(2, 3, 1, 0),), lambda x: (x.transpose(3, 2, 0, 1),))
+PATCHES = Layout(lambda x: (x.transpose(2, 3, 1, 0),), lambda x: (x.transpose(3, 2, 0, 1),), 4)
 """torch's convolution [width, channels, rows, columns]."""
 
 
 def reshaped(theirs: tuple[int, ...], ours: tuple[int, ...]) -> Layout:
     """The same numbers in the same order."""
-    return Layout(lambda x: (x.reshape(ours),), lambda x: (x.reshape(theirs),))
+
+    def checked(x: np.ndarray) -> Arrays:
+        if x.shape != theirs:
+            raise ValueError(f"{theirs} is right")
+        return (x.reshape(ours),)
+
+    return Layout(checked, lambda x: (x.reshape(theirs),), len(theirs))
 
 
 def to_heads(num_heads: int, *, transposed: bool = True) -> Layout:
@@ -48,12 +65,12 @@ def to_heads(num_heads: int, *, transposed: bool = True) -> Layout:
         merged = kernel.reshape(len(kernel), -1)
         return (merged.T if transposed else merged,)
 
-    return Layout(ours, theirs)
+    return Layout(ours, theirs, 2)
 
 
 def to_heads_bias(num_heads: int) -> Layout:
     """Its bias, [heads · head_dim]."""
-    return Layout(lambda x: (x.reshape(num_heads, -1),), lambda x: (x.reshape(-1),))
+    return Layout(lambda x: (x.reshape(num_heads, -1),), lambda x: (x.reshape(-1),), 1)
 
 
 def from_heads(num_heads: int, *, transposed: bool = True) -> Layout:
@@ -67,7 +84,7 @@ def from_heads(num_heads: int, *, transposed: bool = True) -> Layout:
         merged = kernel.reshape(-1, kernel.shape[-1])
         return (merged.T if transposed else merged,)
 
-    return Layout(ours, theirs)
+    return Layout(ours, theirs, 2)
 
 
 def fused(parts: int, each: Layout, *, axis: int) -> Layout:
@@ -79,4 +96,4 @@ def fused(parts: int, each: Layout, *, axis: int) -> Layout:
     def theirs(*arrays: np.ndarray) -> Arrays:
         return (np.concatenate([each.theirs(array)[0] for array in arrays], axis),)
 
-    return Layout(ours, theirs)
+    return Layout(ours, theirs, each.dimensions)

@@ -24,7 +24,7 @@ from vitzoo.nn import state
 from vitzoo.nn.execution import DEFAULT, Execution
 from vitzoo.parts import find
 from vitzoo.schema import build
-from vitzoo.weights.opened import open_weights, read_weights
+from vitzoo.weights.opened import name_of, open_weights, read_weights
 from vitzoo.weights.transfer import Report, match_head, transfer
 
 
@@ -233,7 +233,13 @@ def fitted(
     _, shapes = state.abstract(make)
     head = match_head(located.description["classes"], _classes(old), classes, _classes(config))
     params, report = transfer(
-        params, old, with_sizes(config), shapes, head=head, fresh=lambda: state.initialise(make, seed)
+        params,
+        old,
+        with_sizes(config),
+        shapes,
+        head=head,
+        fresh=lambda: state.initialise(make, seed),
+        where=name_of(located),
     )
     report.told = notes
     return params, report, which

@@ -7,7 +7,10 @@ from typing import Any
 from vitzoo.checkpoints.locate import CHECKPOINTS, Located, locate
 from vitzoo.checkpoints.manifest import MANIFEST
 from vitzoo.checkpoints.read import read_params
+from vitzoo.config.experiment import config_class_of
 from vitzoo.errors import Refused
+from vitzoo.paths import named_path, readable_path
+from vitzoo.schema import convert_fields
 from vitzoo.weights import catalogue
 from vitzoo.weights.files.open import is_published
 from vitzoo.weights.names import place_of
@@ -28,8 +31,10 @@ def open_weights(checkpoint: str | Path, given: Mapping[str, Any] | None = None,
         Refused: there is nothing there, it is damaged, or of no known kind.
     """
     text = str(checkpoint)
-    path = Path(text).expanduser()
+    path = _path(text)
     ours = path.is_dir() and ((path / CHECKPOINTS).is_dir() or (path / MANIFEST).exists())
+    if ours and form:
+        raise Refused("--source-format", form, f"{text} is a run of vitzoo's, which is of no such format; leave it out")
     if text and not ours and is_published(text):
         return open_published(text, given, form)
     if not path.exists() and (place := place_of(text)) is not None:
@@ -40,6 +45,48 @@ def open_weights(checkpoint: str | Path, given: Mapping[str, Any] | None = None,
         if (name := catalogue.meant(text)) is None or path.exists():
             raise
         raise Refused(refusal.field, refusal.value, f"{refusal.message}; did you mean {name}?") from None
+
+
+def check_given(located: Located, given: Mapping[str, Any]) -> None:
+    """Checks that what a user states of a model is what its weights are, where nothing is to be changed.
+
+    Args:
+        located: from `open_weights`.
+        given: settings of the model.
+
+    Raises:
+        Refused: one is unknown, or differs from the model's.
+    """
+    model = located.description["model"]
+    fields = {key: value for key, value in given.items() if key not in ("name", "variant")}
+    stated = {key: str(value) for key, value in given.items() if key not in fields}
+    for key, value in (stated | convert_fields(config_class_of(model["name"]), fields, "model")).items():
+        if _plain(value) != _plain(have := model.get(key)):
+            shown = "has none" if have in (None, "") else f"has {','.join(map(str, _plain(have)))}"
+            raise Refused(
+                f"model.{key}", value, f"{name_of(located)} {shown}, and converting changes no model; leave it out"
+            )
+
+
+def name_of(located: Located) -> str:
+    """How weights are called in a message: as they were asked for, or by their checkpoint's folder."""
+    return located.source.name if isinstance(located, Published) else str(located.folder)
+
+
+def _plain(value: Any) -> tuple[Any, ...]:
+    """A setting's value, comparable: 224 and 224,224 are the same size."""
+    values = tuple(value) if isinstance(value, list | tuple) else (value,)
+    return values[:1] if len(set(map(str, values))) == 1 else values
+
+
+def _path(text: str) -> Path:
+    """The path that a name may be; one of the hub or of the catalogue is a path too, of nothing.
+
+    Raises:
+        Refused: no path can be so, or what is there can't be read.
+    """
+    path = named_path("checkpoint", text) if text.strip() else Path(text)
+    return readable_path("checkpoint", text) if text.strip() and path.exists() else path
 
 
 def read_weights(located: Located, weights: str = "auto") -> tuple[dict[str, Any], str, list[str]]:

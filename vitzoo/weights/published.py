@@ -18,12 +18,14 @@ from vitzoo.data.settings import Preprocessing
 from vitzoo.data.text.settings import Text
 from vitzoo.errors import Refused
 from vitzoo.models.geometry import image_shape
-from vitzoo.nn.paths import unflatten
-from vitzoo.schema import build, convert_fields, to_json
+from vitzoo.nn import state
+from vitzoo.nn.paths import flatten, unflatten
+from vitzoo.parts import find
+from vitzoo.schema import build, convert_fields, nearest, to_json
 from vitzoo.weights.files.open import open_source
 from vitzoo.weights.files.source import Source
 from vitzoo.weights.formats.base import Format, Reading
-from vitzoo.weights.formats.known import find_format, recognise
+from vitzoo.weights.formats.known import FORMATS, find_format, recognise
 from vitzoo.weights.rows import read_rows
 
 
@@ -47,9 +49,10 @@ class Published(Located):
         """Nested parameters, and lines for the report.
 
         Raises:
-            Refused: arrays are missing, left over or of the wrong shape.
+            Refused: arrays are missing, left over, of another shape than the model's, or not of finite numbers.
         """
-        flat, ignored = read_rows(self.reading.rows, self.source.tensors, self.reading.ignored, self.source.name)
+        reading, shapes = self.reading, _shapes(self.reading)
+        flat, ignored = read_rows(reading.rows, self.source.tensors, reading.ignored, self.source.name, shapes)
         return unflatten(flat), [f"format  {self.form}", *self.source.notes, *self.reading.notes, *ignored]
 
 
@@ -58,15 +61,19 @@ def open_published(name: str, given: Mapping[str, Any] | None = None, form: str 
 
     Args:
         name: `FILE`, `FOLDER`, or either with `:subtree`; or another name, which `place` is the path of.
-        given: settings of the model, for what can't be known from the files.
+        given: settings of the model, for what can't be known from the files; what they say counts before it.
         form: the format's name; recognised where none is given.
         place: where they are, if the name doesn't say it.
 
     Raises:
         Refused: they can't be read, are of no known format, or something must be given (named).
     """
+    if form and form not in FORMATS:
+        raise Refused("--source-format", form, f"is none that is read; {nearest(form, FORMATS)}")
     source = open_source(name, place)
     reader = find_format(form) if form else recognise(source)
+    if (asked := (given or {}).get("name", reader.model)) != reader.model:
+        raise Refused("model.name", asked, f"{source.name} holds {reader.model}; leave it out")
     stated = {key: value for key, value in (given or {}).items() if key not in ("name", "variant")}
     reading = _read(reader, source, convert_fields(config_class_of(reader.model), stated, "model"))
     config: Any = build(config_class_of(reading.model["name"]), _fields(reading), "model")
@@ -103,9 +110,17 @@ def _read(reader: Format, source: Source, given: Mapping[str, Any]) -> Reading:
         return reader.read(source, given)
     except Refused:
         raise
-    except (ValueError, TypeError, IndexError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
         text = f"isn't of the format {reader.name}: an array or a setting beside it is of another kind ({error})"
         raise source.refused(text) from None
+
+
+def _shapes(reading: Reading) -> dict[str, tuple[int, ...]]:
+    """Of the model's leaves, by path."""
+    model = find("model", reading.model["name"])
+    config: Any = build(config_class_of(reading.model["name"]), _fields(reading), "model")
+    _, shapes = state.abstract(lambda rngs: model(config, rngs=rngs))  # type: ignore[call-arg]
+    return {path: leaf.shape for path, leaf in flatten(shapes).items()}
 
 
 def _fields(reading: Reading) -> dict[str, Any]:

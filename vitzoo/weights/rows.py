@@ -7,15 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from vitzoo.errors import Refused
-from vitzoo.weights.layouts import (
-    SAME,
-    TRANSPOSED,
-    Layout,
-    from_heads,
-    fused,
-    to_heads,
-    to_heads_bias,
-)
+from vitzoo.weights.files.source import NOT_FINITE, finite, unusable
+from vitzoo.weights.layouts import SAME, Layout
 
 Flat = dict[str, np.ndarray]
 
@@ -54,18 +47,25 @@ class Row:
         return [name.replace("{i}", str(layer)) for layer in layers for name in self.their_names]
 
     def read(self, tensors: Mapping[str, np.ndarray]) -> Flat:
-        """Our leaves, float32."""
-        if not self.depth:
-            found = self.layout.ours(*(tensors[name] for name in self.their_names))
-            return {path: np.array(leaf, np.float32) for path, leaf in zip(self.our_paths, found, strict=True)}
+        """Our leaves, float32.
+
+        Raises:
+            Misfit: an array isn't what the layout takes, of another shape than another layer's, or no weights.
+        """
         leaves: list[np.ndarray] = []
-        for layer in range(self.depth):
-            parts = self.layout.ours(*(self._layer(tensors, name, layer) for name in self.their_names))
-            leaves = leaves or [np.empty((self.depth, *part.shape), np.float32) for part in parts]
+        for layer in range(max(self.depth, 1)):
+            parts = self._parts(tensors, layer)
+            stacked = (self.depth,) if self.depth else ()
+            leaves = leaves or [np.empty((*stacked, *part.shape), np.float32) for part in parts]
             for leaf, part in zip(leaves, parts, strict=True):
-                if part.shape != leaf.shape[1:]:
-                    raise ValueError(f"layer {layer} is of another shape than layer 0")
-                leaf[layer] = part
+                into = leaf[layer, ...] if self.depth else leaf
+                if part.shape != into.shape:
+                    name = self._names(layer)[0]
+                    raise Misfit(name, f"of shape {tensors[name].shape}, which isn't that of the layers before")
+                with np.errstate(over="ignore"):  # what grows infinite is refused
+                    into[...] = part
+                if not finite(into):
+                    raise Misfit(self._names(layer)[0], NOT_FINITE)
         return dict(zip(self.our_paths, leaves, strict=True))
 
     def write(self, params: Mapping[str, np.ndarray]) -> Iterator[tuple[str, np.ndarray]]:
@@ -81,10 +81,39 @@ class Row:
             else:
                 yield name, np.stack([parts[index] for parts in layers], self.axis)
 
-    def _layer(self, tensors: Mapping[str, np.ndarray], name: str, layer: int) -> np.ndarray:
-        if "{i}" in name:
-            return tensors[name.replace("{i}", str(layer))]
-        return np.take(tensors[name], layer, self.axis)
+    def _names(self, layer: int) -> list[str]:
+        """The file's names that a layer is in."""
+        return [name.replace("{i}", str(layer)) for name in self.their_names]
+
+    def _parts(self, tensors: Mapping[str, np.ndarray], layer: int) -> tuple[np.ndarray, ...]:
+        """Our arrays of one layer, as they are in the file's type."""
+        arrays, right = [], self.layout.dimensions
+        inside = bool(self.depth) and "{i}" not in self.their_names[0]  # of an array that holds all layers
+        for name in self._names(layer):
+            array = tensors[name]
+            if why := unusable(array):
+                raise Misfit(name, why)
+            if right is not None and array.ndim != right + inside:
+                raise Misfit(name, f"of shape {array.shape}, where {right + inside} dimensions are right")
+            arrays.append(array)
+        try:
+            return self.layout.ours(*(np.take(array, layer, self.axis) if inside else array for array in arrays))
+        except (ValueError, TypeError, IndexError) as error:
+            shapes = ", ".join(str(array.shape) for array in arrays)
+            raise Misfit(name, f"of shape {shapes}, which doesn't fit its other arrays ({error})") from None
+
+
+class Misfit(ValueError):
+    """An array of a file can't be what its name says.
+
+    Args:
+        name: in the file.
+        why: it can't.
+    """
+
+    def __init__(self, name: str, why: str):
+        self.name, self.why = name, why
+        super().__init__(f"{name} {why}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,21 +130,27 @@ class Ignored:
 
 
 def read_rows(
-    rows: Sequence[Row], tensors: Mapping[str, np.ndarray], ignored: Sequence[Ignored], where: str
+    rows: Sequence[Row],
+    tensors: Mapping[str, np.ndarray],
+    ignored: Sequence[Ignored],
+    where: str,
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
 ) -> tuple[Flat, list[str]]:
     """Our leaves out of a file: strict, every name used once or ignored by name.
 
     Args:
         rows: the format's table for this model.
         tensors: the file's arrays by name, looked at one by one.
-        ignored: names to leave aside.
+        ignored: names to leave aside, whatever they hold.
         where: the file, for messages.
+        shapes: of the model's leaves by path, where they are to be compared.
 
     Returns:
-        Leaves by path, and lines that say what was ignored.
+        Leaves by path, all finite, and lines that say what was ignored.
 
     Raises:
-        Refused: names are missing or left over, or an array has a shape that the layout can't take.
+        Refused: names are missing or left over, or an array has a shape that the layout can't take or that isn't the
+            model's, or isn't of finite numbers of a type of weights.
     """
     wanted = {name for row in rows for name in row.files_names()}
     aside = {name: why for name in tensors if name not in wanted and (why := _why(name, ignored)) is not None}
@@ -126,10 +161,11 @@ def read_rows(
     params: Flat = {}
     for row in rows:
         try:
-            params |= row.read(tensors)
-        except (ValueError, IndexError) as error:
-            shape = {name: tensors[name].shape for name in row.files_names()[:2]}
-            raise Refused("checkpoint", where, f"has {shape}, which doesn't fit its other arrays ({error})") from None
+            found = row.read(tensors)
+            _check_shapes(row, tensors, found, shapes or {})
+        except Misfit as misfit:
+            raise Refused("checkpoint", where, f"has {misfit}") from None
+        params |= found
     notes: dict[str, list[str]] = {}
     for name, why in aside.items():
         notes.setdefault(why, []).append(name)
@@ -149,69 +185,16 @@ def write_rows(rows: Sequence[Row], params: Mapping[str, np.ndarray]) -> Iterato
         yield from row.write(params)
 
 
-def layers(depth: int, rows: Sequence[Row], *, axis: int = 0) -> list[Row]:
-    """Rows of one layer as rows of a stack of `depth`."""
-    return [dataclasses.replace(row, depth=depth, axis=axis) for row in rows]
-
-
-def norm(theirs: str, ours: str, *, bias: bool = True, names: tuple[str, str] = ("weight", "bias")) -> list[Row]:
-    """Scale and bias of a norm."""
-    rows = [Row(f"{theirs}.{names[0]}", f"{ours}/scale"), Row(f"{theirs}.{names[1]}", f"{ours}/bias")]
-    return rows if bias else rows[:1]
-
-
-def dense(theirs: str, ours: str, *, bias: bool = True, transposed: bool = True) -> list[Row]:
-    """Kernel and bias of a dense layer, torch's Linear where `transposed`."""
-    kernel = Row(f"{theirs}.weight", f"{ours}/kernel", TRANSPOSED if transposed else SAME)
-    return [kernel, Row(f"{theirs}.bias", f"{ours}/bias")] if bias else [kernel]
-
-
-def table(theirs: str, ours: str) -> list[Row]:
-    """An embedding."""
-    return [Row(f"{theirs}.weight", f"{ours}/table")]
-
-
-def projections(names: Mapping[str, str], ours: str, num_heads: int, *, bias: bool = True) -> list[Row]:
-    """Queries, keys and values as torch Linears of their own, and what joins the heads.
-
-    Args:
-        names: query, key, value and out → the layer's name in the file.
-        ours: path of the attention.
-    """
-    rows = []
-    for part, theirs in names.items():
-        kernel = from_heads(num_heads) if part == "out" else to_heads(num_heads)
-        rows.append(Row(f"{theirs}.weight", f"{ours}/{part}/kernel", kernel))
-        if bias:
-            layout = SAME if part == "out" else to_heads_bias(num_heads)
-            rows.append(Row(f"{theirs}.bias", f"{ours}/{part}/bias", layout))
-    return rows
-
-
-def fused_projections(
-    together: tuple[str, str], out: str, ours: str, num_heads: int, *, bias: bool = True, transposed: bool = True
-) -> list[Row]:
-    """Queries, keys and values in one layer, and what joins the heads.
-
-    Args:
-        together: names of the kernel and bias that hold all three.
-        out: name of the layer that joins heads.
-        ours: path of the attention.
-        transposed: torch's Linear [out, in]; otherwise [in, out].
-    """
-    three = tuple(f"{ours}/{part}" for part in ("query", "key", "value"))
-    kernel = fused(3, to_heads(num_heads, transposed=transposed), axis=0 if transposed else 1)
-    rows = [
-        Row(together[0], tuple(f"{path}/kernel" for path in three), kernel),
-        Row(f"{out}.weight", f"{ours}/out/kernel", from_heads(num_heads, transposed=transposed)),
-    ]
-    if bias:
-        biases = tuple(f"{path}/bias" for path in three)
-        rows += [
-            Row(together[1], biases, fused(3, to_heads_bias(num_heads), axis=0)),
-            Row(f"{out}.bias", f"{ours}/out/bias"),
-        ]
-    return rows
+def _check_shapes(
+    row: Row, tensors: Mapping[str, np.ndarray], found: Flat, shapes: Mapping[str, tuple[int, ...]]
+) -> None:
+    """Raises Misfit where a leaf isn't of the model's shape, which then isn't that of its array."""
+    for path, leaf in found.items():
+        right = shapes.get(path, leaf.shape)
+        if leaf.shape != right:
+            name = row.files_names()[0]
+            why = f"of shape {tensors[name].shape}, which makes {path} {leaf.shape}; the model has {right}"
+            raise Misfit(name, why)
 
 
 def _why(name: str, ignored: Sequence[Ignored]) -> str | None:

@@ -39,12 +39,17 @@ def write_stablehlo(checkpoint: str, output: str | Path, weights: str = "auto", 
         changes: settings of the model that shall differ.
 
     Raises:
-        Refused: the checkpoint can't be read, or the file is there already.
+        Refused: the checkpoint can't be read, it has no weights for what a change adds, or a file is there already.
+        Failed: a file couldn't be written; none is left.
     """
     path = checked_file("DST", output, (SUFFIX,))
-    if path.exists():
-        raise Refused("DST", str(output), "is there already; give another file")
+    beside = path.with_name(f"{path.name}.json")
+    for file in (path, beside):
+        if file.exists():
+            raise Refused("DST", str(file), "is there already; give another file")
     model, info = load(checkpoint, weights, execution=Execution(derivatives="plain"), **changes)
+    if new := info.report.paths("new"):
+        raise Refused("--config.model", None, f"with these settings {', '.join(new)} are new; train them first")
     (batch,) = export.symbolic_shape("batch")
     if isinstance(info, ImageInfo):
         preprocessing = info.preprocessing
@@ -56,7 +61,6 @@ def write_stablehlo(checkpoint: str, output: str | Path, weights: str = "auto", 
     else:
         function, takes = _of_text(model, info, batch)
     made = export.export(jax.jit(function), platforms=PLATFORMS)(*takes)
-    write_whole(path, lambda file: Path(file).write_bytes(made.serialize()))
     about = {
         "takes": [_shown(value) for value in made.in_avals],
         "gives": [_shown(value) for value in made.out_avals],
@@ -65,7 +69,13 @@ def write_stablehlo(checkpoint: str, output: str | Path, weights: str = "auto", 
         "weights": info.weights,
         "checkpoint": checkpoint,
     }
-    path.with_name(f"{path.name}.json").write_text(json.dumps(about, indent=1, ensure_ascii=False) + "\n")
+    text = json.dumps(about, indent=1, ensure_ascii=False) + "\n"
+    try:
+        write_whole(beside, lambda file: file.write_text(text, encoding="utf-8"))
+        write_whole(path, lambda file: file.write_bytes(made.serialize()))
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
     return path
 
 

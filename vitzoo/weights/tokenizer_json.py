@@ -22,21 +22,30 @@ def as_definition(tokenizer: TextTokenizer) -> dict[str, Any]:
     """The content of tokenizer.json, without what stands around a text.
 
     Raises:
-        Refused: a tokenizer of a kind that the library doesn't have.
+        Refused: a tokenizer of a kind that the library doesn't have, or damaged where only it looks.
     """
     if isinstance(tokenizer, LibraryTokenizer):
         return copy.deepcopy(tokenizer.definition)
-    if isinstance(tokenizer, ByteTokenizer):
-        made = _of_bytes(tokenizer)
-    elif isinstance(tokenizer, CharacterTokenizer):
-        made = _of_characters(tokenizer)
-    elif isinstance(tokenizer, SentencePieceTokenizer):
-        made = _of_pieces(tokenizer)
-    else:
-        raise Refused("tokenizer", tokenizer.kind, "can't be written in transformers' form")
+    try:
+        made = _made(tokenizer)
+    except Refused:
+        raise
+    except Exception as error:  # the library raises plain `Exception`
+        said = " ".join(str(error).split())[:200]
+        raise Refused("tokenizer", tokenizer.kind, f"can't be written in transformers' form: {said}") from None
     special = [name for _, name in sorted(tokenizer.specials.names)]
     made.add_special_tokens(special)
     return json.loads(made.to_str())
+
+
+def _made(tokenizer: TextTokenizer) -> tokenizers.Tokenizer:
+    if isinstance(tokenizer, ByteTokenizer):
+        return _of_bytes(tokenizer)
+    if isinstance(tokenizer, CharacterTokenizer):
+        return _of_characters(tokenizer)
+    if isinstance(tokenizer, SentencePieceTokenizer):
+        return _of_pieces(tokenizer)
+    raise Refused("tokenizer", tokenizer.kind, "can't be written in transformers' form")
 
 
 def with_marks(definition: dict[str, Any], tokenizer: TextTokenizer, *, opening: bool, closing: bool) -> dict[str, Any]:

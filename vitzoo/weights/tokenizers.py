@@ -11,6 +11,7 @@ from vitzoo.data.text.tokenizers.bytes import ByteTokenizer
 from vitzoo.data.text.tokenizers.library import LibraryTokenizer, token_names
 from vitzoo.data.text.tokenizers.published import FILES, read_published
 from vitzoo.errors import Refused
+from vitzoo.weights.files.json_file import read_json, shown
 from vitzoo.weights.tokenizer_json import as_definition, with_marks
 
 CONFIG, SPECIAL, ADDED = "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"
@@ -49,11 +50,10 @@ def tokenizer_beside(folder: Path, vocabulary_size: int, *, sentinels: int = 0) 
     if not any((folder / name).is_file() for name in FILES):
         return None
     config = tokenizer_config(folder)
-    lowercase = config.get("do_lower_case")
     settings = Tokenizer(
         kind="file",
         file=str(folder),
-        lowercase=lowercase if isinstance(lowercase, bool) else None,
+        lowercase=_flag(folder, config, "do_lower_case"),
         sentinels=sentinels,
     )
     tokenizer = read_published(settings)
@@ -66,15 +66,21 @@ def tokenizer_beside(folder: Path, vocabulary_size: int, *, sentinels: int = 0) 
 
 
 def t5_tokenizer(folder: Path, vocabulary_size: int) -> TextTokenizer | None:
-    """The tokenizer of a T5's folder; of a ByT5, whose bytes need no file, its own.
+    """The tokenizer of a T5's folder; of a ByT5, whose bytes need no file, its own: its sentinels are those that the
+    published ByT5s were trained with, 258 and down, while transformers calls the ids from 259 on so, untrained ones.
 
     Raises:
-        Refused: see `tokenizer_beside`.
+        Refused: see `tokenizer_beside`; or it has no number of sentinels that the model has room for.
     """
     config = tokenizer_config(folder)
-    stated = config.get("extra_ids", T5_SENTINELS)
+    stated = config.get("extra_ids")
+    if stated is not None and (type(stated) is not int or not 0 <= stated <= vocabulary_size):
+        right = f"a part of the model's {vocabulary_size:,} ids is right"
+        raise Refused(str(folder / CONFIG), None, f"has extra_ids = {shown(stated)}; {right}")
     whole = (folder / "tokenizer.json").is_file()  # which has its sentinels; spiece.model lacks them
-    found = tokenizer_beside(folder, vocabulary_size, sentinels=stated if isinstance(stated, int) and not whole else 0)
+    found = tokenizer_beside(
+        folder, vocabulary_size, sentinels=0 if whole else T5_SENTINELS if stated is None else stated
+    )
     of_bytes = config.get("tokenizer_class", "ByT5Tokenizer") == "ByT5Tokenizer" and vocabulary_size == BYTES
     return ByteTokenizer.of_byt5() if found is None and of_bytes else found
 
@@ -124,26 +130,48 @@ def tokenizer_files(
 def _as_stated(tokenizer: LibraryTokenizer, folder: Path, config: Mapping[str, Any]) -> LibraryTokenizer:
     """With the roles, the added tokens and the normaliser that the files beside it state."""
     definition = json.loads(json.dumps(tokenizer.definition))
-    _add_tokens(definition, tokenizer.vocabulary_size, {**content_of(folder / ADDED), **_added(config)})
+    added = _ids(folder / ADDED, content_of(folder / ADDED)) | _added(folder / CONFIG, config)
+    _add_tokens(definition, tokenizer.vocabulary_size, added)
     normaliser = definition.get("normalizer") or {}
     if normaliser.get("type") == "BertNormalizer":
-        normaliser |= {ours: config[name] for name, ours in NORMALISER.items() if isinstance(config.get(name), bool)}
+        stated_of = {ours: _flag(folder, config, name) for name, ours in NORMALISER.items()}
+        normaliser |= {ours: value for ours, value in stated_of.items() if value is not None}
     if (splitter := definition.get("pre_tokenizer") or {}).get("type") == "ByteLevel":
-        prefix = config.get("add_prefix_space")
-        splitter |= {"add_prefix_space": prefix} if isinstance(prefix, bool) else {}
+        prefix = _flag(folder, config, "add_prefix_space")
+        splitter |= {} if prefix is None else {"add_prefix_space": prefix}
     names, stated = token_names(definition), {**content_of(folder / SPECIAL), **config}
     roles = {role: name for theirs, role in NAMES.items() if (name := _name(stated.get(theirs))) in names}
     if roles.get("unknown") in (roles.get("end"), roles.get("start")):
         roles.pop("unknown", None)  # GPT-2's: no text is unknown to bytes
-    return LibraryTokenizer(definition, {**tokenizer.roles, **roles})  # type: ignore[dict-item]
+    try:
+        return LibraryTokenizer(definition, {**tokenizer.roles, **roles})  # type: ignore[dict-item]
+    except Exception as error:  # the library raises plain `Exception` for tokens that it can't add
+        raise Refused("tokenizer", str(folder), f"can't be made as {CONFIG} says: {error}") from None
 
 
-def _added(config: Mapping[str, Any]) -> dict[str, int]:
+def _flag(folder: Path, config: Mapping[str, Any], name: str) -> bool | None:
+    """A setting of `tokenizer_config.json` that is true, false or not stated."""
+    stated = config.get(name)
+    if not isinstance(stated, bool | None):
+        raise Refused(str(folder / CONFIG), None, f"has {name} = {shown(stated)}; true or false is right")
+    return stated
+
+
+def _added(file: Path, config: Mapping[str, Any]) -> dict[str, int]:
     """Tokens with their ids out of `tokenizer_config.json`."""
-    added = config.get("added_tokens_decoder")
-    if not isinstance(added, Mapping):
-        return {}
-    return {str(_name(token)): int(id) for id, token in added.items() if str(id).isdecimal()}
+    added = config.get("added_tokens_decoder") or {}
+    named = {id: _name(token) for id, token in added.items()} if isinstance(added, Mapping) else {"": None}
+    if not all(id.isdecimal() and len(id) < 10 and name is not None for id, name in named.items()):
+        raise Refused(str(file), None, f"has added_tokens_decoder = {shown(added)}; a token for each id is right")
+    return {str(name): int(id) for id, name in named.items()}
+
+
+def _ids(file: Path, added: Mapping[str, Any]) -> dict[str, int]:
+    """The tokens of `added_tokens.json` with their ids."""
+    for name, id in added.items():
+        if type(id) is not int:
+            raise Refused(str(file), None, f"has {shown(name)} = {shown(id)}; an id is right")
+    return dict(added)
 
 
 def _add_tokens(definition: dict[str, Any], size: int, added: Mapping[str, int]) -> None:
@@ -158,15 +186,14 @@ def _add_tokens(definition: dict[str, Any], size: int, added: Mapping[str, int])
 
 def _name(token: Any) -> str | None:
     """The text of a special token, which is written as text or with how it is found in text."""
-    return token.get("content") if isinstance(token, Mapping) else token if isinstance(token, str) else None
+    text = token.get("content") if isinstance(token, Mapping) else token
+    return text if isinstance(text, str) else None
 
 
 def content_of(file: Path) -> Mapping[str, Any]:
-    """A JSON file's content, empty where there is none; Refused if it can't be read."""
-    try:
-        content = json.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError) as error:
-        raise Refused(str(file), None, f"can't be read: {error}") from None
-    return content if isinstance(content, dict) else {}
+    """A JSON file's settings, empty where there is none.
+
+    Raises:
+        Refused: it can't be read, or holds anything else.
+    """
+    return read_json(file) if file.is_file() else {}

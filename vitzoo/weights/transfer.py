@@ -36,7 +36,7 @@ EXPLAINED = {
     "qk_norm_bias": r".*/(query|key)_norm/bias",
     "pre_logits": r"pre_logits/.*",
     "head": r"(masked_dense|masked_norm|next_sentence)/.*|masked_bias",
-    "pooler": r"pooler/.*",
+    "has_pooler": r"pooler/.*",
 }
 """Setting that differs → the leaves that may then be new or left out. The head has a rule of its own."""
 
@@ -118,6 +118,7 @@ def transfer(
     *,
     head: Head,
     fresh: Callable[[], Mapping[str, Any]],
+    where: str | None = None,
 ) -> tuple[dict[str, Any], Report]:
     """The source's parameters made to fit a target model.
 
@@ -128,6 +129,7 @@ def transfer(
         shapes: nested `ShapeDtypeStruct`s of that model's parameters.
         head: from `match_head`.
         fresh: gives initial parameters of the target; called only if a leaf other than the head is new.
+        where: the checkpoint, for messages.
 
     Returns:
         Nested parameters of the target, and the report.
@@ -146,13 +148,15 @@ def transfer(
         head = Head(None, f"{head.text}, new, since pre_logits differs")
     if getattr(old, "pooled_size", None) != getattr(new, "pooled_size", None):
         head = Head(None, f"{head.text}, new, since pooling gives another size")
+    if getattr(old, "head_input", None) != getattr(new, "head_input", None):
+        head = Head(None, f"{head.text}, new, since it reads {new.head_input} in place of {old.head_input}")
     if getattr(old, "head", None) != getattr(new, "head", None):
         head = Head(None, f"for {new.head} in place of {old.head}, new, zero-initialised")
     taken = take_head(adapt(have, old, new, report.add), want, new, head, report)
     explained = [p for field, p in EXPLAINED.items() if getattr(old, field, None) != getattr(new, field, None)]
     other = getattr(old, "num_classes", None) != getattr(new, "num_classes", None)
     hint = "; new for other classes are only leaves below `head`" if other else ""
-    new_paths = check_leaves(taken, want, explained, hint)
+    new_paths = check_leaves(taken, want, explained, hint, where)
     taken |= {path: leaf for path, leaf in flatten(fresh() if new_paths else {}).items() if path in new_paths}
     for path in new_paths:
         report.add("new", path, "initialised")
@@ -178,8 +182,11 @@ def take_head(params: Flat, want: Mapping[str, Any], new: Any, head: Head, repor
     return params
 
 
-def check_leaves(taken: Flat, want: Mapping[str, Any], explained: Sequence[str], hint: str = "") -> list[str]:
-    """The target's leaves that are new because a differing setting says so; `hint` ends a refusal.
+def check_leaves(
+    taken: Flat, want: Mapping[str, Any], explained: Sequence[str], hint: str = "", where: str | None = None
+) -> list[str]:
+    """The target's leaves that are new because a differing setting says so; `hint` ends a refusal, which names `where`
+    they were taken from.
 
     Raises:
         Refused: any other leaf is missing or has another shape, or one is left over; all kinds are named together.
@@ -197,7 +204,7 @@ def check_leaves(taken: Flat, want: Mapping[str, Any], explained: Sequence[str],
         *name_some("has of another shape", [shapes_of(path, taken, want) for path in shaped if not allowed(path)]),
     ]
     if problems:
-        raise Refused("checkpoint", None, f"doesn't fit this model: it {'; it '.join(problems)}{hint}")
+        raise Refused("checkpoint", where, f"doesn't fit this model: it {'; it '.join(problems)}{hint}")
     return missing + shaped
 
 

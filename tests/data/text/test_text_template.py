@@ -18,7 +18,9 @@ SQUAD = {"question": "Who?", "context": "Ada wrote it.", "answers": {"text": ["A
 
 def read(folder, record, **text):
     (folder / "one.jsonl").write_text(json.dumps(record) + "\n")
-    return open_text(Data(name=f"jsonl:{folder / 'one.jsonl'}", validation_fraction=0.0), "train", build(Text, text, "text"))
+    return open_text(
+        Data(name=f"jsonl:{folder / 'one.jsonl'}", validation_fraction=0.0), "train", build(Text, text, "text")
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,19 +1,20 @@
 """From a path to the published weights there: which file, what kind, its arrays."""
 
 import functools
-import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from vitzoo.errors import Refused
+from vitzoo.weights.files.json_file import read_json, shown
 from vitzoo.weights.files.npz import read_npz
 from vitzoo.weights.files.safe import INDEX, parts_of, read_safetensors
 from vitzoo.weights.files.source import Source, Tensors
 from vitzoo.weights.files.t5x import INDEX as T5X_INDEX
 from vitzoo.weights.files.t5x import is_t5x, read_t5x
+from vitzoo.weights.files.torch_pickle import Tensor
 from vitzoo.weights.files.torch_zip import TorchFile
 
 SUFFIXES = {
@@ -32,6 +33,7 @@ PARAMETERS = ("opt/target/", "params/")
 """Before the names of the weights in an archive of NumPy that also holds an optimizer's state."""
 SUBTREES = ("teacher", "model_ema", "state_dict", "model")
 """Which of several sets of weights in a torch file is meant, best first: DINO's teacher, an average, the model."""
+LONGEST = 500  # characters of an array's name
 
 
 def open_source(name: str, place: str = "") -> Source:
@@ -52,7 +54,7 @@ def open_source(name: str, place: str = "") -> Source:
             tensors = tensors.without(prefix)
     if not tensors:
         raise Refused("checkpoint", name, f"{file.name} holds no arrays")
-    return Source(name, kind, tensors, file.parent, _config(file.parent, name), besides, notes)
+    return Source(name, kind, tensors, file.parent, _config(file.parent), besides, notes)
 
 
 def is_published(name: str) -> bool:
@@ -100,17 +102,19 @@ def _read(file: Path, name: str, subtree: str) -> Read:
     if file.name.endswith(INDEX):
         return _read_parts(file, name, subtree)
     if file.name == T5X_INDEX:
-        return "tensorstore", read_t5x(file.parent, name), {}, ()
+        arrays = read_t5x(file.parent, name)
+        _check_names(arrays, name)
+        return "tensorstore", arrays, {}, ()
     kind = SUFFIXES.get(file.suffix)
     if kind is None:
         raise Refused("checkpoint", name, f"is of no known kind ({', '.join(SUFFIXES)})")
     if kind == "torch":
         return _read_torch(file, name, subtree)
     notes: tuple[str, ...] = ()
+    tensors = read_npz(file, name) if kind == "npz" else read_safetensors(file, name)
+    _check_names(tensors, name)
     if kind == "npz":
-        tensors, subtree, notes = _parameters(read_npz(file, name), subtree)
-    else:
-        tensors = read_safetensors(file, name)
+        tensors, subtree, notes = _parameters(tensors, subtree)
     if subtree:
         below = tensors.without(f"{subtree}/" if kind == "npz" else f"{subtree}.")
         if not below:
@@ -134,50 +138,67 @@ def _parameters(tensors: Tensors, subtree: str) -> tuple[Tensors, str, tuple[str
 def _read_parts(index: Path, name: str, subtree: str) -> Read:
     readers: dict[str, Callable[[], np.ndarray]] = {}
     kind = ""
+    of_part: dict[str, str] = {}
     for part, keys in parts_of(index, name).items():
         kind, tensors, _, _ = _read(index.parent / part, name, subtree)
         if lost := [key for key in keys if key not in tensors]:
-            raise Refused("checkpoint", name, f"{part} lacks {lost[0]}, which {index.name} says is there")
-        readers |= {key: functools.partial(tensors.__getitem__, key) for key in keys}
+            raise Refused("checkpoint", name, f"{part} lacks {shown(lost[0])}, which {index.name} says it has")
+        if twice := [key for key in tensors if key in of_part]:
+            raise Refused("checkpoint", name, f"{part} and {of_part[twice[0]]} both hold {twice[0]}")
+        of_part |= dict.fromkeys(tensors, part)
+        readers |= {key: functools.partial(tensors.__getitem__, key) for key in tensors}
     return kind, Tensors(readers), {}, ()
 
 
-def _read_torch(file: Path, name: str, subtree: str) -> Read:
-    content = TorchFile(file).content()
-    if not isinstance(content, Mapping):
-        raise Refused("checkpoint", name, f"holds a {type(content).__name__}, not weights by name")
+def _read_torch(path: Path, name: str, subtree: str) -> Read:
+    file = TorchFile(path)
+    content = file.described
     for part in filter(None, subtree.split(".")):
         if not isinstance(content, Mapping) or part not in content:
-            raise Refused("checkpoint", name, f"has no {part}; there are {', '.join(map(str, list(content)[:8]))}")
+            raise Refused("checkpoint", name, f"has no {part}; there are {_listed(content)}")
         content = content[part]
-    arrays = _arrays(content)
+    if not isinstance(content, Mapping):
+        raise Refused("checkpoint", name, f"holds one value of type {type(content).__name__}, not weights by name")
+    if not content:
+        raise Refused("checkpoint", name, "holds an empty dict: nothing was saved in it")
+    tensors = _tensors(content)
     notes: tuple[str, ...] = ()
-    sets = [key for key, value in content.items() if isinstance(value, Mapping) and _arrays(value)]
-    if not arrays or any(key in SUBTREES for key in sets):  # beside a set, a number of the training may be an array
+    sets = [key for key, value in content.items() if isinstance(key, str) and _tensors(value)]
+    if not tensors or any(key in SUBTREES for key in sets):  # beside a set, a number of the training may be an array
         chosen = next((key for key in SUBTREES if key in sets), sets[0] if len(sets) == 1 else None)
+        if chosen is None and sets:
+            raise Refused("checkpoint", name, f"holds several sets of weights ({_listed(sets)}): write FILE:SET")
         if chosen is None:
-            raise Refused(
-                "checkpoint", name, f"holds no weights by name, or several sets ({', '.join(sets)}): write FILE:SET"
-            )
-        arrays = _arrays(content[chosen])
-        notes = (f"of {', '.join(sets)} in the file, {chosen} was taken",) if len(sets) > 1 else ()
-    besides = {key: value for key, value in content.items() if not isinstance(value, np.ndarray)}
-    return "torch", Tensors({key: functools.partial(arrays.__getitem__, key) for key in arrays}), besides, notes
+            raise Refused("checkpoint", name, f"holds no weights by name; there are {_listed(content)}")
+        tensors = _tensors(content[chosen])
+        notes = (f"of {_listed(sets)} in the file, {chosen} was taken",) if len(sets) > 1 else ()
+    _check_names(tensors, name)
+    besides = {key: value for key, value in content.items() if not isinstance(value, Tensor)}
+    readers = {key: functools.partial(file.array, tensor) for key, tensor in tensors.items()}
+    return "torch", Tensors(readers), besides, notes
 
 
-def _arrays(content: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """The arrays of one set, if it is one: all names are text."""
-    return {key: value for key, value in content.items() if isinstance(key, str) and isinstance(value, np.ndarray)}
+def _tensors(content: Any) -> dict[str, Tensor]:
+    """The tensors of one set, if it is one: all names are text."""
+    found = content.items() if isinstance(content, Mapping) else ()
+    return {key: value for key, value in found if isinstance(key, str) and isinstance(value, Tensor)}
 
 
-def _config(folder: Path, name: str) -> Mapping[str, Any]:
+def _listed(names: Any, most: int = 8) -> str:
+    """Names of a file's content, shortened; of what has none, its type."""
+    if not isinstance(names, Mapping | list):
+        return f"nothing but a {type(names).__name__}"
+    texts = [text if (text := str(name)[:60]).isprintable() else ascii(text) for name in list(names)[:most]]
+    return ", ".join(texts) + (" ..." if len(names) > most else "")
+
+
+def _check_names(tensors: Iterable[str], name: str) -> None:
+    """Refuses names that no weights have, and that no message could show."""
+    for key in tensors:
+        if not key.isprintable() or len(key) > LONGEST:
+            raise Refused("checkpoint", name, f"holds an array with the name {key[:60]!a}, which no weights have")
+
+
+def _config(folder: Path) -> Mapping[str, Any]:
     file = folder / "config.json"
-    if not file.is_file():
-        return {}
-    try:
-        content = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise Refused("checkpoint", name, f"{file} can't be read ({error})") from None
-    if not isinstance(content, dict):
-        raise Refused("checkpoint", name, f"{file} holds no settings")
-    return content
+    return read_json(file) if file.is_file() else {}

@@ -9,6 +9,9 @@ import numpy as np
 
 from vitzoo.errors import Refused
 
+FLOATS = ("float16", "bfloat16", "float32", "float64")
+"""Types of weights."""
+
 
 class Tensors(Mapping[str, np.ndarray]):
     """Arrays by name, read or mapped when looked at and not kept.
@@ -44,9 +47,10 @@ class Source:
         kind: `safetensors`, `torch`, `npz` or `tensorstore`.
         tensors: the arrays by name.
         folder: where the file lies, and its companions.
-        config: the content of `config.json`; empty where there is none.
+        config: the content of `config.json`, or what stands for it; empty where there is none.
         besides: what else the file holds, plain values (hyper-parameters of a training).
         notes: what was taken where the file leaves a choice.
+        config_name: of `config`, for messages.
     """
 
     name: str
@@ -56,21 +60,55 @@ class Source:
     config: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     besides: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    config_name: str = "config.json"
 
-    def shape(self, name: str) -> tuple[int, ...]:
+    def shape(self, name: str, dimensions: int = 0, *, empty: bool = False) -> tuple[int, ...]:
         """Of an array.
 
+        Args:
+            name: of the array.
+            dimensions: how many it must have; 0 is any number.
+            empty: whether it may hold no numbers.
+
         Raises:
-            Refused: there is none of this name.
+            Refused: there is none of this name, or it has other dimensions, or one of no length.
         """
         if name not in self.tensors:
             raise self.refused(f"lacks {name}")
-        return self.tensors[name].shape
+        shape = self.tensors[name].shape
+        if dimensions and len(shape) != dimensions:
+            raise self.refused(f"has {name} of shape {shape}, where {dimensions} dimensions are right")
+        if 0 in shape and not empty:
+            raise self.refused(f"has {name} of shape {shape}, which holds no numbers")
+        return shape
+
+    def numbers(self, name: str) -> np.ndarray:
+        """An array whose numbers are looked at: of a type of weights, and finite.
+
+        Raises:
+            Refused: it isn't.
+        """
+        array = self.tensors[name]
+        if why := unusable(array):
+            raise self.refused(f"has {name} {why}")
+        if not finite(array):
+            raise self.refused(f"has {name} {NOT_FINITE}")
+        return array
 
     def depth(self, prefix: str, suffix: str = ".") -> int:
-        """How many layers there are: one more than the largest N of names `prefix` N `suffix` ...; 0 without any."""
-        numbers = [name.removeprefix(prefix).partition(suffix)[0] for name in self.tensors if name.startswith(prefix)]
-        return max((int(number) + 1 for number in numbers if number.isdecimal()), default=0)
+        """How many layers there are by names `prefix` N `suffix` ..., where N counts from 0; 0 without any.
+
+        Raises:
+            Refused: a layer before the last is missing.
+        """
+        numbers = {name.removeprefix(prefix).partition(suffix)[0] for name in self.tensors if name.startswith(prefix)}
+        for layer in range(len(numbers)):
+            if str(layer) not in numbers:
+                rest = [number for number in numbers if number.isdecimal() and len(number) < 10 and int(number) > layer]
+                if rest:
+                    raise self.refused(f"has {prefix}{min(rest, key=int)}{suffix} and lacks {prefix}{layer}{suffix}")
+                return layer
+        return len(numbers)
 
     def companion(self, name: str) -> Path | None:
         """A file beside it, if it is there."""
@@ -80,3 +118,21 @@ class Source:
     def refused(self, message: str) -> Refused:
         """What to raise: it can't be used, and why."""
         return Refused("checkpoint", self.name, message)
+
+
+NOT_FINITE = "with numbers that aren't finite (NaN, or infinite as float32)"
+
+
+def unusable(array: np.ndarray) -> str:
+    """Why an array can't be weights, whatever its numbers; "" where it can."""
+    if array.dtype.name not in FLOATS:
+        return f"of type {array.dtype}, where {', '.join(FLOATS)} are right"
+    return "" if array.size else f"of shape {array.shape}, which holds no numbers"
+
+
+def finite(array: np.ndarray) -> bool:
+    """Whether all numbers of a type of weights are finite as float32."""
+    if array.dtype.itemsize < 4:  # for which NumPy's minimum is slow
+        return bool(np.isfinite(array).all())
+    with np.errstate(invalid="ignore", over="ignore"):
+        return all(np.isfinite(np.float32(end)) for end in (array.min(), array.max()))

@@ -2,6 +2,7 @@
 folders of their own or in one OCDBT store."""
 
 import functools
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from vitzoo.errors import Refused
+from vitzoo.weights.files.npz import ALWAYS_FINE, LARGEST_RATIO
 from vitzoo.weights.files.source import Tensors
 
 INDEX, OCDBT = "checkpoint", "manifest.ocdbt"
@@ -40,8 +42,11 @@ def read_t5x(folder: Path, name: str) -> Tensors:
     else:
         paths = sorted(path.parent.name for path in folder.glob(f"{TARGET}*/.zarray"))
     inside = _inside(folder / INDEX, name)
+    packed = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    most = max(ALWAYS_FINE, LARGEST_RATIO * packed)
     readers = {
-        path.removeprefix(TARGET).replace(".", "/"): functools.partial(_array, store, path, name) for path in paths
+        path.removeprefix(TARGET).replace(".", "/"): functools.partial(_array, store, path, name, most)
+        for path in paths
     }
     return Tensors({**{key: functools.partial(inside.__getitem__, key) for key in inside}, **readers})
 
@@ -52,19 +57,28 @@ def _listed(store: Mapping[str, Any], name: str) -> list[str]:
 
     try:
         keys = tensorstore.KvStore.open(dict(store)).result().list().result()
-    except ValueError as error:
+    except Exception as error:  # the library raises many kinds
         raise Refused("checkpoint", name, f"its store can't be read ({_short(error)})") from None
-    metadata = [key.decode() for key in keys if key.startswith(TARGET.encode()) and key.endswith(b"/.zarray")]
-    return sorted(key.removesuffix("/.zarray") for key in metadata)
+    names = (key.decode(errors="replace") for key in keys)
+    return sorted(key.removesuffix("/.zarray") for key in names if key.startswith(TARGET) and key.endswith("/.zarray"))
 
 
-def _array(store: Mapping[str, Any], path: str, name: str) -> np.ndarray:
+def _array(store: Mapping[str, Any], path: str, name: str, most: int) -> np.ndarray:
+    """One array, of `most` bytes at most. A chunk that isn't there is damage, unless the array says what it holds."""
     import tensorstore
 
-    below = {**store, "path": f"{store.get('path', '')}{path}/"}
+    spec = {"driver": "zarr", "kvstore": {**store, "path": f"{store.get('path', '')}{path}/"}}
     try:
-        return tensorstore.open({"driver": "zarr", "kvstore": below}, open=True, read=True).result().read().result()
-    except ValueError as error:
+        opened = tensorstore.open(spec, open=True, read=True).result()
+        size = math.prod(opened.shape) * opened.dtype.numpy_dtype.itemsize
+        if size > most:
+            raise Refused("checkpoint", name, f"{path} would grow to {size:,} bytes: no weights do")
+        if opened.fill_value is None:
+            opened = tensorstore.open({**spec, "fill_missing_data_reads": False}, open=True, read=True).result()
+        return opened.read().result()
+    except Refused:
+        raise
+    except Exception as error:  # the library raises many kinds
         raise Refused("checkpoint", name, f"can't be read within {path} ({_short(error)})") from None
 
 
@@ -75,11 +89,12 @@ def _inside(index: Path, name: str) -> dict[str, np.ndarray]:
     try:
         content = flax.serialization.msgpack_restore(index.read_bytes())
         version, target = content["version"], content["optimizer"]["target"]
+        leaves = _leaves(target, "")
     except Exception as error:  # the library raises many kinds for a damaged file
         raise Refused("checkpoint", name, f"{index.name} is no index of t5x ({_short(error)})") from None
     if version != 3:
-        raise Refused("checkpoint", name, f"is of version {version} of t5x's format; only 3 is read")
-    return {key: leaf for key, leaf in _leaves(target, "") if isinstance(leaf, np.ndarray)}
+        raise Refused("checkpoint", name, f"is of version {version!r} of t5x's format; only 3 is read")
+    return {key: leaf for key, leaf in leaves if isinstance(leaf, np.ndarray)}
 
 
 def _leaves(tree: Mapping[str, Any], path: str) -> list[tuple[str, Any]]:

@@ -1,17 +1,17 @@
 """A pickle as torch writes it, read with a list of what may be named. Nothing of it is ever called.
 
-Every name that a pickle asks for becomes an object of this module, which either makes a description (of a tensor, a
-dict) or refuses. So a file can hold nothing but plain containers, numbers, text and tensors.
+Every name that a pickle asks for stands for a function of this module, which makes a description (of a tensor, a dict)
+or refuses. So a file can hold nothing but plain containers, numbers, text and tensors.
 """
 
 import dataclasses
-import io
-import pickle
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any
 
 import ml_dtypes
 import numpy as np
+
+from vitzoo.weights.files.pickle_machine import Machine, Named, Opaque, Ordered, Unreadable, dictionary
 
 STORAGES = {
     "FloatStorage": np.float32,
@@ -24,12 +24,15 @@ STORAGES = {
     "CharStorage": np.int8,
     "ByteStorage": np.uint8,
     "BoolStorage": np.bool_,
+    "ComplexFloatStorage": np.complex64,
+    "ComplexDoubleStorage": np.complex128,
 }
 DTYPES = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool")
 OPAQUE = {
     ("argparse", "Namespace"),
     ("types", "SimpleNamespace"),
     ("pathlib", "PosixPath"),
+    ("pathlib", "WindowsPath"),
     ("pathlib", "Path"),
     ("transformers.training_args", "TrainingArguments"),
     ("numpy.core.multiarray", "scalar"),
@@ -38,10 +41,9 @@ OPAQUE = {
     ("_codecs", "encode"),
 }
 """Settings of a training and numbers of its progress: passed over, never built."""
-
-
-class Unreadable(Exception):
-    """A pickle asks for something that no file of weights needs, or is damaged."""
+MODULES = b"torch.nn.modules"
+"""In a pickle of a whole model, whose parts are torch's modules."""
+MOST_DIMENSIONS, LARGEST = 64, 2**62
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,9 +53,6 @@ class Storage:
     key: str
     dtype: np.dtype
     count: int
-
-    def __setstate__(self, state: Any) -> NoReturn:
-        raise Unreadable("changes a storage")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,47 +64,6 @@ class Tensor:
     shape: tuple[int, ...]
     strides: tuple[int, ...]
 
-    def __setstate__(self, state: Any) -> NoReturn:
-        raise Unreadable("changes a tensor")
-
-
-class Opaque:
-    """Something that was passed over."""
-
-    __slots__ = ()
-
-    def __new__(cls, *arguments: Any, **more: Any) -> "Opaque":
-        return object.__new__(cls)
-
-    def __setstate__(self, state: Any) -> None:
-        """Forgets what it would hold."""
-
-
-class Named:
-    """What a name of the file stands for: called with the file's arguments, it makes a description."""
-
-    __slots__ = ("_make", "_name")
-    _name: str
-    _make: Callable[..., Any] | None
-
-    def __init__(self, name: str, make: Callable[..., Any] | None):
-        object.__setattr__(self, "_name", name)
-        object.__setattr__(self, "_make", make)
-
-    def __setattr__(self, name: str, value: Any) -> NoReturn:
-        raise Unreadable(f"changes {self._name}")
-
-    def __setstate__(self, state: Any) -> NoReturn:
-        raise Unreadable(f"changes {self._name}")
-
-    def __call__(self, *arguments: Any) -> Any:
-        if self._make is None:
-            raise Unreadable(f"calls {self._name}")
-        try:
-            return self._make(*arguments)
-        except (TypeError, ValueError) as error:
-            raise Unreadable(f"calls {self._name} with what it doesn't take ({error})") from None
-
 
 def read(content: bytes) -> Any:
     """The pickle's content: dicts, lists, tuples, numbers, text, `Tensor`s and `Opaque`s.
@@ -113,47 +71,49 @@ def read(content: bytes) -> Any:
     Raises:
         Unreadable: it names anything that isn't on the list, or is damaged.
     """
+
+    def named(module: str, name: str) -> Named:
+        found = _named(module, name)
+        if found is not None:
+            return found
+        whole = "; it is a whole model: save its state_dict() instead" if MODULES in content else ""
+        raise Unreadable(f"asks for {module}.{name}, which no weights need; it was not loaded{whole}")
+
     try:
-        return _Reader(io.BytesIO(content)).load()
+        return Machine(content, named, _storage).run()
     except Unreadable:
         raise
     except Exception as error:  # a damaged pickle can fail in any way
-        raise Unreadable(f"is damaged ({type(error).__name__}: {error})") from None
+        raise Unreadable(f"is damaged ({type(error).__name__}: {str(error)[:80]})") from None
 
 
-class _Reader(pickle.Unpickler):
-    def find_class(self, module: str, name: str) -> Any:
-        """Every name of a file passes here; nothing is imported."""
-        found = _named(module, name)
-        if found is None:
-            raise Unreadable(f"asks for {module}.{name}, which no weights need; it was not loaded")
-        return found
-
-    def persistent_load(self, told: Any) -> Storage:
-        """Storages are named, not pickled: ("storage", kind, key, device, count)."""
-        try:
-            tag, kind, key, _, count = told
-            dtype = STORAGES[kind._name]
-        except (TypeError, ValueError, KeyError, AttributeError):
-            raise Unreadable("names a storage of an unknown kind") from None
-        if tag != "storage" or not isinstance(key, str) or not key.isalnum() or not isinstance(count, int):
-            raise Unreadable("names a storage in an unknown way")
-        return Storage(key, np.dtype(dtype), count)
+def _storage(told: Any) -> Storage:
+    """Storages are named, not pickled: ("storage", kind, key, device, count)."""
+    if not isinstance(told, tuple) or len(told) != 5 or told[0] != "storage" or not isinstance(told[1], Named):
+        raise Unreadable("names a storage in an unknown way")
+    _, kind, key, _, count = told
+    if (dtype := STORAGES.get(kind.name)) is None:
+        raise Unreadable(f"has numbers of the kind {kind.name}, which aren't read")
+    if not isinstance(key, str) or not key.isalnum() or not _is_size(count):
+        raise Unreadable("names a storage in an unknown way")
+    return Storage(key, np.dtype(dtype), count)
 
 
-def _named(module: str, name: str) -> Any:
+def _is_size(value: Any) -> bool:
+    return type(value) is int and 0 <= value < LARGEST
+
+
+def _named(module: str, name: str) -> Named | None:
     if (module, name) in OPAQUE:
-        return type("Passed", (Opaque,), {"__slots__": ()})  # a class of its own, so that nothing shared can change
-    if module == "torch" and name in STORAGES:
-        return Named(name, None)
-    if module == "torch" and name in DTYPES:
-        return Named(name, None)
+        return Named(f"{module}.{name}", lambda *_: Opaque())
+    if module == "torch" and (name in DTYPES or name.endswith("Storage")):
+        return Named(name)
     makers: dict[tuple[str, str], Callable[..., Any]] = {
         ("torch._utils", "_rebuild_tensor_v2"): _tensor,
         ("torch._utils", "_rebuild_tensor"): _tensor,
         ("torch._utils", "_rebuild_parameter"): _parameter,
         ("torch._utils", "_rebuild_parameter_with_state"): _parameter,
-        ("torch", "Size"): tuple,
+        ("torch", "Size"): _listed,
         ("collections", "OrderedDict"): _ordered,
         ("collections", "defaultdict"): lambda *_: {},
         ("builtins", "set"): _listed,
@@ -164,11 +124,12 @@ def _named(module: str, name: str) -> Any:
 
 
 def _tensor(storage: Any, offset: Any, shape: Any, strides: Any, *_: Any) -> Tensor:
-    numbers = (offset, *shape, *strides)
-    if not isinstance(storage, Storage) or len(shape) != len(strides):
+    if not isinstance(storage, Storage) or not all(isinstance(sizes, tuple | list) for sizes in (shape, strides)):
         raise ValueError("no storage, shape and strides")
-    if not all(isinstance(number, int) and not isinstance(number, bool) and number >= 0 for number in numbers):
-        raise ValueError("a negative size")
+    if len(shape) != len(strides) or len(shape) > MOST_DIMENSIONS:
+        raise ValueError(f"{len(shape)} dimensions and {len(strides)} strides")
+    if not all(map(_is_size, (offset, *shape, *strides))):
+        raise ValueError("a negative size, or none at all")
     return Tensor(storage, offset, tuple(shape), tuple(strides))
 
 
@@ -178,18 +139,11 @@ def _parameter(tensor: Any, *_: Any) -> Tensor:
     return tensor
 
 
-def _ordered(items: Any = ()) -> "Ordered":
-    return Ordered(items)
+def _ordered(items: Any = ()) -> Ordered:
+    return Ordered(dictionary(items))
 
 
 def _listed(items: Any = ()) -> list:
+    if not isinstance(items, list | tuple):
+        raise ValueError("no list")
     return list(items)
-
-
-class Ordered(dict):
-    """An OrderedDict of the file; what torch keeps beside its items (`_metadata`) is passed over."""
-
-    __slots__ = ()
-
-    def __setstate__(self, state: Any) -> None:
-        """Forgets it."""

@@ -1,10 +1,13 @@
 """Torch's files (`.pth`, `.pt`, `.bin`) read without torch: tensors are mapped from the archive, nothing is run."""
 
+import math
 import mmap
 import struct
 import zipfile
+import zlib
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,23 +15,35 @@ from vitzoo.errors import Refused
 from vitzoo.weights.files import torch_pickle
 from vitzoo.weights.files.torch_pickle import Tensor, Unreadable
 
-MOST_PICKLE = 2**28  # bytes of the description; that of a model of 10,000 tensors has about a million
+MOST_PICKLE = 2**25  # bytes of the description; that of a model of 10,000 tensors has about a million
 AGAIN = "torch.save(torch.load(FILE, map_location='cpu', weights_only=True), 'new.pth')"
 LEGACY = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19"  # the number that files before torch 1.6 begin with
-DEEPEST, MOST_NODES = 50, 2**17  # of nested content
+DEEPEST, MOST_NODES = 50, 16  # of nested content: levels; values for each byte of the description
 READING = (
     *(zipfile.BadZipFile, OSError, EOFError, struct.error, NotImplementedError, RuntimeError),
-    *(UnicodeDecodeError, OverflowError),
+    *(UnicodeDecodeError, OverflowError, ValueError),
 )
 """What reading a damaged archive may raise."""
 LOCAL_HEADER = 30  # bytes, before the entry's name
+PIECE = 2**22  # bytes summed at once
+
+
+class Place(NamedTuple):
+    """Where an entry's bytes are in the file, how many, and their stored sum; 0 is none."""
+
+    start: int
+    length: int
+    crc: int
 
 
 class TorchFile:
-    """A torch archive: `content` is what was saved, with a read-only array for each tensor, mapped when looked at.
+    """A torch archive. Its tensors are looked at by `array`, or all of them by `content`.
 
     Args:
         path: of the file.
+
+    Attributes:
+        described: what was saved, nested dicts and lists, with a description of each tensor.
 
     Raises:
         Refused: it is no such archive, of an old kind, damaged, or asks for anything but tensors and plain containers.
@@ -36,64 +51,91 @@ class TorchFile:
 
     def __init__(self, path: Path):
         self.path = path
+        self._summed: set[str] = set()
         try:
             with zipfile.ZipFile(path) as archive:
-                entries = {entry.filename: entry for entry in archive.infolist()}
-                self.prefix = _prefix(entries)
-                self._check(entries)
-                self._places = {name: self._place(entry) for name, entry in entries.items() if "/data/" in name}
-                order = f"{self.prefix}byteorder"
-                if order in entries and archive.read(order) != b"little":
-                    raise Unreadable("holds numbers with their largest byte first; save it on a common machine")
-                described = torch_pickle.read(archive.read(f"{self.prefix}data.pkl"))
+                entries = _entries(archive)
+            self.prefix = _prefix(entries)
+            self._check(entries)
+            with open(path, "rb") as file:
+                self._bytes = np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), np.uint8)
+            self._places = {name.removeprefix(self.prefix): self._place(entry) for name, entry in entries.items()}
+            if "byteorder" in self._places and self._entry("byteorder").tobytes() != b"little":
+                raise Unreadable("holds numbers with their largest byte first; save it on a common machine")
+            description = self._entry("data.pkl").tobytes()
+            described = torch_pickle.read(description)
         except Unreadable as error:
             raise self._refused(str(error)) from None
         except READING as error:
             raise self._not_an_archive(error) from None
-        self._map: np.ndarray | None = None
-        self._described = described
+        self._left = MOST_NODES * len(description)
+        self.described = self._plain(described, 0)
 
     def content(self) -> Any:
-        """What was saved: nested dicts and lists, with read-only arrays."""
-        self._seen = 0
-        return self._filled(self._described, 0)
+        """What was saved: nested dicts and lists, with read-only arrays mapped from the file."""
+        return self._filled(self.described)
 
-    def _filled(self, node: Any, depth: int) -> Any:
-        self._seen += 1
-        if depth > DEEPEST or self._seen > MOST_NODES:  # within itself, or over and over: no weights are like that
-            raise self._refused("nests its content without end")
-        if isinstance(node, Tensor):
-            return self._array(node)
-        if isinstance(node, dict):
-            return {key: self._filled(value, depth + 1) for key, value in node.items()}
-        if isinstance(node, list | tuple):
-            return type(node)(self._filled(value, depth + 1) for value in node)
-        return node
+    def array(self, tensor: Tensor) -> np.ndarray:
+        """A tensor's numbers, read-only and mapped from the file.
 
-    def _array(self, tensor: Tensor) -> np.ndarray:
+        Raises:
+            Refused: they aren't there, fewer than it describes, or damaged.
+        """
         storage, size = tensor.storage, tensor.storage.dtype.itemsize
-        numbers_in = int(np.prod(tensor.shape, dtype=object))  # of unbounded integers: a shape may lie
-        place = self._places.get(f"{self.prefix}data/{storage.key}")
-        if place is None:
-            raise self._refused(f"lacks the numbers of a tensor (data/{storage.key})")
-        start, length = place
+        name = f"data/{storage.key}"
+        if name not in self._places:
+            raise self._refused(f"lacks the numbers of a tensor ({name})")
+        numbers_in = math.prod(tensor.shape)
         last = tensor.offset + sum((n - 1) * step for n, step in zip(tensor.shape, tensor.strides, strict=True))
-        if storage.count * size != length or (numbers_in and last >= storage.count):
-            raise self._refused(f"describes a tensor larger than its numbers (data/{storage.key})")
-        if not numbers_in:
-            return np.zeros(tensor.shape, storage.dtype)
-        numbers = self._bytes()[start : start + length].view(storage.dtype)[tensor.offset :]
+        larger = f"describes a tensor larger than its numbers ({name})"
+        beyond = numbers_in > storage.count or (numbers_in and last >= storage.count)
+        if beyond or storage.count * size != self._places[name].length:
+            raise self._refused(larger)
+        try:
+            numbers = self._entry(name).view(storage.dtype)[tensor.offset :]
+            if not numbers_in:
+                return numbers[:0].reshape(tensor.shape)
+        except Unreadable as error:
+            raise self._refused(str(error)) from None
+        except ValueError:  # none of its numbers, but more of some dimension than NumPy counts
+            raise self._refused(larger) from None
         strides = [step * size for step in tensor.strides]
         return np.lib.stride_tricks.as_strided(numbers, tensor.shape, strides, writeable=False)
 
-    def _bytes(self) -> np.ndarray:
-        if self._map is None:
-            with open(self.path, "rb") as file:
-                mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-            self._map = np.frombuffer(mapped, np.uint8)
-        return self._map
+    def _plain(self, node: Any, depth: int) -> Any:
+        """The content without what may lie within itself, or over and over: no weights are like that."""
+        self._left -= 1
+        if depth > DEEPEST or self._left < 0:
+            raise self._refused("nests its content without end")
+        if isinstance(node, dict):
+            return {key: self._plain(value, depth + 1) for key, value in node.items()}
+        if isinstance(node, list | tuple):
+            return type(node)(self._plain(value, depth + 1) for value in node)
+        return node
 
-    def _check(self, entries: dict[str, zipfile.ZipInfo]) -> None:
+    def _filled(self, node: Any) -> Any:
+        if isinstance(node, Tensor):
+            return self.array(node)
+        if isinstance(node, Mapping):
+            return {key: self._filled(value) for key, value in node.items()}
+        if isinstance(node, list | tuple):
+            return type(node)(self._filled(value) for value in node)
+        return node
+
+    def _entry(self, name: str) -> np.ndarray:
+        """An entry's bytes, once compared with their sum; torch can leave the sum out, which is then 0."""
+        start, length, crc = self._places[name]
+        content = self._bytes[start : start + length]
+        if crc and name not in self._summed:
+            found = 0
+            for at in range(0, length, PIECE):
+                found = zlib.crc32(content[at : at + PIECE].data, found)
+            if found != crc:
+                raise Unreadable(f"is damaged within {name} (its checksum is another)")
+            self._summed.add(name)
+        return content
+
+    def _check(self, entries: Mapping[str, zipfile.ZipInfo]) -> None:
         if f"{self.prefix}constants.pkl" in entries or any(f"{self.prefix}code/" in name for name in entries):
             raise Unreadable(f"is a TorchScript program, not weights; save its state_dict(): {AGAIN}")
         if entries[f"{self.prefix}data.pkl"].file_size > MOST_PICKLE:
@@ -102,17 +144,14 @@ class TorchFile:
             if entry.compress_type != zipfile.ZIP_STORED or entry.file_size != entry.compress_size:
                 raise Unreadable(f"holds a compressed entry ({name}), which torch doesn't write")
 
-    def _place(self, entry: zipfile.ZipInfo) -> tuple[int, int]:
-        """First byte and length of an entry, checked to lie within the file."""
-        with open(self.path, "rb") as file:
-            file.seek(entry.header_offset)
-            header = file.read(LOCAL_HEADER)
-            name_length, extra_length = struct.unpack("<HH", header[26:30])
-            total = file.seek(0, 2)
+    def _place(self, entry: zipfile.ZipInfo) -> Place:
+        """Of an entry, checked to lie within the file."""
+        header = self._bytes[entry.header_offset : entry.header_offset + LOCAL_HEADER].tobytes()
+        name_length, extra_length = struct.unpack("<HH", header[26:30])
         start = entry.header_offset + LOCAL_HEADER + name_length + extra_length
-        if header[:4] != b"PK\x03\x04" or start + entry.file_size > total:
+        if header[:4] != b"PK\x03\x04" or start + entry.file_size > len(self._bytes):
             raise Unreadable(f"is cut off within {entry.filename}")
-        return start, entry.file_size
+        return Place(start, entry.file_size, entry.CRC)
 
     def _refused(self, message: str) -> Refused:
         return Refused("checkpoint", str(self.path), message)
@@ -128,7 +167,21 @@ class TorchFile:
         return self._refused(f"is no file of torch, or cut off ({error})")
 
 
-def _prefix(entries: dict[str, zipfile.ZipInfo]) -> str:
+def _entries(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
+    """By name.
+
+    Raises:
+        Unreadable: two have one name, of which every reader could take another.
+    """
+    entries: dict[str, zipfile.ZipInfo] = {}
+    for entry in archive.infolist():
+        if entry.filename in entries:
+            raise Unreadable(f"holds {entry.filename} twice")
+        entries[entry.filename] = entry
+    return entries
+
+
+def _prefix(entries: Mapping[str, zipfile.ZipInfo]) -> str:
     """The archive's one folder, with its slash.
 
     Raises:

@@ -5,16 +5,26 @@ from collections.abc import Mapping
 from typing import Any
 
 from vitzoo.models.bert import BERTConfig
+from vitzoo.weights.common_rows import dense, layers, norm, projections, table
 from vitzoo.weights.files.source import Source
 from vitzoo.weights.formats import sentence_transformers, settings
 from vitzoo.weights.formats.base import Reading, Writing
 from vitzoo.weights.formats.bert_heads import head_of, written_head
-from vitzoo.weights.rows import Flat, Ignored, Row, dense, layers, norm, projections, table, write_rows
+from vitzoo.weights.rows import Flat, Ignored, Row, write_rows
 from vitzoo.weights.tokenizers import special_ids, tokenizer_beside, tokenizer_files
 
 PREFIX = "bert."
 BUFFERS = Ignored(r"(bert\.)?embeddings\.(position_ids|token_type_ids)", "0, 1, 2 ..., not weights")
 ONLY = {"position_embedding_type": "absolute", "is_decoder": False, "add_cross_attention": False}
+SIZES = {
+    "vocabulary_size": "vocab_size",
+    "context_length": "max_position_embeddings",
+    "sentence_types": "type_vocab_size",
+    "width": "hidden_size",
+    "depth": "num_hidden_layers",
+    "mlp_dim": "intermediate_size",
+}
+"""Our name of a size → that of `config.json`."""
 DROPOUTS = {"dropout": "hidden_dropout_prob", "attention_dropout": "attention_probs_dropout_prob"}
 
 
@@ -34,32 +44,35 @@ class BERT:
         """See `Format.read`. Without `config.json` the number of heads must be given."""
         settings.of_type(source, "bert")
         settings.only(source, ONLY)
-        prefix, config = _prefix(source), source.config
+        prefix = _prefix(source)
         embeddings = f"{prefix}embeddings"
-        vocabulary, width = source.shape(f"{embeddings}.word_embeddings.weight")
-        places = source.shape(f"{embeddings}.position_embeddings.weight")[0]
+        vocabulary, width = source.shape(f"{embeddings}.word_embeddings.weight", 2)
+        places = source.shape(f"{embeddings}.position_embeddings.weight", 2)[0]
         heads = settings.heads_of(source, "num_attention_heads", given, width)
         depth = source.depth(f"{prefix}encoder.layer.")
-        settings.agrees(source, {"hidden_size": width, "num_hidden_layers": depth, "max_position_embeddings": places})
+        sizes = {
+            "vocabulary_size": vocabulary,
+            "context_length": places,
+            "sentence_types": source.shape(f"{embeddings}.token_type_embeddings.weight", 2)[0],
+            "width": width,
+            "depth": depth,
+            "mlp_dim": source.shape(f"{prefix}encoder.layer.0.intermediate.dense.weight", 2)[0],
+        }
+        settings.agrees(source, {theirs: sizes[ours] for ours, theirs in SIZES.items()})
         head = head_of(source, prefix)
-        sentence = sentence_transformers.read(source)
+        sentence = sentence_transformers.read(source, places, width)
         tokenizer = tokenizer_beside(source.folder, vocabulary)
         model = {
             "name": "bert",
-            "vocabulary_size": vocabulary,
-            "context_length": places,
-            "sentence_types": source.shape(f"{embeddings}.token_type_embeddings.weight")[0],
-            "width": width,
-            "depth": depth,
+            **sizes,
             "num_heads": heads,
-            "mlp_dim": source.shape(f"{prefix}encoder.layer.0.intermediate.dense.weight")[0],
             "activation": settings.named(source, "hidden_act", "gelu", settings.GELUS),
-            "norm_epsilon": config.get("layer_norm_eps", 1e-12),
-            **{ours: config[theirs] for ours, theirs in DROPOUTS.items() if theirs in config},
+            "norm_epsilon": settings.epsilon(source, "layer_norm_eps", 1e-12),
+            **settings.shares(source, DROPOUTS),
             **head.fields,
             **sentence.fields,
         }
-        text = {"sequence_length": min(places, sentence.longest or places), "prefix": sentence.prefix, **head.text}
+        text = {"sequence_length": sentence.longest or places, "prefix": sentence.prefix, **head.text}
         return Reading(
             model=model,
             rows=(*_body(prefix, depth, heads, _norm_names(source, prefix)), *head.rows),
@@ -78,14 +91,9 @@ class BERT:
         content = {
             "architectures": [head.architecture],
             "model_type": "bert",
-            "vocab_size": config.vocabulary_size,
-            "hidden_size": config.width,
-            "num_hidden_layers": config.depth,
+            **{theirs: getattr(config, ours) for ours, theirs in SIZES.items()},
             "num_attention_heads": config.num_heads,
-            "intermediate_size": config.mlp_dim,
             "hidden_act": settings.theirs_of("activation", config.activation, settings.GELUS, "BERT's format"),
-            "max_position_embeddings": config.context_length,
-            "type_vocab_size": config.sentence_types,
             "layer_norm_eps": config.norm_epsilon,
             **{theirs: getattr(config, ours) for ours, theirs in DROPOUTS.items()},
             **special_ids(tokenizer, "pad"),

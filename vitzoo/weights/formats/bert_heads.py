@@ -4,10 +4,14 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from vitzoo.errors import Refused
 from vitzoo.models.bert import BERTConfig
+from vitzoo.weights.common_rows import dense, norm
+from vitzoo.weights.files.json_file import shown
 from vitzoo.weights.files.source import Source
-from vitzoo.weights.formats.settings import same
-from vitzoo.weights.rows import Ignored, Row, dense, norm
+from vitzoo.weights.formats.labels import labels, placeholders
+from vitzoo.weights.formats.settings import problem_of, same
+from vitzoo.weights.rows import Ignored, Row
 
 MASKED = "cls.predictions"
 DECODER = f"{MASKED}.decoder"
@@ -71,7 +75,7 @@ def head_of(source: Source, prefix: str) -> Head:
     Raises:
         Refused: it is one that no model here has.
     """
-    architecture = (source.config.get("architectures") or [""])[0]
+    architecture = _architecture(source)
     if architecture in NOT_HERE:
         raise source.refused(f"is a {architecture}, which {NOT_HERE[architecture]}; no model here does")
     pooler = f"{prefix}pooler.dense.weight" in source.tensors
@@ -83,28 +87,39 @@ def head_of(source: Source, prefix: str) -> Head:
     return Head("none", fields, _pooler_rows(prefix, pooler), {"name": "masked_lm"})
 
 
+def _architecture(source: Source) -> str:
+    """transformers' class that wrote the file; "" where `config.json` doesn't say it."""
+    stated = source.config.get("architectures") or [""]
+    if not isinstance(stated, list) or not isinstance(stated[0], str):
+        raise source.refused(f"config.json has architectures = {shown(stated)}; a list of names is right")
+    return stated[0]
+
+
 def written_head(config: BERTConfig, description: Mapping[str, Any]) -> WrittenHead:
     """The head of a model of ours."""
     kind, prefix = config.head_kind, "" if config.head_kind == "none" else "bert."
-    pooler = _pooler_rows(prefix, config.pooler)
+    pooler = _pooler_rows(prefix, config.has_pooler)
+    if config.head_input not in (None, "pooler"):
+        message = "has no place in transformers' BERT, whose heads of a text read the pooler"
+        raise Refused("model.head_reads", config.head_reads, message)
     if kind == "pretraining":
         architecture = "BertForPreTraining" if config.pooler else "BertForMaskedLM"
         return WrittenHead(architecture, (*pooler, *_pretraining_rows(config.pooler)), {"tie_word_embeddings": True})
     if kind == "none":
         return WrittenHead("BertModel", pooler, {})
     outputs = 1 if kind == "number" else config.num_classes or 0
-    names = description.get("classes") or [f"LABEL_{index}" for index in range(outputs)]
-    labels = {
+    names = description.get("classes") or placeholders(outputs)
+    by_index = {
         "id2label": {str(i): name for i, name in enumerate(names)},
         "label2id": {n: i for i, n in enumerate(names)},
     }
     head = tuple(dense(CLASSES, "head"))
     if kind == "token_classes":
-        return WrittenHead("BertForTokenClassification", head, labels, ("pooler/",))
+        return WrittenHead("BertForTokenClassification", head, by_index, ("pooler/",))
     sigmoid = (description.get("objective") or {}).get("loss") == "sigmoid"
     problem = "multi_label_classification" if sigmoid else "single_label_classification"
     problem = "regression" if kind == "number" else problem
-    return WrittenHead("BertForSequenceClassification", (*pooler, *head), {**labels, "problem_type": problem})
+    return WrittenHead("BertForSequenceClassification", (*pooler, *head), {**by_index, "problem_type": problem})
 
 
 def _pretraining(source: Source, prefix: str, pooler: bool) -> Head:
@@ -130,13 +145,13 @@ def _pretraining(source: Source, prefix: str, pooler: bool) -> Head:
 
 def _classes(source: Source, prefix: str, pooler: bool, architecture: str) -> Head:
     """Classes of texts or of words, or a number."""
-    outputs, labels = source.shape(f"{CLASSES}.weight")[0], source.config.get("id2label")
-    names = _names(source, labels, outputs) if labels else None
+    outputs = source.shape(f"{CLASSES}.weight", 2)[0]
+    names, problem = labels(source, outputs), problem_of(source)
     rows = tuple(dense(CLASSES, "head"))
     if architecture == "BertForTokenClassification" or (not architecture and not pooler):
         fields = {"head": "token_classes", "pooler": False, "num_classes": outputs}
         return Head("token_classes", fields, rows, {"name": "token_classification"}, {}, names, (UNREAD,))
-    problem = source.config.get("problem_type") or ("regression" if outputs == 1 else "single_label_classification")
+    problem = problem or ("regression" if outputs == 1 else "single_label_classification")
     rows = (*_pooler_rows(prefix, True), *rows)
     if problem == "regression":
         if outputs != 1:
@@ -145,13 +160,6 @@ def _classes(source: Source, prefix: str, pooler: bool, architecture: str) -> He
     loss = {"loss": "sigmoid"} if problem == "multi_label_classification" else {}
     fields = {"head": "classes", "num_classes": outputs}
     return Head("classes", fields, rows, {"name": "sequence_classification", **loss}, {}, names)
-
-
-def _names(source: Source, labels: Mapping[str, str], outputs: int) -> tuple[str, ...]:
-    """Names of classes by index."""
-    if sorted(labels, key=str) != sorted(map(str, range(outputs))):
-        raise source.refused(f"has an id2label of {len(labels)} names in config.json for {outputs} classes")
-    return tuple(str(labels[str(index)]) for index in range(outputs))
 
 
 def _pooler_rows(prefix: str, there: bool) -> tuple[Row, ...]:

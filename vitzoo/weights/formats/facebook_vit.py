@@ -9,7 +9,7 @@ from vitzoo.models.vit_config import ViTConfig
 from vitzoo.weights.files.source import Source
 from vitzoo.weights.formats.base import Reading
 from vitzoo.weights.formats.timm_names import TIMM, TimmNames, has_timm_names, timm_fields, timm_rows
-from vitzoo.weights.formats.vit_shapes import IMAGENET, crop_fraction, num_heads, shape_of, table_of
+from vitzoo.weights.formats.vit_shapes import IMAGENET, crop_fraction, num_heads, table_of
 from vitzoo.weights.rows import Ignored
 
 MASK = Ignored(r"(backbone\.)?mask_token", "only pretraining by masked patches uses it")
@@ -77,7 +77,7 @@ class FacebookViT:
         fields = timm_fields(source, names)
         heads, note = num_heads(source, given, fields["width"])
         before = int(fields["class_token"]) + int(fields["distilled"] != "none")
-        rows = shape_of(source, f"{prefix}pos_embed", 3)[1]
+        rows = source.shape(f"{prefix}pos_embed", 3)[1]
         size, placed = table_of(source, rows, fields["patch_size"], [("class", before), ("none", 0)], [], given)
         fields |= {"num_heads": heads, "gelu": "exact", "norm_epsilon": 1e-6}
         fields |= {"image_size": size, "prefix_positions": placed}

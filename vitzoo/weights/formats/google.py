@@ -35,7 +35,7 @@ def read(source: Source, given: Mapping[str, Any]) -> Reading:
     """
     _check(source)
     names = names_of(source)
-    rows, columns, channels, width = _shape(source, "embedding/kernel", 4)
+    rows, columns, channels, width = source.shape("embedding/kernel", 4)
     class_token = "cls" in source.tensors
     if class_token and names.pool is not None:
         raise source.refused("holds a class token and a probe that pools; no model of these codes has both")
@@ -72,18 +72,11 @@ def _check(source: Source) -> None:
         raise source.refused("is a hybrid, a ViT on top of a ResNet (conv_root, block1), which vitzoo doesn't have")
 
 
-def _shape(source: Source, name: str, dimensions: int) -> tuple[int, ...]:
-    shape = source.shape(name)
-    if len(shape) != dimensions:
-        raise source.refused(f"has {name} of shape {shape}; {dimensions} dimensions are wanted")
-    return shape
-
-
 def _block(source: Source, names: Names, width: int) -> dict[str, Any]:
     """Fields that the first block tells."""
     above = int(names.stacked)
-    query = _shape(source, f"{names.block.attention}/query/kernel".replace("{i}", "0"), 3 + above)
-    hidden = _shape(source, f"{names.block.mlp}/Dense_0/kernel".replace("{i}", "0"), 2 + above)
+    query = source.shape(f"{names.block.attention}/query/kernel".replace("{i}", "0"), 3 + above)
+    hidden = source.shape(f"{names.block.mlp}/Dense_0/kernel".replace("{i}", "0"), 2 + above)
     *_, heads, head_dim = query
     return {
         "depth": query[0] if names.stacked else source.depth(NUMBERED, "/"),
@@ -95,12 +88,12 @@ def _block(source: Source, names: Names, width: int) -> dict[str, Any]:
 
 def _ending(source: Source, width: int) -> tuple[dict[str, Any], tuple[Ignored, ...], list[str]]:
     """Fields of what comes after pooling, what is left aside of it, and notes."""
-    hidden = _shape(source, "pre_logits/kernel", 2)[1] if "pre_logits/kernel" in source.tensors else 0
+    hidden = source.shape("pre_logits/kernel", 2)[1] if "pre_logits/kernel" in source.tensors else 0
     fields: dict[str, Any] = {"pre_logits": True if hidden == width else hidden, "num_classes": 0}
     if "head/kernel" not in source.tensors:
         return fields, (), ["no head: num_classes makes one, which must be trained"]
-    fields["num_classes"] = _shape(source, "head/kernel", 2)[1]
-    if source.tensors["head/kernel"].any():
+    fields["num_classes"] = source.shape("head/kernel", 2)[1]
+    if source.numbers("head/kernel").any():
         return fields, (), []
     note = f"a head of {fields['num_classes']:,} classes that is all zeros was left out; one must be trained"
     if hidden:
@@ -120,7 +113,7 @@ def _places(
         if stated is None:
             notes.append(f"nothing tells the size of images: {height} × {width} taken; image_size changes it")
         return {"positions": kind, "image_size": (height, width)}, notes
-    count = _shape(source, table, 3)[1]
+    count = source.shape(table, 3)[1]
     grid, prefix, notes = find_grid(source, count, patch, class_token, stated)
     fields: dict[str, Any] = {"positions": "learned1d", "image_size": (grid[0] * patch[0], grid[1] * patch[1])}
     if class_token:

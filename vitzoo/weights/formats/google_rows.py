@@ -12,10 +12,11 @@ import numpy as np
 
 from vitzoo.errors import Refused
 from vitzoo.models.vit_config import ViTConfig
+from vitzoo.weights.common_rows import layers
 from vitzoo.weights.files.source import Source
 from vitzoo.weights.formats.settings import must_be
 from vitzoo.weights.formats.vit_rows import PLAINER
-from vitzoo.weights.rows import Flat, Row, layers, write_rows
+from vitzoo.weights.rows import Flat, Row, write_rows
 
 STACKED, NUMBERED = "Transformer/encoderblock/", "Transformer/encoderblock_"
 LAYER = "Transformer/encoderblock_{i}/"

@@ -32,7 +32,6 @@ class GPT1:
         settings.of_type(source, "openai-gpt")
         names = _names(gpt_rows.prefix_of(source, "tokens_embed.weight"))
         found = gpt_rows.shapes(source, names)
-        settings.agrees(source, {theirs: found[ours] for ours, theirs in gpt_rows.SIZES.items()})
         heads = settings.heads_of(source, "n_head", given, found["width"])
         tied = gpt_rows.is_tied(source, f"{names.prefix}tokens_embed.weight")
         model = {
@@ -41,9 +40,9 @@ class GPT1:
             "num_heads": heads,
             "pre_norm": False,
             "activation": settings.named(source, "afn", "gelu", ACTIVATIONS),
-            "norm_epsilon": source.config.get("layer_norm_epsilon", 1e-5),
+            "norm_epsilon": settings.epsilon(source, "layer_norm_epsilon", 1e-5),
             "tied_head": tied,
-            **gpt_rows.dropouts(source.config),
+            **settings.shares(source, gpt_rows.DROPOUTS),
         }
         ignored = (gpt_rows.MASKS, PLACES)
         return Reading(

@@ -33,7 +33,6 @@ class GPT2:
         settings.only(source, ONLY)
         names = _names(gpt_rows.prefix_of(source, "wte.weight"))
         found = gpt_rows.shapes(source, names)
-        settings.agrees(source, {theirs: found[ours] for ours, theirs in gpt_rows.SIZES.items()})
         heads = settings.heads_of(source, "n_head", given, found["width"])
         tied = gpt_rows.is_tied(source, f"{names.prefix}wte.weight")
         model = {
@@ -41,9 +40,9 @@ class GPT2:
             **found,
             "num_heads": heads,
             "activation": settings.named(source, "activation_function", "gelu_new", settings.GELUS),
-            "norm_epsilon": source.config.get("layer_norm_epsilon", 1e-5),
+            "norm_epsilon": settings.epsilon(source, "layer_norm_epsilon", 1e-5),
             "tied_head": tied,
-            **gpt_rows.dropouts(source.config),
+            **settings.shares(source, gpt_rows.DROPOUTS),
         }
         return Reading(
             model=model,

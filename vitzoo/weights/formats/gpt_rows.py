@@ -1,15 +1,15 @@
 """What GPT-1, GPT-2 and nanoGPT share: the names of their blocks, and what of a GPT of ours these can hold."""
 
 import dataclasses
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from vitzoo.models.gpt import GPTConfig
+from vitzoo.weights.common_rows import dense, fused_projections, layers, norm, table
 from vitzoo.weights.files.source import Source
-from vitzoo.weights.formats.settings import must_be
-from vitzoo.weights.rows import Flat, Ignored, Row, dense, fused_projections, layers, norm, table
+from vitzoo.weights.formats.settings import agrees, flag, must_be, same
+from vitzoo.weights.rows import Flat, Ignored, Row
 from vitzoo.weights.tokenizers import special_ids
 
 PREFIX = "transformer."
@@ -21,6 +21,7 @@ PLAIN = {"norm": "layer_norm", "positions": "learned", "gated_mlp": False, "qk_n
 SIZES = {"width": "n_embd", "depth": "n_layer", "context_length": "n_positions", "vocabulary_size": "vocab_size"}
 """Our name of a size → that of `config.json`."""
 DROPOUTS = {"dropout": "resid_pdrop", "attention_dropout": "attn_pdrop"}
+"""Of those of embedding and blocks, which are one here, the latter."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,30 +66,31 @@ def prefix_of(source: Source, name: str) -> str:
 
 
 def is_tied(source: Source, embedding: str) -> bool:
-    """Whether the head is the embedding: not in the file, or there with the same numbers."""
-    if HEAD not in source.tensors:
-        return True
-    return source.shape(HEAD) == source.shape(embedding) and bool(
-        np.array_equal(source.tensors[HEAD], source.tensors[embedding])
-    )
+    """Whether the head is the embedding: not in the file, or there with the same numbers.
+
+    Raises:
+        Refused: it isn't in the file, and `config.json` says that it is another.
+    """
+    if HEAD in source.tensors:
+        return same(source, HEAD, embedding)
+    if not flag(source, "tie_word_embeddings", True):
+        raise source.refused(f"config.json has tie_word_embeddings = False, and there is no {HEAD}")
+    return True
 
 
 def shapes(source: Source, names: Names) -> dict[str, Any]:
-    """Fields of our Config that the shapes tell."""
-    vocabulary, width = source.shape(f"{names.prefix}{names.embedding}.weight")
-    hidden = source.shape(f"{names.prefix}h.0.mlp.c_fc.weight")
-    return {
+    """Fields of our Config that the shapes tell, which `config.json` may not contradict."""
+    vocabulary, width = source.shape(f"{names.prefix}{names.embedding}.weight", 2)
+    hidden = source.shape(f"{names.prefix}h.0.mlp.c_fc.weight", 2)
+    found = {
         "vocabulary_size": vocabulary,
-        "context_length": source.shape(f"{names.prefix}{names.positions}.weight")[0],
+        "context_length": source.shape(f"{names.prefix}{names.positions}.weight", 2)[0],
         "width": width,
         "depth": source.depth(f"{names.prefix}h."),
         "mlp_dim": hidden[0 if names.transposed else 1],
     }
-
-
-def dropouts(config: Mapping[str, Any]) -> dict[str, float]:
-    """Ours from transformers' settings of a GPT; of those of embedding and blocks, which are one here, the latter."""
-    return {ours: config[theirs] for ours, theirs in DROPOUTS.items() if theirs in config}
+    agrees(source, {theirs: found[ours] for ours, theirs in SIZES.items()} | {"n_inner": found["mlp_dim"]})
+    return found
 
 
 def written(config: GPTConfig, tokenizer: Any) -> dict[str, Any]:

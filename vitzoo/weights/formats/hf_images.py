@@ -1,13 +1,14 @@
 """transformers' `preprocessor_config.json`: how an image becomes the model's input, in and out."""
 
-import json
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
 from vitzoo.errors import Refused
+from vitzoo.weights.files.json_file import read_json, shown
 from vitzoo.weights.files.source import Source
-from vitzoo.weights.formats.settings import theirs_of
-from vitzoo.weights.formats.vit_shapes import Size
+from vitzoo.weights.formats.settings import flag, is_number, of_channels, only, theirs_of
+from vitzoo.weights.formats.vit_shapes import LARGEST_SIDE, SMALLEST_CROP, Size
 
 FILE, WITH_TEXT = "preprocessor_config.json", "processor_config.json"
 """The second is a processor's of images and texts, with what the first holds inside."""
@@ -43,6 +44,7 @@ SQUARE = ("ViTImageProcessor", "DeiTImageProcessor")
 """Those to which a size of one number is both sides; to the others it is the short one."""
 RESAMPLES = ("nearest", "lanczos", "bilinear", "bicubic")
 """By PIL's numbers."""
+SMALLEST_FACTOR = 1e-6  # that pixels are multiplied by
 ONLY = {"do_resize": True, "do_pad": False, "rescale_offset": False}
 """Settings that have one value here."""
 
@@ -66,15 +68,16 @@ def read(source: Source, usual: str, whole: Size, size: Size) -> tuple[dict[str,
         return {"crop_fraction": seen}, [note, *_notes(whole, whole, size)]
     kind = _kind(source, content, usual)
     values = {**USUAL, **KINDS[kind], **{k: v for k, v in content.items() if v is not None}}
-    for field, plain in ONLY.items():
-        if values.get(field, plain) != plain:
-            raise source.refused(f"{FILE} has {field} = {values[field]}; here it can only be {plain}")
-    if values["resample"] not in range(len(RESAMPLES)):
-        raise source.refused(f"{FILE} has resample = {values['resample']}; known: 0 to 3, {', '.join(RESAMPLES)}")
+    source = dataclasses.replace(source, config=values, config_name=FILE)
+    only(source, ONLY)
+    if type(values["resample"]) is not int or values["resample"] not in range(len(RESAMPLES)):
+        raise source.refused(
+            f"{FILE} has resample = {shown(values['resample'])}; known: 0 to 3, {', '.join(RESAMPLES)}"
+        )
     resize, resized = _resized(source, values["size"], kind in SQUARE)
-    kept = _sides(source, "crop_size", values["crop_size"]) if values["do_center_crop"] else resized
+    kept = _sides(source, "crop_size", values["crop_size"]) if flag(source, "do_center_crop", False) else resized
     shares = {kept[axis] / resized[axis] for axis in (0, 1)}
-    if len(shares) > 1 or max(shares) > 1:
+    if len(shares) > 1 or not SMALLEST_CROP <= max(shares) <= 1:
         raise source.refused(f"{FILE} cuts {kept} out of {resized}; here both sides are cut by one share")
     fields = {
         "resize": resize,
@@ -134,11 +137,8 @@ def _content(source: Source) -> dict[str, Any] | None:
         file, within = source.companion(WITH_TEXT), True
     if file is None:
         return None
-    try:
-        content = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise source.refused(f"{file.name} can't be read ({error})") from None
-    content = content.get("image_processor") if within and isinstance(content, dict) else content
+    content = read_json(file)
+    content = content.get("image_processor") if within else content
     if not isinstance(content, dict):
         raise source.refused(f"{file.name} holds no settings")
     return content
@@ -151,7 +151,7 @@ def _kind(source: Source, content: Mapping[str, Any], usual: str) -> str:
     for ending in ("Fast", "Pil"):
         name = name.removesuffix(ending)
     if name not in KINDS:
-        raise source.refused(f"{FILE} has image_processor_type = {stated}; known: {', '.join(KINDS)}")
+        raise source.refused(f"{FILE} has image_processor_type = {shown(stated)}; known: {', '.join(KINDS)}")
     return name
 
 
@@ -159,7 +159,7 @@ def _resized(source: Source, stated: Any, square: bool) -> tuple[str, Size]:
     """Our `resize`, and the size that it gives, of a square image where only the short side is said."""
     if isinstance(stated, Mapping) and set(stated) == {"shortest_edge"}:
         return "short_side_crop", _sides(source, "size", stated["shortest_edge"])
-    resize = "short_side_crop" if isinstance(stated, int) and not square else "squash"
+    resize = "short_side_crop" if type(stated) is int and not square else "squash"
     return resize, _sides(source, "size", stated)
 
 
@@ -168,30 +168,23 @@ def _sides(source: Source, field: str, stated: Any) -> Size:
     values = [stated, stated]
     if isinstance(stated, Mapping) and set(stated) == {"height", "width"}:
         values = [stated["height"], stated["width"]]
-    if not all(isinstance(value, int) and value > 0 for value in values):
-        raise source.refused(f"{FILE} has {field} = {stated}; height and width, or one number, are right")
+    if not all(type(value) is int and 0 < value < LARGEST_SIDE for value in values):
+        raise source.refused(f"{FILE} has {field} = {shown(stated)}; height and width, or one number, are right")
     return values[0], values[1]
 
 
 def _scale(source: Source, values: Mapping[str, Any]) -> dict[str, tuple[float, ...]]:
     """Mean and deviation on the scale of pixels, 0..255."""
-    factor = _numbers(source, "rescale_factor", values["rescale_factor"])[0] if values["do_rescale"] else 1.0
-    if factor <= 0:
-        raise source.refused(f"{FILE} has rescale_factor = {factor}; above 0 is right")
+    factor = values["rescale_factor"] if flag(source, "do_rescale", True) else 1.0
+    if not is_number(factor) or not SMALLEST_FACTOR <= factor <= 1:
+        raise source.refused(f"{FILE} has rescale_factor = {shown(factor)}; 1/255 or another number up to 1 is right")
     plain = {"image_mean": 0.0, "image_std": 1.0}
-    found = {name: values[name] if values["do_normalize"] else usual for name, usual in plain.items()}
+    normalised = flag(source, "do_normalize", True)
+    found = {name: values[name] if normalised else usual for name, usual in plain.items()}
     return {
-        name.removeprefix("image_"): tuple(round(value / factor, 6) for value in _numbers(source, name, stated))
+        name.removeprefix("image_"): tuple(round(value / factor, 6) for value in of_channels(source, name, stated))
         for name, stated in found.items()
     }
-
-
-def _numbers(source: Source, field: str, stated: Any) -> list[float]:
-    """One number, or one for each channel."""
-    values = stated if isinstance(stated, list) and stated else [stated]
-    if not all(isinstance(value, int | float) for value in values):
-        raise source.refused(f"{FILE} has {field} = {stated}; numbers are right")
-    return values
 
 
 def _notes(kept: Size, whole: Size, size: Size) -> list[str]:

@@ -4,9 +4,11 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from vitzoo.weights.files.json_file import shown
 from vitzoo.weights.files.source import Source
 from vitzoo.weights.formats import settings
-from vitzoo.weights.formats.vit_shapes import Size, num_heads, patch_of, shape_of, table_of
+from vitzoo.weights.formats.labels import labels
+from vitzoo.weights.formats.vit_shapes import LARGEST_SIDE, Size, num_heads, patch_of, table_of
 
 ACTIVATIONS = {
     "gelu": "exact",
@@ -55,8 +57,8 @@ class Shapes:
         return cls(
             width=width,
             depth=source.depth(f"{stack}."),
-            mlp_dim=shape_of(source, f"{down}.weight")[1],
-            inner=shape_of(source, f"{query}.weight")[0],
+            mlp_dim=source.shape(f"{down}.weight", 2)[1],
+            inner=source.shape(f"{query}.weight", 2)[0],
             channels=channels,
             patch=size,
             rows=rows,
@@ -82,12 +84,10 @@ def body(
     sizes = {"hidden_size": s.width, "num_hidden_layers": s.depth, "intermediate_size": s.mlp_dim}
     settings.only(source, {**sizes, "num_channels": s.channels})
     if (patch := _pair(source, "patch_size", s.patch)) != s.patch:
-        raise source.refused(f"config.json has patch_size = {patch}, and its patches are {s.patch}")
+        raise source.refused(f"{source.config_name} has patch_size = {patch}, and its patches are {s.patch}")
     heads, notes = _heads(source, given, s)
     whole, size = _sizes(source, s, given)
-    eps = config.get("layer_norm_eps", epsilon)
-    if not isinstance(eps, float | int) or eps <= 0:
-        raise source.refused(f"config.json has layer_norm_eps = {eps}; a number above 0 is right")
+    eps = settings.epsilon(source, "layer_norm_eps", epsilon)
     if config and eps < 1e-6:
         notes.append(f"epsilon {eps:g}, as config.json says; most of such weights were trained with 1e-6")
     if not config:
@@ -108,32 +108,21 @@ def body(
     return fields, whole, notes
 
 
-def labels(source: Source, outputs: int) -> tuple[tuple[str, ...] | None, dict[str, Any]]:
+def head_of(source: Source, outputs: int) -> tuple[tuple[str, ...] | None, dict[str, Any]]:
     """Names of classes by index, if there are any, and what the head is for."""
-    problem, names = source.config.get("problem_type"), source.config.get("id2label")
+    problem = settings.problem_of(source)
     if outputs and problem == "regression":
         raise source.refused("config.json has problem_type = regression; no model of images here tells numbers")
     objective = {"name": "classification"} | ({"loss": "sigmoid"} if problem == "multi_label_classification" else {})
-    if not outputs or not names:
-        return None, objective
-    if sorted(names) != sorted(map(str, range(outputs))):
-        raise source.refused(f"has an id2label of {len(names)} names in config.json for {outputs} classes")
-    found = tuple(str(names[str(index)]) for index in range(outputs))
-    return None if list(found) == placeholders(outputs) else found, objective
-
-
-def placeholders(outputs: int) -> list[str]:
-    """The names of classes that have none."""
-    return [f"LABEL_{index}" for index in range(outputs)]
+    return labels(source, outputs), objective
 
 
 def _heads(source: Source, given: Mapping[str, Any], shapes: Shapes) -> tuple[int, list[str]]:
     """Stated, transformers' default where `config.json` leaves it out, or by convention without one."""
-    heads, note = given.get("num_heads", source.config.get("num_attention_heads", 12)), ""
-    if "num_heads" not in given and not source.config:
-        heads, note = num_heads(source, given, shapes.width)
-    if not isinstance(heads, int) or heads < 1 or shapes.inner % heads:
-        raise source.refused(f"has num_heads = {heads}, which doesn't divide {shapes.inner}, the size of all heads")
+    stated, note = settings.whole(source, "num_attention_heads", least=1), ""
+    if stated is None and "num_heads" not in given:
+        stated, note = (12, "") if source.config else num_heads(source, given, shapes.width)
+    heads = settings.heads_that(source, stated, f"{source.config_name} says num_attention_heads", given, shapes.inner)
     return heads, [note] if note else []
 
 
@@ -146,14 +135,14 @@ def _sizes(source: Source, shapes: Shapes, given: Mapping[str, Any]) -> tuple[Si
     rows, columns = height // shapes.patch[0], width // shapes.patch[1]
     if rows * columns != shapes.rows - shapes.placed:
         message = f"{rows} × {columns} patches, and its positions are {shapes.rows - shapes.placed}"
-        raise source.refused(f"config.json has image_size = {source.config.get('image_size', 224)}, {message}")
+        raise source.refused(f"{source.config_name} has image_size = {height} × {width}: {message}")
     return (height, width), (rows * shapes.patch[0], columns * shapes.patch[1])
 
 
 def _pair(source: Source, field: str, usual: Size) -> Size:
     """A size of `config.json`, one number or two."""
     stated = source.config.get(field, usual)
-    values = [stated, stated] if isinstance(stated, int) else list(stated) if isinstance(stated, list | tuple) else []
-    if len(values) != 2 or not all(isinstance(value, int) and value > 0 for value in values):
-        raise source.refused(f"config.json has {field} = {stated}; a number or two are right")
+    values = list(stated) if isinstance(stated, list | tuple) else [stated, stated]
+    if len(values) != 2 or not all(type(value) is int and 0 < value < LARGEST_SIDE for value in values):
+        raise source.refused(f"{source.config_name} has {field} = {shown(stated)}; a number or two are right")
     return values[0], values[1]

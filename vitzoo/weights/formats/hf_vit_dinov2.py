@@ -7,10 +7,12 @@ import numpy as np
 
 from vitzoo.errors import Refused
 from vitzoo.models.vit_config import ViTConfig
+from vitzoo.weights.common_rows import dense
+from vitzoo.weights.files.json_file import shown
 from vitzoo.weights.files.source import Source
 from vitzoo.weights.formats import hf_images, settings
 from vitzoo.weights.formats.base import Reading, Writing
-from vitzoo.weights.formats.hf_vit_config import DROPOUTS, body, labels
+from vitzoo.weights.formats.hf_vit_config import DROPOUTS, body, head_of
 from vitzoo.weights.formats.hf_vit_names import (
     GATE,
     PARTS,
@@ -26,8 +28,8 @@ from vitzoo.weights.formats.hf_vit_names import (
 )
 from vitzoo.weights.formats.hf_vit_written import as_table, written, written_labels
 from vitzoo.weights.formats.vit_rows import PLAIN
-from vitzoo.weights.formats.vit_shapes import outputs_of, shape_of
-from vitzoo.weights.rows import Flat, Row, dense, write_rows
+from vitzoo.weights.formats.vit_shapes import outputs_of
+from vitzoo.weights.rows import Flat, Row, write_rows
 
 PREFIXES = ("dinov2.", "dinov2_with_registers.", "")
 TYPES = ("dinov2", "dinov2_with_registers")
@@ -52,7 +54,7 @@ class DINOv2:
         names = names_in(source, has_body(source, PREFIXES, PARTS["norm1"][1]) or "")
         shared, whole, notes = body(source, shapes_in(source, names, 1), given, epsilon=1e-6)
         registers = f"{names.prefix}{REGISTERS}"
-        count = shape_of(source, registers, 3)[1] if registers in source.tensors else 0
+        count = source.shape(registers, 3)[1] if registers in source.tensors else 0
         outputs = outputs_of(source, "classifier.weight")
         bias = f"{names.of_block('query', '0')}.bias" in source.tensors
         gated = names.parts["up"] == TOGETHER or f"{names.of_block(GATE, '0')}.weight" in source.tensors
@@ -63,13 +65,13 @@ class DINOv2:
             "registers": count,
             "qkv_bias": bias,
             "gated_mlp": gated,
-            "layer_scale": source.config.get("layerscale_value", 1.0) or 1.0,
+            "layer_scale": _layer_scale(source),
             "position_antialias": count > 0,
-            **{ours: source.config[theirs] for ours, theirs in DROPOUTS.items() if theirs in source.config},
+            **settings.shares(source, DROPOUTS),
         }
-        if source.config.get("drop_path_rate"):
-            fields |= {"drop_path": source.config["drop_path_rate"], "drop_path_schedule": "uniform"}
-        classes, objective = labels(source, outputs)
+        if dropped := settings.shares(source, {"drop_path": "drop_path_rate"}).get("drop_path"):
+            fields |= {"drop_path": dropped, "drop_path_schedule": "uniform"}
+        classes, objective = head_of(source, outputs)
         preprocessing, more = hf_images.read(source, "BitImageProcessor", whole, shared["image_size"])
         return Reading(
             model={"name": "vit", **fields},
@@ -116,6 +118,14 @@ class DINOv2:
         }
         names = _written_names(config, f"{prefix}." if outputs else "")
         return Writing(_tensors(config, params, names), content, hf_images.written(description, self.where))
+
+
+def _layer_scale(source: Source) -> float:
+    """What a branch's factors begin at."""
+    stated = source.config.get("layerscale_value")
+    if stated is not None and not settings.is_number(stated):
+        raise source.refused(f"config.json has layerscale_value = {shown(stated)}; a number is right")
+    return stated or 1.0
 
 
 def _tensors(config: ViTConfig, params: Flat, names: Names) -> Iterator[tuple[str, np.ndarray]]:

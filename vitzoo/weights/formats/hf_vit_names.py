@@ -5,12 +5,12 @@ import re
 from collections.abc import Mapping
 
 from vitzoo.models.vit_config import ViTConfig
+from vitzoo.weights.common_rows import dense, layers, norm, projections
 from vitzoo.weights.files.source import Source
 from vitzoo.weights.formats.hf_vit_config import Shapes
 from vitzoo.weights.formats.vit_rows import BLOCKS, mlp_rows
-from vitzoo.weights.formats.vit_shapes import shape_of
 from vitzoo.weights.layouts import PATCHES
-from vitzoo.weights.rows import Ignored, Row, dense, layers, norm, projections
+from vitzoo.weights.rows import Ignored, Row
 
 STACKS = ("encoder.layer", "layers")
 PARTS = {
@@ -78,7 +78,7 @@ def shapes_in(source: Source, names: Names, placed: int) -> Shapes:
         stack=f"{names.prefix}{names.stack}",
         query=names.of_block("query", "0"),
         down=names.of_block("down", "0"),
-        rows=shape_of(source, f"{names.prefix}{TABLE}", 3)[1],
+        rows=source.shape(f"{names.prefix}{TABLE}", 3)[1],
         placed=placed,
     )
 

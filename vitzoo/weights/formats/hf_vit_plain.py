@@ -6,10 +6,11 @@ from typing import Any
 
 from vitzoo.errors import Refused
 from vitzoo.models.vit_config import ViTConfig
+from vitzoo.weights.common_rows import dense
 from vitzoo.weights.files.source import Source
 from vitzoo.weights.formats import hf_images, settings
 from vitzoo.weights.formats.base import Reading, Writing
-from vitzoo.weights.formats.hf_vit_config import DROPOUTS, body, labels
+from vitzoo.weights.formats.hf_vit_config import DROPOUTS, body, head_of
 from vitzoo.weights.formats.hf_vit_names import (
     PARTS,
     STACKS,
@@ -23,7 +24,7 @@ from vitzoo.weights.formats.hf_vit_names import (
 from vitzoo.weights.formats.hf_vit_written import as_table, written, written_labels
 from vitzoo.weights.formats.vit_rows import PLAIN
 from vitzoo.weights.formats.vit_shapes import outputs_of
-from vitzoo.weights.rows import Flat, Ignored, Row, dense, write_rows
+from vitzoo.weights.rows import Flat, Ignored, Row, write_rows
 
 PREFIXES = ("vit.", "deit.", "")
 TYPES = ("vit", "deit", "vit_mae")
@@ -59,9 +60,9 @@ class PlainViT:
             "distilled": distilled,
             "qkv_bias": bias,
             "pre_logits": not outputs and outputs_of(source, pooler),
-            **{ours: source.config[theirs] for ours, theirs in DROPOUTS.items() if theirs in source.config},
+            **settings.shares(source, DROPOUTS),
         }
-        classes, objective = labels(source, outputs)
+        classes, objective = head_of(source, outputs)
         kind = "DeiTImageProcessor" if distilled != "none" else "ViTImageProcessor"
         preprocessing, more = hf_images.read(source, kind, whole, shared["image_size"])
         if any(name.startswith("decoder.decoder_embed") for name in source.tensors):

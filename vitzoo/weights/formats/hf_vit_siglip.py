@@ -6,15 +6,17 @@ from typing import Any
 
 from vitzoo.errors import Refused
 from vitzoo.models.vit_config import ViTConfig
+from vitzoo.weights.common_rows import dense, fused_projections, layers, norm, projections
+from vitzoo.weights.files.json_file import shown
 from vitzoo.weights.files.source import Source
 from vitzoo.weights.formats import hf_images, settings
 from vitzoo.weights.formats.base import Reading, Writing
-from vitzoo.weights.formats.hf_vit_config import Shapes, body, labels
+from vitzoo.weights.formats.hf_vit_config import Shapes, body, head_of
 from vitzoo.weights.formats.hf_vit_written import as_table, written, written_labels
 from vitzoo.weights.formats.vit_rows import BLOCKS, PLAIN
-from vitzoo.weights.formats.vit_shapes import outputs_of, shape_of
+from vitzoo.weights.formats.vit_shapes import outputs_of
 from vitzoo.weights.layouts import PATCHES, reshaped
-from vitzoo.weights.rows import Flat, Ignored, Row, dense, fused_projections, layers, norm, projections, write_rows
+from vitzoo.weights.rows import Flat, Ignored, Row, write_rows
 
 PREFIXES = ("vision_model.", "")
 TYPES = ("siglip", "siglip_vision_model")
@@ -49,8 +51,9 @@ class SigLIP:
         settings.of_type(source, *TYPES)
         p, of_tower = _prefix(source) or "", source.config.get("vision_config") or source.config
         if not isinstance(of_tower, Mapping):
-            raise source.refused(f"config.json has vision_config = {of_tower}; settings are right")
-        tower = dataclasses.replace(source, config=of_tower)
+            raise source.refused(f"config.json has vision_config = {shown(of_tower)}; settings are right")
+        within = "" if of_tower is source.config else "'s vision_config"
+        tower = dataclasses.replace(source, config=of_tower, config_name=f"config.json{within}")
         settings.of_type(tower, *TYPES)
         shared, whole, notes = body(tower, _shapes(source, p), given, epsilon=1e-6, gelu="gelu_pytorch_tanh")
         outputs = outputs_of(source, "classifier.weight")
@@ -63,9 +66,9 @@ class SigLIP:
             "pooling": "map" if probe and not outputs else "gap",
             "class_token": False,
             "prefix_positions": "none",
-            "attention_dropout": tower.config.get("attention_dropout", 0.0),
+            **settings.shares(tower, {"attention_dropout": "attention_dropout"}),
         }
-        classes, objective = labels(source, outputs)
+        classes, objective = head_of(source, outputs)
         preprocessing, more = hf_images.read(source, "SiglipImageProcessor", whole, shared["image_size"])
         return Reading(
             model={"name": "vit", **fields},
@@ -126,7 +129,7 @@ def _shapes(source: Source, p: str) -> Shapes:
         stack=f"{p}{STACK}",
         query=f"{p}{STACK}.0.self_attn.q_proj",
         down=f"{p}{STACK}.0.mlp.fc2",
-        rows=shape_of(source, f"{p}embeddings.position_embedding.weight")[0],
+        rows=source.shape(f"{p}embeddings.position_embedding.weight", 2)[0],
         placed=0,
     )
 

@@ -10,7 +10,8 @@ from vitzoo.errors import Refused
 from vitzoo.models.vit_config import ViTConfig
 from vitzoo.nn.positions import SinCos2D
 from vitzoo.weights.formats import settings
-from vitzoo.weights.formats.hf_vit_config import ACTIVATIONS, placeholders
+from vitzoo.weights.formats.hf_vit_config import ACTIVATIONS
+from vitzoo.weights.formats.labels import placeholders
 from vitzoo.weights.rows import Flat
 
 

@@ -56,10 +56,16 @@ def recognise(source: Source) -> Format:
     Raises:
         Refused: none knows it.
     """
+    trouble: Refused | None = None
     for name in FORMATS:
         found = find_format(name)
-        if found.recognises(source):
-            return found
+        try:
+            if found.recognises(source):
+                return found
+        except Exception as error:  # a format that can't even look at a file doesn't know it
+            trouble = trouble or (error if isinstance(error, Refused) else None)
+    if trouble is not None:
+        raise trouble
     names = sorted(source.tensors)
     shown = ", ".join(names[:6]) + (" ..." if len(names) > 6 else "")
     raise source.refused(f"is of no format known here ({', '.join(FORMATS)}); its names are {shown}")

@@ -1,5 +1,6 @@
 """nanoGPT's `ckpt.pt`: GPT-2's names with kernels [out, in], biases or none, and the model's settings beside them."""
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,15 +24,17 @@ class NanoGPT:
         """By GPT-2's names, and `model_args` beside them or a fused projection that is [out, in]."""
         if f"{FIRST}.weight" not in source.tensors or f"{PREFIX}wpe.weight" not in source.tensors:
             return False
-        out, width = source.shape(f"{FIRST}.weight")
-        return "model_args" in source.besides or out == 3 * width
+        shape = source.shape(f"{FIRST}.weight")
+        return "model_args" in source.besides or (len(shape) == 2 and shape[0] == 3 * shape[1])
 
     def read(self, source: Source, given: Mapping[str, Any]) -> Reading:
         """See `Format.read`. Without `model_args` the number of heads must be given."""
-        found = gpt_rows.shapes(source, NAMES)
         arguments = source.besides.get("model_args")
-        stated = {"num_heads": arguments["n_head"]} if isinstance(arguments, Mapping) and "n_head" in arguments else {}
-        heads = settings.heads_of(source, "n_head", {**stated, **given}, found["width"])
+        if isinstance(arguments, Mapping):
+            source = dataclasses.replace(source, config=arguments, config_name="model_args")
+        found = gpt_rows.shapes(source, NAMES)
+        settings.agrees(source, {"block_size": found["context_length"]})
+        heads = settings.heads_of(source, "n_head", given, found["width"])
         tied = gpt_rows.is_tied(source, f"{PREFIX}wte.weight")
         biases = {"bias": f"{FIRST}.bias" in source.tensors, "norm_bias": f"{PREFIX}h.0.ln_1.bias" in source.tensors}
         activation = given.get("activation", "gelu_exact")

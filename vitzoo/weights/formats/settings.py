@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from vitzoo.errors import Refused
-from vitzoo.schema import default_of
+from vitzoo.schema import LARGEST_INTEGER, default_of
+from vitzoo.weights.files.json_file import shown
 from vitzoo.weights.files.source import Source
 
 GELUS = {
@@ -22,12 +23,18 @@ GELUS = {
 """transformers' names of activations → ours; of several for one, the first is written."""
 
 
+LARGEST_EPSILON = 0.1
+"""That a norm may add."""
+PROBLEMS = ("single_label_classification", "multi_label_classification", "regression")
+"""What transformers' heads of classes are for."""
+
+
 def only(source: Source, plain: Mapping[str, Any]) -> None:
     """Refuses a file whose `config.json` gives a setting another value than the one that it has here."""
     for name, value in plain.items():
         stated = source.config.get(name, value)
         if stated != value:
-            raise source.refused(f"config.json has {name} = {stated}; here it can only be {value}")
+            raise source.refused(f"{source.config_name} has {name} = {shown(stated)}; here it can only be {value!r}")
 
 
 def agrees(source: Source, sizes: Mapping[str, int]) -> None:
@@ -35,22 +42,89 @@ def agrees(source: Source, sizes: Mapping[str, int]) -> None:
     for name, found in sizes.items():
         stated = source.config.get(name)
         if stated is not None and stated != found:
-            raise source.refused(f"config.json has {name} = {stated}, and its arrays are of {found}")
+            raise source.refused(f"{source.config_name} has {name} = {shown(stated)}, and its arrays are of {found}")
 
 
 def of_type(source: Source, *known: str) -> None:
     """Refuses a file whose `config.json` says that it is of another kind; several kinds share names."""
     stated = source.config.get("model_type")
     if stated is not None and stated not in known:
-        raise source.refused(f"config.json has model_type = {stated}, which isn't {' or '.join(known)}")
+        raise source.refused(f"config.json has model_type = {shown(stated)}, which isn't {' or '.join(known)}")
 
 
 def named(source: Source, field: str, usual: str, names: Mapping[str, str]) -> str:
     """Our name of what `config.json` names otherwise, such as an activation; Refused if it is unknown."""
-    stated = source.config.get(field, usual)
-    if stated not in names:
-        raise source.refused(f"config.json has {field} = {stated}; known: {', '.join(names)}")
+    stated = usual if source.config.get(field) is None else source.config[field]
+    if not isinstance(stated, str) or stated not in names:
+        raise source.refused(f"{source.config_name} has {field} = {shown(stated)}; known: {', '.join(names)}")
     return names[stated]
+
+
+def whole(source: Source, field: str, usual: Any = None, *, least: int = 0, most: int = LARGEST_INTEGER) -> Any:
+    """An integer of `config.json`; `usual` where it says none; Refused if it is no integer within limits."""
+    stated = source.config.get(field)
+    if stated is None:
+        return usual
+    if type(stated) is not int or not least <= stated <= most:
+        right = f"an integer from {least:,} to {most:,} is right"
+        raise source.refused(f"{source.config_name} has {field} = {shown(stated)}; {right}")
+    return stated
+
+
+def flag(source: Source, field: str, usual: bool) -> bool:
+    """True or false of `config.json`; `usual` where it says neither."""
+    stated = source.config.get(field)
+    if stated is None:
+        return usual
+    if not isinstance(stated, bool):
+        raise source.refused(f"{source.config_name} has {field} = {shown(stated)}; true or false is right")
+    return stated
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value of JSON is a number that float32 holds."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e38
+
+
+def of_channels(source: Source, field: str, stated: Any) -> list[float]:
+    """A mean or a deviation of pixels: one number, or one for each of three channels; deviations are above 0."""
+    values = stated if isinstance(stated, list) else [stated]
+    if len(values) not in (1, 3) or not all(map(is_number, values)) or ("std" in field and min(values) <= 0):
+        right = "a number, or one for each channel, is right" + (", above 0" if "std" in field else "")
+        raise source.refused(f"{source.config_name} has {field} = {shown(stated)}; {right}")
+    return values
+
+
+def epsilon(source: Source, field: str, usual: float) -> float:
+    """What `config.json` says that norms add."""
+    stated = source.config.get(field)
+    if stated is None:
+        return usual
+    if not is_number(stated) or not 0 < stated <= LARGEST_EPSILON:
+        right = f"a number above 0 and at most {LARGEST_EPSILON} is right"
+        raise source.refused(f"{source.config_name} has {field} = {shown(stated)}; {right}")
+    return stated
+
+
+def shares(source: Source, names: Mapping[str, str]) -> dict[str, float]:
+    """Dropouts and the like: our settings → what `config.json` says under these names, from 0 to below 1."""
+    found: dict[str, float] = {}
+    for ours, theirs in names.items():
+        stated = source.config.get(theirs)
+        if stated is not None and not (is_number(stated) and 0 <= stated < 1):
+            raise source.refused(
+                f"{source.config_name} has {theirs} = {shown(stated)}; a number from 0 to below 1 is right"
+            )
+        found |= {} if stated is None else {ours: stated}
+    return found
+
+
+def problem_of(source: Source) -> str | None:
+    """What `config.json` says that a head is for."""
+    stated = source.config.get("problem_type")
+    if stated is not None and stated not in PROBLEMS:
+        raise source.refused(f"config.json has problem_type = {shown(stated)}; known: {', '.join(PROBLEMS)}")
+    return stated
 
 
 def theirs_of(field: str, ours: str, names: Mapping[str, str], where: str) -> str:
@@ -62,18 +136,37 @@ def theirs_of(field: str, ours: str, names: Mapping[str, str], where: str) -> st
 
 
 def heads_of(source: Source, field: str, given: Mapping[str, Any], width: int) -> int:
-    """The number of heads, which no shape tells: given, or of `config.json`; Refused without either."""
-    heads = given.get("num_heads", source.config.get(field))
-    if heads is None:
-        raise source.refused(f"has no config.json that says num_heads (of a width of {width}); give it")
-    if not isinstance(heads, int) or heads < 1 or width % heads:
-        raise source.refused(f"has num_heads = {heads}, which doesn't divide its width of {width}")
+    """The number of heads, which no shape tells: of `config.json`, else given; Refused without either."""
+    return heads_that(source, whole(source, field, least=1), f"{source.config_name} says {field}", given, width)
+
+
+def heads_that(source: Source, stated: int | None, said: str, given: Mapping[str, Any], size: int) -> int:
+    """The number of heads that is stated, else given.
+
+    Args:
+        source: the file.
+        stated: by what lies in or beside the file; None where nothing does.
+        said: who states it, and under which name.
+        given: settings that a user states.
+        size: of all heads together.
+
+    Raises:
+        Refused: neither says it, they differ, or it doesn't divide the size.
+    """
+    wanted = given.get("num_heads")
+    if stated is None and wanted is None:
+        raise source.refused(f"has no config.json that says num_heads (of a width of {size}); give it")
+    if stated is not None and wanted is not None and stated != wanted:
+        raise source.refused(f"{said} = {stated}, and num_heads = {wanted} was given; leave it out")
+    heads = wanted if stated is None else stated
+    if not isinstance(heads, int) or heads < 1 or size % heads:
+        raise source.refused(f"has num_heads = {shown(heads)}, which doesn't divide {size}, the size of all heads")
     return heads
 
 
 def same(source: Source, name: str, other: str) -> bool:
     """Whether two names hold the same numbers, as tied arrays do that a file holds twice."""
-    return name in source.tensors and bool(np.array_equal(source.tensors[name], source.tensors[other]))
+    return name in source.tensors and bool(np.array_equal(source.numbers(name), source.numbers(other)))
 
 
 def defaults(config_class: type, *names: str) -> dict[str, Any]:

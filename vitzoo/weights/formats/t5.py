@@ -1,6 +1,7 @@
 """T5 as transformers keeps it: versions 1.0 and 1.1, flan-T5, mT5 and ByT5. No biases; torch's Linears; one table of
 distances in the first block of each stack."""
 
+import dataclasses
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -8,10 +9,12 @@ from typing import Any
 import numpy as np
 
 from vitzoo.models.t5 import T5Config
+from vitzoo.weights.common_rows import dense, layers, norm, projections, table
+from vitzoo.weights.files.json_file import shown
 from vitzoo.weights.files.source import Source
 from vitzoo.weights.formats import settings
 from vitzoo.weights.formats.base import Reading, Writing
-from vitzoo.weights.rows import Flat, Ignored, Row, dense, layers, norm, projections, table, write_rows
+from vitzoo.weights.rows import Flat, Ignored, Row, write_rows
 from vitzoo.weights.tokenizers import content_of, special_ids, t5_tokenizer, tokenizer_files
 
 SHARED = "shared.weight"
@@ -25,6 +28,7 @@ UNUSED = Ignored(
 ACTIVATIONS = {"relu": "relu", **settings.GELUS}
 GATED = {"gated-gelu": "gelu_tanh", **{f"gated-{name}": ours for name, ours in ACTIVATIONS.items() if name != "gelu"}}
 """Of `feed_forward_proj`; `gated-gelu` is the tanh form, `gelu` alone the exact one."""
+GENERATION = "generation_config.json"
 ONLY = {"is_encoder_decoder": True, "is_decoder": False}
 
 
@@ -55,7 +59,7 @@ class T5:
             rows=rows(embeddings[0], tied=not own_head, **sizes),
             ignored=(UNUSED, *(Ignored(re.escape(name), "the embedding again") for name in copies)),
             objective={"name": "seq2seq"},
-            preprocessing={length: source.config.get("n_positions", 512) for length in LENGTHS},
+            preprocessing={length: settings.whole(source, "n_positions", 512, least=1) for length in LENGTHS},
             tokenizer=t5_tokenizer(source.folder, model["vocabulary_size"]),
             notes=notes,
         )
@@ -67,14 +71,7 @@ class T5:
         content = {
             "architectures": ["T5ForConditionalGeneration"],
             "model_type": "t5",
-            "vocab_size": config.vocabulary_size,
-            "d_model": config.width,
-            "d_kv": config.head_dim,
-            "d_ff": config.mlp_dim,
-            "num_layers": config.encoder_depth,
-            "num_decoder_layers": config.decoder_depth,
-            "num_heads": config.num_heads,
-            "relative_attention_num_buckets": config.buckets,
+            **{theirs: getattr(config, ours) for ours, theirs in SIZES.items()},
             "relative_attention_max_distance": config.max_distance,
             "feed_forward_proj": settings.theirs_of("activation", config.activation, names, where),
             "layer_norm_epsilon": config.norm_epsilon,
@@ -99,6 +96,8 @@ SIZES = {
     "num_heads": "num_heads",
     "head_dim": "d_kv",
     "mlp_dim": "d_ff",
+    "buckets": "relative_attention_num_buckets",
+    "vocabulary_size": "vocab_size",
 }
 """Our name of a size → that of `config.json`."""
 LENGTHS = ("sequence_length", "source_length")
@@ -152,8 +151,8 @@ EVERY_LAYER = r"encoder\.block\.[1-9]\d*\.layer\.0\.SelfAttention\.relative_atte
 def _model(source: Source, embedding: str, own_head: bool) -> tuple[dict[str, Any], tuple[str, ...]]:
     """The model's name and fields, and notes."""
     config = source.config
-    vocabulary, width = source.shape(embedding)
-    buckets, heads = source.shape(f"{DISTANCES.format('encoder')}.weight")
+    vocabulary, width = source.shape(embedding, 2)
+    buckets, heads = source.shape(f"{DISTANCES.format('encoder')}.weight", 2)
     first = "encoder.block.0.layer.1.DenseReluDense"
     gated = f"{first}.wi_0.weight" in source.tensors
     names, usual = (GATED, "gated-gelu") if gated else (ACTIVATIONS, "relu")
@@ -167,39 +166,56 @@ def _model(source: Source, embedding: str, own_head: bool) -> tuple[dict[str, An
         "encoder_depth": source.depth("encoder.block."),
         "decoder_depth": source.depth("decoder.block."),
         "num_heads": heads,
-        "head_dim": source.shape("encoder.block.0.layer.0.SelfAttention.q.weight")[0] // heads,
-        "mlp_dim": source.shape(f"{first}.wo.weight")[1],
+        "head_dim": source.shape("encoder.block.0.layer.0.SelfAttention.q.weight", 2)[0] // heads,
+        "mlp_dim": source.shape(f"{first}.wo.weight", 2)[1],
         "activation": settings.named(source, "feed_forward_proj", usual, names),
         "gated_mlp": gated,
         "tied_head": not own_head,
         "scale_head": None if scaled != own_head else scaled,
         "buckets": buckets,
-        "max_distance": config.get("relative_attention_max_distance", 128),
-        "norm_epsilon": config.get("layer_norm_epsilon", 1e-6),
-        "dropout": config.get("dropout_rate", 0.0),
-        "start_id": _start(source),
+        "max_distance": settings.whole(source, "relative_attention_max_distance", 128, least=1),
+        "norm_epsilon": settings.epsilon(source, "layer_norm_epsilon", 1e-6),
+        "dropout": settings.shares(source, {"dropout": "dropout_rate"}).get("dropout", 0.0),
+        "start_id": _start(source, vocabulary),
     }
     return model, notes
 
 
-def _start(source: Source) -> int:
-    """The id that a target begins behind, which newer files say apart."""
-    name = "decoder_start_token_id"
-    apart = content_of(source.folder / "generation_config.json")
-    return source.config.get(name) or apart.get(name) or 0
+def _start(source: Source, vocabulary: int) -> int:
+    """The id that a target begins behind, which newer files say apart. No id of either file may lie outside the
+    vocabulary.
+    """
+    apart = content_of(source.folder / GENERATION)
+    both = [source, dataclasses.replace(source, config=apart, config_name=GENERATION)]
+    for one in both:
+        _check_ids(one, vocabulary)
+    stated = [settings.whole(one, "decoder_start_token_id", most=vocabulary - 1) for one in both]
+    return next((start for start in stated if start is not None), 0)
+
+
+def _check_ids(source: Source, vocabulary: int) -> None:
+    """Refuses ids outside the vocabulary; of ends there may be several."""
+    for name in ("pad_token_id", "eos_token_id"):
+        stated = source.config.get(name)
+        for id in stated if isinstance(stated, list) else [stated]:
+            if id is not None and (type(id) is not int or not 0 <= id < vocabulary):
+                right = f"an integer from 0 to {vocabulary - 1:,} is right"
+                raise source.refused(f"{source.config_name} has {name} = {shown(stated)}; {right}")
 
 
 def _scaling(source: Source, own_head: bool) -> tuple[bool, tuple[str, ...]]:
     """Whether the head's input is scaled, and notes."""
-    config = source.config
-    if "scale_decoder_outputs" in config:
-        return bool(config["scale_decoder_outputs"]), ()
+    config, tied = source.config, settings.flag(source, "tie_word_embeddings", True)
+    if not tied and HEAD not in source.tensors:
+        raise source.refused(f"config.json has tie_word_embeddings = False, and there is no {HEAD}")
+    if config.get("scale_decoder_outputs") is not None:
+        return settings.flag(source, "scale_decoder_outputs", tied), ()
     if config.get("model_type") == "mt5":
         note = "an mT5 with a tied head: its input isn't scaled, as in transformers 5; earlier ones scaled it"
         return False, () if own_head else (note,)
     if not config:
         return not own_head, ()
-    return config.get("tie_word_embeddings") is not False, ()
+    return tied, ()
 
 
 def _scaled(leaf: np.ndarray, path: str, head_dim: int) -> np.ndarray:

@@ -4,6 +4,7 @@ Scanned models stack their layers on axis 1 (`encoder/encoder/...`) and have a t
 read where these tables are one, as a model's of one table for a stack are.
 """
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 
 from vitzoo.weights.files.source import Source
 from vitzoo.weights.formats.base import Reading
-from vitzoo.weights.layouts import SAME, TRANSPOSED, Layout, from_heads, to_heads
+from vitzoo.weights.layouts import MATRIX, TRANSPOSED, VECTOR, Arrays, Layout, from_heads, to_heads
 from vitzoo.weights.rows import Row
 from vitzoo.weights.tokenizers import t5_tokenizer
 
@@ -30,7 +31,7 @@ NORMS = {
         "pre_mlp_layer_norm": "norm2",
     },
 }
-FIRST = Layout(lambda x: (_one_of(x),), lambda x: (x.T,))
+FIRST = Layout(lambda x: (_one_of(x),), lambda x: (x.T,), 3)
 """Tables of distances [heads, layers, buckets], which are one."""
 
 
@@ -55,7 +56,7 @@ class T5X:
         first = "encoder/encoder" if scanned else "encoder/layers_0"
         gated = f"{first}/mlp/wi_0/kernel" in source.tensors
         tied = HEAD not in source.tensors
-        vocabulary, width = source.shape(EMBEDDING)
+        vocabulary, width = source.shape(EMBEDDING, 2)
         activation = given.get("activation", "gelu_tanh" if gated else "relu")
         model = {
             "name": "t5",
@@ -64,7 +65,7 @@ class T5X:
             "encoder_depth": depths["encoder"],
             "decoder_depth": depths["decoder"],
             "num_heads": heads,
-            "head_dim": source.tensors[f"{first}/attention/query/kernel"].size
+            "head_dim": math.prod(source.shape(f"{first}/attention/query/kernel"))
             // (_layers(depths, scanned) * width * heads),
             "mlp_dim": source.shape(f"{first}/mlp/wo/kernel")[0],
             "activation": activation,
@@ -72,11 +73,11 @@ class T5X:
             "tied_head": tied,
             "buckets": source.shape(tables["encoder"])[-1],
         }
-        head = [] if tied else [Row(HEAD, "head/kernel")]
+        head = [] if tied else [Row(HEAD, "head/kernel", MATRIX)]
         stacks = [row for stack in STACKS for row in _stack(stack, tables[stack], depths[stack], heads, gated, scanned)]
         return Reading(
             model=model,
-            rows=(Row(EMBEDDING, "embedding/table"), *stacks, *head),
+            rows=(Row(EMBEDDING, "embedding/table", MATRIX), *stacks, *head),
             objective={"name": "seq2seq"},
             preprocessing={"sequence_length": 512, "source_length": 512},
             tokenizer=t5_tokenizer(source.folder, vocabulary),
@@ -91,18 +92,33 @@ def _stack(stack: str, distances: str, depth: int, heads: int, gated: bool, scan
     found: list[tuple[str, str, Layout]] = []
     for theirs, attention in ATTENTIONS[stack].items():
         for part in ("query", "key", "value", "out"):
-            layout = from_heads(heads, transposed=False) if part == "out" else to_heads(heads, transposed=False)
-            found.append((f"{theirs}/{part}/kernel", f"{attention}/{part}/kernel", layout))
+            found.append((f"{theirs}/{part}/kernel", f"{attention}/{part}/kernel", _kernel(heads, part == "out")))
     parts = {"wi_0": "gate", "wi_1": "up", "wo": "down"} if gated else {"wi": "up", "wo": "down"}
-    found += [(f"mlp/{theirs}/kernel", f"mlp/{part}/kernel", SAME) for theirs, part in parts.items()]
-    found += [(f"{theirs}/scale", f"{norm}/scale", SAME) for theirs, norm in NORMS[stack].items()]
+    found += [(f"mlp/{theirs}/kernel", f"mlp/{part}/kernel", MATRIX) for theirs, part in parts.items()]
+    found += [(f"{theirs}/scale", f"{norm}/scale", VECTOR) for theirs, norm in NORMS[stack].items()]
     rows = [Row(f"{one}/{theirs}", f"{ours}/{path}", layout, depth, axis=1) for theirs, path, layout in found]
     stacked = distances.startswith(f"{stack}/{stack}/")
     return [
         Row(distances, f"{stack}_distance_bias/table", FIRST if stacked else TRANSPOSED),
         *rows,
-        Row(f"{stack}/{stack}_norm/scale", f"{stack}/norm/scale"),
+        Row(f"{stack}/{stack}_norm/scale", f"{stack}/norm/scale", VECTOR),
     ]
+
+
+def _kernel(heads: int, joins: bool) -> Layout:
+    """Of a projection to heads, [width, heads · head_dim] or [width, heads, head_dim]; or of the one that joins them,
+    the other way round.
+    """
+    merged = from_heads(heads, transposed=False) if joins else to_heads(heads, transposed=False)
+
+    def ours(kernel: np.ndarray) -> Arrays:
+        if kernel.ndim == 2:
+            return merged.ours(kernel)
+        if kernel.ndim != 3 or kernel.shape[0 if joins else 1] != heads:
+            raise ValueError(f"{heads} heads are right")
+        return (kernel,)
+
+    return Layout(ours, merged.theirs, None)
 
 
 def _table(source: Source, stack: str) -> str:
@@ -113,9 +129,12 @@ def _table(source: Source, stack: str) -> str:
     """
     name, stacked = f"{stack}/relpos_bias/rel_embedding", f"{stack}/{stack}/relpos_bias/rel_embedding"
     if name in source.tensors:
+        source.shape(name, 2)
         return name
-    if stacked in source.tensors and _one_of(source.tensors[stacked]).size:
-        return stacked
+    if stacked in source.tensors:
+        source.shape(stacked, 3)
+        if _one_of(source.numbers(stacked)).size:
+            return stacked
     if stacked in source.tensors or f"{stack}/layers_0/relpos_bias/rel_embedding" in source.tensors:
         raise source.refused(f"has a table of distances in every layer of its {stack} (as umT5); here a stack has one")
     raise source.refused(f"lacks {name}")
@@ -129,7 +148,7 @@ def _one_of(tables: np.ndarray) -> np.ndarray:
 
 def _depth(source: Source, stack: str, scanned: bool) -> int:
     return (
-        source.shape(f"{stack}/{stack}/pre_mlp_layer_norm/scale")[1]
+        source.shape(f"{stack}/{stack}/pre_mlp_layer_norm/scale", 2)[1]
         if scanned
         else source.depth(f"{stack}/layers_", "/")
     )

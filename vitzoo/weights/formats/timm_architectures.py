@@ -4,7 +4,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from vitzoo.weights.files.json_file import shown
 from vitzoo.weights.files.source import Source
+from vitzoo.weights.formats.settings import heads_that
 from vitzoo.weights.formats.vit_shapes import num_heads
 
 SIZES = (
@@ -87,22 +89,23 @@ def _check(source: Source, name: str, arguments: Mapping[str, Any]) -> None:
     known = (*SIZES, *KINDS, *(("vit2", "vit3") if name.startswith("test_") else ()))
     strange = [word for word in words if word not in known and not re.fullmatch(r"(patch|reg)?\d+", word)]
     if strange:
-        raise source.refused(f"is of the architecture {name}, which isn't a plain ViT ({strange[0]})")
+        raise source.refused(f"is of the architecture {shown(name)}, which isn't a plain ViT ({shown(strange[0])})")
     handled = (*FROM_SHAPES, *WITHOUT_EFFECT, "num_heads", "act_layer", "global_pool", "pool_include_prefix")
     for argument, value in arguments.items():
         if argument not in handled:
-            raise source.refused(f"config.json has model_args.{argument} = {value}, which has no place here")
+            raise source.refused(f"config.json has model_args.{argument} = {shown(value)}, which has no place here")
 
 
 def _heads(
     source: Source, name: str, arguments: Mapping[str, Any], given: Mapping[str, Any], width: int
 ) -> tuple[int, list[str]]:
-    if "num_heads" in arguments:
-        return int(arguments["num_heads"]), []
-    if "embed_dim" in arguments and "num_heads" not in given:
+    stated = arguments.get("num_heads")
+    if stated is not None and type(stated) is not int:
+        raise source.refused(f"config.json has model_args.num_heads = {shown(stated)}; an integer is right")
+    if stated is None and "embed_dim" in arguments and "num_heads" not in given:
         raise source.refused("config.json has model_args.embed_dim without num_heads: give it")
-    if "embed_dim" in arguments:
-        return given["num_heads"], []
+    if stated is not None or "embed_dim" in arguments:
+        return heads_that(source, stated, "config.json says model_args.num_heads", given, width), []
     known = next((heads for pattern, heads in HEADS.items() if re.fullmatch(pattern, name)), None)
     if known is not None:
         return known, []
@@ -112,8 +115,8 @@ def _heads(
 
 def _gelu(source: Source, name: str, arguments: Mapping[str, Any]) -> str:
     stated = arguments.get("act_layer")
-    if stated is not None and stated not in ACTIVATIONS:
-        raise source.refused(f"config.json has act_layer = {stated}; known: {', '.join(ACTIVATIONS)}")
+    if stated is not None and (not isinstance(stated, str) or stated not in ACTIVATIONS):
+        raise source.refused(f"config.json has act_layer = {shown(stated)}; known: {', '.join(ACTIVATIONS)}")
     if stated is not None:
         return ACTIVATIONS[stated]
     if any(re.fullmatch(pattern, name) for pattern in TANH):

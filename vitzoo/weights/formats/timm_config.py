@@ -1,15 +1,18 @@
 """timm's `config.json`: preprocessing and classes out of it, and a model of ours as one."""
 
+import dataclasses
 import math
 from collections.abc import Mapping
 from typing import Any
 
 from vitzoo.errors import Refused
 from vitzoo.models.vit_config import ViTConfig
+from vitzoo.weights.files.json_file import shown
 from vitzoo.weights.files.source import Source
-from vitzoo.weights.formats.settings import must_be, theirs_of
+from vitzoo.weights.formats.labels import checked_names
+from vitzoo.weights.formats.settings import is_number, must_be, named, of_channels, theirs_of
 from vitzoo.weights.formats.timm_architectures import ACTIVATIONS
-from vitzoo.weights.formats.vit_shapes import IMAGENET, Size, crop_fraction
+from vitzoo.weights.formats.vit_shapes import IMAGENET, LARGEST_SIDE, SMALLEST_CROP, Size, crop_fraction
 
 WHERE = "timm's VisionTransformer"
 POOLS = {"token": "cls", "avg": "gap", "map": "map"}
@@ -28,16 +31,29 @@ PLAIN = {"head_dim": None, "out_bias": True, "patch_norms": False, "pre_logits":
 """Settings that have one value there."""
 
 
-def _pretrained(config: Mapping[str, Any]) -> Mapping[str, Any]:
+def _pretrained(source: Source) -> Mapping[str, Any]:
     """Older files have everything at the top."""
-    return config.get("pretrained_cfg", config)
+    return section(source, "pretrained_cfg") or source.config
 
 
-def sizes(config: Mapping[str, Any]) -> list[Any]:
+def section(source: Source, name: str) -> Mapping[str, Any]:
+    """A part of `config.json` that holds settings; empty where there is none."""
+    stated = source.config.get(name)
+    if not isinstance(stated, Mapping | None):
+        raise source.refused(f"config.json has {name} = {shown(stated)}; settings are right")
+    return stated or {}
+
+
+def sizes(source: Source) -> list[Any]:
     """The image sizes that it says, likeliest first; None is none."""
-    stated = config.get("model_args", {}).get("img_size")
-    size = tuple(_pretrained(config).get("input_size", ())[1:])
-    return [tuple(stated) if isinstance(stated, list) else stated, size if len(size) == 2 else None]
+    stated, size = section(source, "model_args").get("img_size"), _pretrained(source).get("input_size")
+    sides = size[1:] if isinstance(size, list) else []
+    found = [tuple(stated) if isinstance(stated, list) else stated, tuple(sides) if len(sides) == 2 else None]
+    for one in found:
+        for side in one if isinstance(one, tuple) else (one,):
+            if one is not None and (type(side) is not int or not 0 < side < LARGEST_SIDE or one == ()):
+                raise source.refused(f"config.json has an image size of {shown(one)}; a number or two are right")
+    return found
 
 
 def preprocessing(source: Source, size: Size) -> tuple[dict[str, Any], list[str]]:
@@ -50,31 +66,32 @@ def preprocessing(source: Source, size: Size) -> tuple[dict[str, Any], list[str]
         usual = {"resize": "short_side_crop", "interpolation": "bicubic", "crop_fraction": crop_fraction(0.875, size)}
         note = "preprocessing as of DeiT and DINO (ImageNet's mean and deviation, bicubic, crop 0.875): no config.json"
         return {**usual, **IMAGENET}, [note]
-    config = _pretrained(source.config)
-    crop, interpolation = config.get("crop_mode") or "center", config.get("interpolation", "bicubic")
-    if crop not in CROPS:
-        raise source.refused(f"config.json has crop_mode = {crop}; known: {', '.join(CROPS)}")
-    if interpolation not in INTERPOLATIONS:
-        raise source.refused(f"config.json has interpolation = {interpolation}; known: {', '.join(INTERPOLATIONS)}")
-    fields = {
-        "resize": CROPS[crop],
-        "interpolation": interpolation,
-        "crop_fraction": crop_fraction(config.get("crop_pct") or 0.875, size),
+    config = dataclasses.replace(source, config=_pretrained(source))
+    part = config.config.get("crop_pct") or 0.875
+    if not is_number(part) or not SMALLEST_CROP <= part <= 1:
+        raise source.refused(f"config.json has crop_pct = {shown(part)}; a number from {SMALLEST_CROP} to 1 is right")
+    interpolations = {name: name for name in INTERPOLATIONS}
+    fields: dict[str, Any] = {
+        "resize": named(config, "crop_mode", "center", CROPS),
+        "interpolation": named(config, "interpolation", "bicubic", interpolations),
+        "crop_fraction": crop_fraction(part, size),
     }
     for field in ("mean", "std"):
-        if config.get(field) is not None:
-            fields[field] = tuple(round(255 * value, 6) for value in config[field])
-        else:
-            fields[field] = IMAGENET[field]
+        stated = config.config.get(field)
+        values = () if stated is None else tuple(round(255 * x, 6) for x in of_channels(source, field, stated))
+        fields[field] = values or IMAGENET[field]
     return fields, []
 
 
-def classes(config: Mapping[str, Any], count: int) -> tuple[str, ...] | None:
+def classes(source: Source, count: int) -> tuple[str, ...] | None:
     """The names by index, if there are as many as outputs."""
-    found = config.get("label_names") or _pretrained(config).get("label_names") or config.get("labels")
+    config = source.config
+    found = config.get("label_names") or _pretrained(source).get("label_names") or config.get("labels")
     if isinstance(found, Mapping):
-        found = [found[key] for key in sorted(found, key=int)] if all(str(key).isdecimal() for key in found) else None
-    return tuple(map(str, found)) if found and len(found) == count else None
+        found = [found[key] for key in sorted(found, key=int)] if all(map(str.isdecimal, found)) else None
+    if not isinstance(found, list) or len(found) != count:
+        return None
+    return checked_names(source, "label_names", found) or None
 
 
 def written(config: ViTConfig, description: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,11 +4,12 @@ import dataclasses
 from typing import Any
 
 from vitzoo.models.vit_config import ViTConfig
+from vitzoo.weights.common_rows import dense, layers, norm
 from vitzoo.weights.files.source import Source
 from vitzoo.weights.formats.vit_rows import BLOCKS, attention_rows, mlp_rows
-from vitzoo.weights.formats.vit_shapes import outputs_of, patch_of, shape_of
+from vitzoo.weights.formats.vit_shapes import outputs_of, patch_of
 from vitzoo.weights.layouts import PATCHES, from_heads, fused, to_heads, to_heads_bias
-from vitzoo.weights.rows import Row, dense, layers, norm
+from vitzoo.weights.rows import Row
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,7 +43,7 @@ def timm_fields(source: Source, names: TimmNames = TIMM) -> dict[str, Any]:
     """What names and shapes say of the Config. Heads, positions' grid, GELU and epsilon they don't say."""
     p, block = names.prefix, f"{names.prefix}blocks.0"
     width, channels, patch = patch_of(source, f"{p}patch_embed.proj.weight")
-    hidden = shape_of(source, f"{block}.mlp.{names.down}.weight")[1]
+    hidden = source.shape(f"{block}.mlp.{names.down}.weight", 2)[1]
     classes = outputs_of(source, f"{p}head.weight")
 
     def there(name: str) -> bool:
@@ -59,16 +60,16 @@ def timm_fields(source: Source, names: TimmNames = TIMM) -> dict[str, Any]:
         "pooling": "map" if there("attn_pool.latent") else "cls" if token and not there("fc_norm.weight") else "gap",
         "class_token": token,
         "distilled": "none" if not two else "token" if classes and not there("head_dist.weight") else "head",
-        "registers": shape_of(source, f"{p}{names.registers}", 3)[1] if there(names.registers) else 0,
+        "registers": source.shape(f"{p}{names.registers}", 3)[1] if there(names.registers) else 0,
         "positions": "learned1d" if there("pos_embed") else "none",
         "patch_bias": there("patch_embed.proj.bias"),
         "embedding_norm": there("norm_pre.weight"),
         "qkv_bias": there("blocks.0.attn.qkv.bias"),
-        "gated_mlp": shape_of(source, f"{block}.mlp.{names.up}.weight")[0] == 2 * hidden,
+        "gated_mlp": source.shape(f"{block}.mlp.{names.up}.weight", 2)[0] == 2 * hidden,
         "layer_scale": 1e-5 if there(f"blocks.0.{names.scale.format(n=1)}") else None,
         "qk_norm": there("blocks.0.attn.q_norm.weight"),
         "qk_norm_bias": there("blocks.0.attn.q_norm.bias"),
-        "pre_logits": shape_of(source, f"{p}pre_logits.fc.weight")[0] if there("pre_logits.fc.weight") else False,
+        "pre_logits": source.shape(f"{p}pre_logits.fc.weight", 2)[0] if there("pre_logits.fc.weight") else False,
         "norm_after_pooling": there("fc_norm.weight"),
     }
 

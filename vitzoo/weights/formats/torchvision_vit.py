@@ -4,13 +4,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from vitzoo.models.vit_config import ViTConfig
+from vitzoo.weights.common_rows import dense, layers, norm
 from vitzoo.weights.files.source import Source
 from vitzoo.weights.formats.base import Reading, Writing
 from vitzoo.weights.formats.settings import must_be
 from vitzoo.weights.formats.vit_rows import BLOCKS, PLAINER, attention_rows, mlp_rows
-from vitzoo.weights.formats.vit_shapes import IMAGENET, num_heads, outputs_of, patch_of, shape_of, table_of
+from vitzoo.weights.formats.vit_shapes import IMAGENET, num_heads, outputs_of, patch_of, table_of
 from vitzoo.weights.layouts import PATCHES
-from vitzoo.weights.rows import Flat, Row, dense, layers, norm, write_rows
+from vitzoo.weights.rows import Flat, Row, write_rows
 
 BLOCK = "encoder.layers.encoder_layer_{i}"
 FIRST = BLOCK.format(i=0)
@@ -45,7 +46,7 @@ class TorchvisionViT:
             raise source.refused("has no conv_proj.weight: a stem of several convolutions has no place here")
         width, channels, patch = patch_of(source, "conv_proj.weight")
         heads, note = num_heads(source, given, width)
-        rows = shape_of(source, "encoder.pos_embedding", 3)[1]
+        rows = source.shape("encoder.pos_embedding", 3)[1]
         size, _ = table_of(source, rows, patch, [("class", 1)], [], given)
         old_mlp = f"{FIRST}.mlp.linear_1.weight" in source.tensors
         up = f"{FIRST}.mlp.{'linear_1' if old_mlp else '0'}.weight"
@@ -53,7 +54,7 @@ class TorchvisionViT:
             "patch_size": patch,
             "width": width,
             "depth": source.depth(BLOCK.partition("{")[0]),
-            "mlp_dim": shape_of(source, up)[0],
+            "mlp_dim": source.shape(up, 2)[0],
             "num_heads": heads,
             "num_classes": outputs_of(source, "heads.head.weight"),
             "image_size": size,

@@ -9,12 +9,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from vitzoo.models.vit_config import ViTConfig
+from vitzoo.weights.common_rows import dense, layers, norm
 from vitzoo.weights.files.source import Source
 from vitzoo.weights.formats.base import Reading
+from vitzoo.weights.formats.settings import heads_that
 from vitzoo.weights.formats.vit_rows import BLOCKS, attention_rows, mlp_rows
-from vitzoo.weights.formats.vit_shapes import Size, shape_of, table_of
+from vitzoo.weights.formats.vit_shapes import Size, table_of
 from vitzoo.weights.layouts import Layout, reshaped
-from vitzoo.weights.rows import Ignored, Row, dense, layers, norm
+from vitzoo.weights.rows import Ignored, Row
 
 EMBEDDING = "to_patch_embedding"
 BLOCK, FIRST = "transformer.layers.{i}", "transformer.layers.0"
@@ -69,20 +71,20 @@ class VitPytorch:
     def read(self, source: Source, given: Mapping[str, Any]) -> Reading:
         """See `Format.read`."""
         names = _names(source)
-        width, pixels = shape_of(source, f"{EMBEDDING}.2.weight")
+        width, pixels = source.shape(f"{EMBEDDING}.2.weight", 2)
         patch, channels = _patch(source, pixels, given)
-        heads, inner = given.get("num_heads"), shape_of(source, f"{FIRST}.{names.attention}.to_qkv.weight")[0] // 3
-        if heads is None or inner % heads:
-            why = "it doesn't say num_heads: give it" if heads is None else f"num_heads = {heads} doesn't divide that"
-            raise source.refused(f"has heads of {inner} numbers together; {why}")
+        inner = source.shape(f"{FIRST}.{names.attention}.to_qkv.weight", 2)[0] // 3
+        if "num_heads" not in given:
+            raise source.refused(f"has heads of {inner} numbers together; it doesn't say num_heads: give it")
+        heads = heads_that(source, None, "", given, inner)
         fields = FIXED | {
             "patch_size": patch,
             "width": width,
             "depth": source.depth(BLOCK.partition("{")[0]),
-            "mlp_dim": shape_of(source, f"{FIRST}.{names.mlp[0]}.weight")[0],
+            "mlp_dim": source.shape(f"{FIRST}.{names.mlp[0]}.weight", 2)[0],
             "num_heads": heads,
             "head_dim": inner // heads,
-            "num_classes": shape_of(source, f"{names.head}.weight")[0] if names.head else 0,
+            "num_classes": source.shape(f"{names.head}.weight", 2)[0] if names.head else 0,
             "channels": channels,
             "out_bias": not names.simple,
             "norm_after_pooling": "transformer.norm.weight" not in source.tensors,
@@ -128,7 +130,7 @@ def _of_simple(source: Source, given: Mapping[str, Any]) -> tuple[dict[str, Any]
 
 def _of_tables(source: Source, given: Mapping[str, Any], patch: Size) -> tuple[dict[str, Any], list[str]]:
     """A `ViT`. Where its tables have three dimensions, a class token is there whatever the pooling."""
-    token, rows = source.shape("cls_token"), source.shape("pos_embedding")[-2]
+    token, rows = _table_shape(source, "cls_token"), _table_shape(source, "pos_embedding")[-2]
     count, old = token[-2], len(token) == 3
     size, _ = table_of(source, rows, patch, [("class", count)], [], given)
     mean = given.get("pooling") == "gap" if old else count == 0
@@ -166,11 +168,18 @@ def _rows(source: Source, c: ViTConfig, names: Names) -> list[Row]:
 
 def _table(source: Source, theirs: str, ours: str) -> Row:
     """With a leading dimension of one, which newer versions leave out."""
-    shape = source.shape(theirs)
+    shape = _table_shape(source, theirs)
     return Row(theirs, ours, reshaped(shape, (1, *shape[-2:])))
+
+
+def _table_shape(source: Source, name: str) -> tuple[int, ...]:
+    shape = source.shape(name, empty=True)
+    if len(shape) != 2 and (len(shape) != 3 or shape[0] != 1):
+        raise source.refused(f"has {name} of shape {shape}, where [rows, width] or [1, rows, width] is right")
+    return shape
 
 
 def _flat_patches(c: ViTConfig) -> Layout:
     """torch's Linear [width, rows · columns · channels]."""
     size = (*c.patch_shape, c.image_shape[2])
-    return Layout(lambda x: (x.T.reshape(*size, -1),), lambda x: (x.reshape(-1, x.shape[-1]).T,))
+    return Layout(lambda x: (x.T.reshape(*size, -1),), lambda x: (x.reshape(-1, x.shape[-1]).T,), 2)

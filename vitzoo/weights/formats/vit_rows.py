@@ -1,9 +1,10 @@
 """Rows that Vision Transformers born in torch have in common, made from the model's Config."""
 
 from vitzoo.models.vit_config import ViTConfig
+from vitzoo.weights.common_rows import dense
 from vitzoo.weights.formats.settings import defaults
-from vitzoo.weights.layouts import SAME, TRANSPOSED, from_heads, fused, to_heads, to_heads_bias
-from vitzoo.weights.rows import Row, dense
+from vitzoo.weights.layouts import TRANSPOSED, VECTOR, from_heads, fused, to_heads, to_heads_bias
+from vitzoo.weights.rows import Row
 
 BLOCKS = "encoder/blocks"
 KERNEL_BIAS = ("kernel", "bias")
@@ -44,6 +45,6 @@ def mlp_rows(up: str, down: str, config: ViTConfig) -> list[Row]:
     kernels, biases = (tuple(f"{ours}/{part}/{leaf}" for part in ("gate", "up")) for leaf in KERNEL_BIAS)
     return [
         Row(f"{up}.weight", kernels, fused(2, TRANSPOSED, axis=0)),
-        Row(f"{up}.bias", biases, fused(2, SAME, axis=0)),
+        Row(f"{up}.bias", biases, fused(2, VECTOR, axis=0)),
         *dense(down, f"{ours}/down"),
     ]

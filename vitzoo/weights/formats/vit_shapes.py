@@ -6,6 +6,7 @@ from typing import Any
 
 from vitzoo.models.geometry import pair
 from vitzoo.weights.files.source import Source
+from vitzoo.weights.formats.settings import heads_that
 
 SIXTEEN_HEADS = (1152, 1280, 1408, 1664)
 """Widths that are published with 16 heads (So400m, H, g, G); all others have heads of 64."""
@@ -14,6 +15,8 @@ IMAGENET = {"mean": (123.675, 116.28, 103.53), "std": (58.395, 57.12, 57.375)}
 """Of each channel, 0..255."""
 
 Size = tuple[int, int]
+LARGEST_SIDE, SMALLEST_CROP = 2**16, 0.01
+"""Pixels of an image's side; share of it that is looked at."""
 
 
 def num_heads(source: Source, given: Mapping[str, Any], width: int) -> tuple[int, str]:
@@ -23,7 +26,7 @@ def num_heads(source: Source, given: Mapping[str, Any], width: int) -> tuple[int
         Refused: neither tells.
     """
     if "num_heads" in given:
-        return given["num_heads"], ""
+        return heads_that(source, None, "", given, width), ""
     heads = 16 if width in SIXTEEN_HEADS else width // 64
     if heads == 0 or width % 64:
         raise source.refused(f"doesn't say num_heads, and a width of {width} isn't a published one: give it")
@@ -70,24 +73,12 @@ def crop_fraction(part: float, size: Size) -> float:
     return size[0] / math.floor(size[0] / part)
 
 
-def shape_of(source: Source, name: str, dimensions: int = 2) -> tuple[int, ...]:
-    """The shape of an array that must have that many dimensions.
-
-    Raises:
-        Refused: it is missing or has others.
-    """
-    shape = source.shape(name)
-    if len(shape) != dimensions:
-        raise source.refused(f"has {name} of shape {shape}, where {dimensions} dimensions are right")
-    return shape
-
-
 def outputs_of(source: Source, name: str) -> int:
     """The outputs of a torch Linear; 0 where it isn't there."""
-    return shape_of(source, name)[0] if name in source.tensors else 0
+    return source.shape(name, 2)[0] if name in source.tensors else 0
 
 
 def patch_of(source: Source, name: str) -> tuple[int, int, Size]:
     """Width, channels and patch of a convolution [width, channels, rows, columns]."""
-    width, channels, rows, columns = shape_of(source, name, 4)
+    width, channels, rows, columns = source.shape(name, 4)
     return width, channels, (rows, columns)

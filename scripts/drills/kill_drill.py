@@ -1,6 +1,6 @@
 """Kills a training at random moments, resumes it each time, and compares its end with that of an undisturbed run.
 
-    python scripts/kill_drill.py [--kind images|text] [--kills 20] [--seed 0] [--workdir DIR]
+    python scripts/drills/kill_drill.py [--kind images|text] [--kills 20] [--seed 0] [--workdir DIR]
 
 The training is small but real, and everything random is on: of a ViT dropout, stochastic depth, shifts and mixup, of a
 T5 over a mixture of sources dropout and packing; two micro-batches a step, a moving average. Kills are `kill -9`: a
@@ -199,7 +199,7 @@ def bitwise(left: np.ndarray, right: np.ndarray) -> bool:
 
 def lines_of(workdir: Path) -> list[dict]:
     lines = [json.loads(line) for line in (workdir / "metrics.jsonl").read_text().splitlines()]
-    return [{key: value for key, value in line.items() if key != "seconds"} for line in lines]
+    return [{key: value for key, value in line.items() if key not in ("seconds", "goodput")} for line in lines]
 
 
 if __name__ == "__main__":

@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# One training on several machines of a Slurm cluster, one process for each of them.
+#
+#   sbatch scripts/launch/slurm.sh --config vit/imagenet:S/16 --workdir /shared/runs/s16
+#
+# The folder of the run must lie on a disk that all machines share. `vitzoo train` finds the other processes by itself: it
+# sees that srun started several tasks.
+#SBATCH --job-name=vitzoo
+#SBATCH --nodes=2
+# one process a machine, which takes all of the machine's GPUs; with --ntasks-per-node=8 each takes one of them
+#SBATCH --ntasks-per-node=1
+#SBATCH --gpus-per-node=8
+#SBATCH --cpus-per-task=32
+#SBATCH --time=12:00:00
+# may be stopped for other jobs, and is then put into the queue again
+#SBATCH --requeue
+# SIGTERM to every process two minutes before the time is over: they save and exit 75
+#SBATCH --signal=TERM@120
+# one file for all starts of this job
+#SBATCH --output=vitzoo-%j.log
+#SBATCH --open-mode=append
+set -u
+
+# the environment that holds vitzoo, the same path on all machines
+[ -n "${VENV:-}" ] && source "$VENV/bin/activate"
+
+# SIGTERM is for the processes, which srun hands it to; this script waits for how they end
+trap '' TERM
+# a task that ends is left alone, since the others save or end by themselves; a killed one gives 137
+# one process with all GPUs of its machine: JAX would give it the first alone
+local_devices=$(seq -s, 0 $((${SLURM_GPUS_ON_NODE:-1} - 1)))
+[ "${SLURM_NTASKS_PER_NODE:-1}" = 1 ] && [ -n "${SLURM_GPUS_ON_NODE:-}" ] && export JAX_LOCAL_DEVICE_IDS=$local_devices
+srun --kill-on-bad-exit=0 --wait=60 vitzoo train "$@"
+code=$? # the highest of all tasks
+
+restarts=${SLURM_RESTART_COUNT:-0}
+case $code in
+  0 | 1 | 2 | 130) exit "$code" ;; # done, failed, refused, Ctrl-C: starting again would change nothing
+  75) why="preempted, and saved" ;;
+  *) why="a process died (exit code $code)" ;;
+esac
+if [ "$restarts" -ge "${RESTARTS:-10}" ]; then
+  echo "slurm.sh: $why; no start is left after $restarts, so it ends" >&2
+  exit "$code"
+fi
+echo "slurm.sh: $why; goes into the queue again ($((restarts + 1)) of ${RESTARTS:-10})" >&2
+scontrol requeue "$SLURM_JOB_ID"

@@ -1,0 +1,163 @@
+"""Several processes: how they find each other, and that they train as one does."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import pytest
+import train_together
+
+from vitzoo.checkpoints import manifest, read
+from vitzoo.cli import main
+from vitzoo.errors import Refused
+from vitzoo.parallel import mesh as meshes
+from vitzoo.parallel import processes
+from vitzoo.parallel.cluster import Cluster, cluster_of, is_one_of_several
+
+sys.path.append(str(Path(__file__).parents[2] / "scripts" / "drills"))
+import common
+
+HERE = Path(__file__).parent
+BY_HAND = HERE.parents[1] / "scripts" / "launch" / "by_hand.sh"
+STEP = 14
+
+SRUN = {"SLURM_JOB_ID": "7", "SLURM_STEP_NODELIST": "n[1-2]", "SLURM_PROCID": "0", "SLURM_LOCALID": "0"}
+MPIRUN = {"OMPI_MCA_orte_hnp_uri": "1.0;tcp://10.0.0.1:1"}
+SLICE = {"TPU_WORKER_ID": "0"}
+
+
+@pytest.mark.parametrize(
+    ("environment", "several"),
+    [
+        ({}, False),
+        (SRUN | {"SLURM_NTASKS": "2"}, True),
+        (SRUN | {"SLURM_NTASKS": "1"}, False),
+        ({"SLURM_JOB_ID": "7", "SLURM_NTASKS": "4"}, False),  # the batch script itself, outside srun
+        (MPIRUN | {"OMPI_COMM_WORLD_SIZE": "2"}, True),
+        (MPIRUN | {"OMPI_COMM_WORLD_SIZE": "1"}, False),
+        (SLICE | {"TPU_WORKER_HOSTNAMES": "a,b"}, True),
+        (SLICE | {"TPU_WORKER_HOSTNAMES": "a"}, False),
+        ({"KUBERNETES_SERVICE_HOST": "10.0.0.1"}, False),  # a pod alone says nothing of others
+    ],
+)
+def test_the_environment_says_whether_there_are_other_tasks(environment, several):
+    assert is_one_of_several(environment) is several
+    assert (cluster_of(None, None, None, None, environment) == Cluster()) is several
+
+
+def test_flags_win_over_the_environment():
+    environment = SRUN | {"SLURM_NTASKS": "2"}
+    assert cluster_of("h:1", 3, 2, None, environment) == Cluster("h:1", 3, 2)
+    assert cluster_of(None, None, None, False, environment) is None
+    assert cluster_of(None, None, None, True, {}) == Cluster()
+    assert cluster_of("h:1", 1, 0, None, {}) is None  # one process needs no other
+
+
+@pytest.mark.parametrize(
+    ("given", "field"),
+    [
+        (("h:1", None, None), "--coordinator"),
+        ((None, 2, None), "--num-processes"),
+        ((None, None, 0), "--process-id"),
+        ((None, 2, 1), "--num-processes"),
+        (("h:1", None, 0), "--coordinator"),
+        (("h:1", 2, None), "--coordinator"),
+        (("h", 2, 0), "--coordinator"),
+        (("h:port", 2, 0), "--coordinator"),
+        (("", 2, 0), "--coordinator"),
+        (("h:1", 2, 2), "--process-id"),
+    ],
+)
+def test_flags_that_name_no_set_of_processes_are_refused(given, field):
+    with pytest.raises(Refused) as refused:
+        cluster_of(*given, None, {})
+    assert refused.value.field == field
+
+
+@pytest.mark.parametrize("flags", [["--coordinator", "h:1"], ["--num-processes", "0"], ["--process-id", "-1"]])
+@pytest.mark.parametrize("command", ["train", "eval"])
+def test_a_command_refuses_them_in_one_line_before_any_work(command, flags, tmp_path, capsys):
+    assert main([command, "--workdir", str(tmp_path / "run"), *flags]) == 2
+    assert re.fullmatch(rf"vitzoo: {flags[0]} = .*\n", capsys.readouterr().err)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_single_process_agrees_with_itself():
+    assert processes.first(lambda: 3) == 3
+    assert processes.gather("one") == ["one"]
+    assert (processes.count(), processes.index(), processes.is_first()) == (1, 0, True)
+    with processes.first_alone():
+        pass
+    with pytest.raises(Refused), processes.first_alone():
+        raise Refused("field", 1, "message")
+
+
+def launch(count: int, devices: int, folder: Path, kind: str) -> subprocess.CompletedProcess:
+    """The training of `train_together` as several processes."""
+    command = [str(BY_HAND), str(count), sys.executable, str(HERE / "train_together.py"), str(folder), kind]
+    settings = common.environment(devices) | {"RESTARTS": "0"}
+    done = subprocess.run(command, capture_output=True, text=True, env=settings, timeout=280)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done
+
+
+KINDS = ["images", "text"]
+GATED = pytest.mark.parametrize("alone", [pytest.param("images", marks=pytest.mark.gate), "text"], indirect=True)
+"""Images are trained in the gate too."""
+
+
+@pytest.fixture(scope="module")
+def alone(request, tmp_path_factory):
+    """The training by one process with one device: its kind and folder."""
+    folder, patch = tmp_path_factory.mktemp("alone") / request.param, pytest.MonkeyPatch()
+    patch.setattr(meshes, "devices", lambda platform="": jax.devices(platform or None)[:1])
+    train_together.train(folder, request.param)
+    patch.undo()
+    return request.param, folder
+
+
+@pytest.fixture(scope="module")
+def together(alone, tmp_path_factory):
+    """By two processes with two devices each: the folder and what was printed."""
+    kind, _ = alone
+    folder = tmp_path_factory.mktemp("together") / kind
+    return folder, launch(2, 2, folder, kind)
+
+
+@pytest.mark.slow
+@GATED
+def test_two_processes_have_the_losses_and_evaluations_of_one(alone, together):
+    assert common.step_of(together[0]) == STEP
+    assert common.differences(alone[1], together[0]) == []
+
+
+@pytest.mark.slow
+@GATED
+def test_what_two_processes_save_is_whole_and_one_reads_it(alone, together):
+    assert common.saved(together[0]) == common.saved(alone[1])
+    folders = [run / "checkpoints" / str(STEP) for run in (alone[1], together[0])]
+    manifest.verify(folders[1])
+    left, right = (read.values(folder / "loop") for folder in folders)
+    assert (left["step"], left["updates"], left["evaluated"]) == (right["step"], right["updates"], right["evaluated"])
+    shapes = [jax.tree.map(lambda leaf: leaf.shape, read.arrays(folder / "optimizer")) for folder in folders]
+    assert shapes[0] == shapes[1]
+
+
+@pytest.mark.slow
+@GATED
+def test_only_process_0_prints(alone, together):
+    _, done = together
+    assert done.stdout.count("4 devices of 2 processes, mesh fsdp:4") == 1
+    assert done.stdout.count("done    ") == 1
+    assert "Gloo" not in done.stdout
+    assert done.stderr == ""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("alone", KINDS, indirect=True)
+def test_four_processes_have_the_losses_of_one(alone, tmp_path):
+    kind, straight = alone
+    launch(4, 1, tmp_path / kind, kind)
+    assert common.differences(straight, tmp_path / kind) == []

@@ -1,0 +1,197 @@
+"""Joining the other processes of a run: told by hand, or by Slurm, Open MPI, a TPU slice or Kubernetes."""
+
+import contextlib
+import dataclasses
+import os
+import re
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+
+from vitzoo.errors import Failed, Refused
+
+JOIN_SECONDS = 300
+"""How long to wait for the others."""
+_left = threading.Event()  # the others, for good
+
+
+@dataclasses.dataclass(frozen=True)
+class Cluster:
+    """How the processes find each other.
+
+    Attributes:
+        coordinator: address and port on which process 0 listens; None: JAX asks the environment.
+        count: processes.
+        index: of this one.
+    """
+
+    coordinator: str | None = None
+    count: int | None = None
+    index: int | None = None
+
+
+def cluster_of(
+    coordinator: str | None, count: int | None, index: int | None, distributed: bool | None, environment: Mapping
+) -> Cluster | None:
+    """The processes that flags or environment speak of; None for a single one.
+
+    Args:
+        coordinator: `--coordinator`, `HOST:PORT`.
+        count: `--num-processes`.
+        index: `--process-id`.
+        distributed: `--distributed`; None: by the environment.
+        environment: of this process.
+
+    Raises:
+        Refused: some of the three are missing, or they contradict each other.
+    """
+    given = {"--coordinator": coordinator, "--num-processes": count, "--process-id": index}
+    missing = [flag for flag, value in given.items() if value is None]
+    if len(missing) == len(given):
+        wanted = is_one_of_several(environment) if distributed is None else distributed
+        return Cluster() if wanted else None
+    if missing:
+        flag = next(flag for flag, value in given.items() if value is not None)
+        raise Refused(flag, given[flag], f"needs {' and '.join(missing)} too, or none of the three")
+    assert coordinator is not None
+    assert count is not None
+    assert index is not None
+    if distributed is False:
+        raise Refused("--no-distributed", None, "contradicts --coordinator")
+    if not re.fullmatch(r"(\[[0-9a-fA-F:]+\]|[^\s:]+):\d{1,5}", coordinator):
+        raise Refused("--coordinator", coordinator or "''", "must be HOST:PORT, an address of process 0's machine")
+    if index >= count:
+        raise Refused("--process-id", index, f"must be from 0 to {count - 1}, as --num-processes = {count}")
+    return Cluster(coordinator, count, index) if count > 1 else None
+
+
+def is_one_of_several(environment: Mapping[str, str]) -> bool:
+    """Whether the environment says that this is one of several tasks: of `srun`, of `mpirun`, or of a TPU slice on
+    Kubernetes. A TPU VM has to be asked over its network: there `--distributed` says it.
+    """
+    slurm = ("SLURM_JOB_ID", "SLURM_STEP_NODELIST", "SLURM_PROCID", "SLURM_LOCALID")
+    if all(name in environment for name in slurm) and int(environment.get("SLURM_NTASKS", 1)) > 1:
+        return True
+    if "OMPI_MCA_orte_hnp_uri" in environment and int(environment.get("OMPI_COMM_WORLD_SIZE", 1)) > 1:
+        return True
+    return "," in environment.get("TPU_WORKER_HOSTNAMES", "") and "TPU_WORKER_ID" in environment
+
+
+@contextlib.contextmanager
+def joined(cluster: Cluster, *, preemption: bool) -> Iterator[None]:
+    """The block as one of several processes: only process 0 prints, and none is left waiting when one ends badly.
+
+    Args:
+        cluster: how they find each other.
+        preemption: SIGTERM asks the loop for a checkpoint; else it ends the process.
+
+    Raises:
+        Refused, Failed: in process 0, what any process raised in the block; in all, that one is gone.
+        SystemExit: in the other processes, with the same exit code: process 0 prints the line.
+    """
+    _join(cluster, preemption)
+    from vitzoo.parallel import processes
+    from vitzoo.parallel.watch import Watch
+
+    watch = Watch()
+    watch.start()
+    _print_in_first()
+    try:
+        yield
+    except BaseException as error:
+        verdict = watch.reason() if _may_follow_from_another(error) else None
+        ours = verdict is None
+        verdict = verdict or watch.tell(_line(error), _exit_code(error))
+        processes.flush()
+        watch.leave()
+        _left.set()
+        if ours and watch.is_first:
+            raise
+        if not watch.prints(verdict):
+            raise SystemExit(verdict.exit_code) from error
+        failed = Failed(verdict.message)
+        failed.exit_code = verdict.exit_code
+        raise failed from error
+    processes.flush()
+    watch.leave()
+    _left.set()
+
+
+def end(code: int) -> None:
+    """Ends this process if it was one of several; else does nothing. Python's own end would abort it where a thread
+    still waits for an answer of the runtime.
+    """
+    if _left.is_set():
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def _join(cluster: Cluster, preemption: bool) -> None:
+    # before jax is imported: what its runtime says of heartbeats and barriers is said by us, in one line
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    import jax
+
+    from vitzoo.parallel.watch import HEARTBEAT
+
+    jax.config.update("jax_enable_recoverability", True)  # a lost process is an error, not the end of all others
+    jax.config.update("jax_enable_preemption_service", preemption)
+    try:
+        jax.distributed.initialize(
+            cluster.coordinator,
+            cluster.count,
+            cluster.index,
+            # the address alone, where it is stated: not every network that the machine is in
+            coordinator_bind_address=os.environ.get("JAX_COORDINATOR_BIND_ADDRESS") or cluster.coordinator,
+            initialization_timeout=JOIN_SECONDS,
+            heartbeat_timeout_seconds=HEARTBEAT,
+        )
+    except (RuntimeError, ValueError) as error:
+        raise _not_joined(cluster, error) from error
+
+
+def _not_joined(cluster: Cluster, error: Exception) -> Exception:
+    text = " ".join(str(error).split())
+    if cluster.coordinator is None:
+        return Refused("--distributed", None, f"the environment names no other processes ({text[:200]})")
+    if "DEADLINE_EXCEEDED" in text:
+        missing = f"the {cluster.count} processes did not all come within {JOIN_SECONDS} s"
+        return Failed(f"process {cluster.index} at {cluster.coordinator}: {missing}")
+    return Refused("--coordinator", cluster.coordinator, f"process {cluster.index} can't use it ({text[:200]})")
+
+
+def _may_follow_from_another(error: BaseException | None) -> bool:
+    """Whether an error may be what is seen of another process's end."""
+    while error is not None:
+        if "os_error_code" in str(error):  # a file's, by TensorStore
+            return False
+        if type(error).__name__ in ("JaxRuntimeError", "XlaRuntimeError", "BarrierTimeoutError"):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def _exit_code(error: BaseException) -> int:
+    if isinstance(error, SystemExit):
+        return error.code if isinstance(error.code, int) else 1
+    return 130 if isinstance(error, KeyboardInterrupt) else getattr(error, "exit_code", 1)
+
+
+def _line(error: BaseException) -> str:
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if isinstance(error, Refused | Failed) else f"{type(error).__name__}: {text}"
+
+
+def _print_in_first() -> None:
+    """From here on only process 0 has a standard output, and what libraries write to it beside Python has none."""
+    from vitzoo.parallel import processes
+
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        number = sys.stdout.fileno()
+    except (OSError, ValueError):  # a notebook's, or a test's
+        return
+    sys.stdout.flush()
+    kept = os.dup(number)
+    os.dup2(nowhere, number)
+    sys.stdout = os.fdopen(kept if processes.is_first() else nowhere, "w", buffering=1)

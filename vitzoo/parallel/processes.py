@@ -1,0 +1,221 @@
+"""Which of a run's processes this is, and how they come to know the same: what process 0 found out, all are told.
+
+Small values travel through the key-value store of JAX's coordinator, not over the devices: a process may wait there for
+hours while process 0 prepares data, and none of it needs the same mesh.
+"""
+
+import contextlib
+import itertools
+import json
+import os
+import pickle
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TextIO, TypeVar
+
+import jax
+import numpy as np
+from jax._src import distributed
+from jax.experimental import multihost_utils
+
+from vitzoo.errors import Failed, Refused
+
+T = TypeVar("T")
+_numbers = itertools.count()  # the same in every process, since all of them agree on the same things in the same order
+_LONGEST_PAUSE = 0.5  # seconds between two looks
+
+
+class RefusedHere(Failed):
+    """One process alone can't do what the others can: what it lacks lies on its machine."""
+
+    exit_code = 2
+
+
+def client() -> Any:
+    """The connection to the coordinator; None where a single process runs."""
+    return distributed.global_state.client
+
+
+def count() -> int:
+    """How many processes train together. Starts no backend."""
+    return distributed.global_state.num_processes if client() is not None else 1
+
+
+def index() -> int:
+    """This process's number, from 0. Starts no backend."""
+    return distributed.global_state.process_id if client() is not None else 0
+
+
+def is_first() -> bool:
+    """Whether this is process 0, which prints and writes for all."""
+    return index() == 0
+
+
+def only_first(stream: TextIO) -> TextIO:
+    """The stream in process 0; one that leads nowhere in the others."""
+    return stream if is_first() else open(os.devnull, "w")
+
+
+def first(make: Callable[[], T]) -> T:
+    """What `make` gives in process 0, in every process: it is called there alone, and the others wait.
+
+    Args:
+        make: its value is a plain one.
+
+    Raises:
+        Refused, Failed: it did so in process 0.
+    """
+    if count() == 1:
+        return make()
+    name = f"vitzoo/agreed/{next(_numbers)}"
+    if is_first():
+        try:
+            value = make()
+        except (Refused, Failed) as error:
+            _set(name, (False, error))
+            raise
+        _set(name, (True, value))
+        return value
+    good, value = pickle.loads(wait_for(name))
+    if not good:
+        raise value
+    return value
+
+
+@contextlib.contextmanager
+def first_alone() -> Iterator[None]:
+    """The block in process 0, then in all others at once: what it makes and keeps on disk is made by one.
+
+    Raises:
+        Refused, Failed: the block does so in process 0, which then all do, and the others leave the block out.
+        RefusedHere: it does so in this process only.
+    """
+    if count() == 1:
+        yield
+        return
+    name = f"vitzoo/agreed/{next(_numbers)}"
+    if is_first():
+        try:
+            yield
+        except (Refused, Failed) as error:
+            _set(name, error)
+            raise
+        _set(name, None)
+        return
+    if (refused := pickle.loads(wait_for(name))) is not None:
+        raise refused
+    try:
+        yield
+    except Refused as refusal:
+        raise RefusedHere(str(refusal)) from refusal
+
+
+def gather(value: Any) -> list[Any]:
+    """Everyone's value, by process, in every process.
+
+    Args:
+        value: a plain one, as JSON can hold it.
+    """
+    if count() == 1:
+        return [value]
+    name = f"vitzoo/agreed/{next(_numbers)}"
+    client().key_value_set_bytes(f"{name}/{index()}", json.dumps(value).encode())
+    return [json.loads(wait_for(f"{name}/{one}")) for one in range(count())]
+
+
+def agrees_on_preemption() -> bool:
+    """Whether JAX's runtime takes SIGTERM in this process and tells the other ones."""
+    return count() > 1 and distributed.global_state.preemption_sync_manager is not None
+
+
+def is_preempted(call: int) -> bool:
+    """Whether all processes are to end now: true in the same call in each, soon after one of them got SIGTERM.
+
+    Args:
+        call: counted by the caller, from 1.
+    """
+    return multihost_utils.reached_preemption_sync_point(call)
+
+
+def note(name: str) -> None:
+    """Leave a mark that `look_up` finds, in any process."""
+    with contextlib.suppress(jax.errors.JaxRuntimeError):  # it is there
+        client().key_value_set_bytes(name, b"1")
+
+
+def check_shared(folder: Path, file: Path, text: str) -> None:
+    """That this process sees the folder that process 0 made.
+
+    Args:
+        folder: of the run.
+        file: one in it, which process 0 has written.
+        text: what it holds.
+
+    Raises:
+        RefusedHere: this process doesn't see it.
+    """
+    if not _comes_to_read(file, text):
+        raise RefusedHere(f"workdir = {folder}: must lie on a disk that all processes share; process 0 made it")
+
+
+def _comes_to_read(file: Path, text: str, seconds: float = 10.0) -> bool:
+    """Whether the file holds the text within some seconds: a network's disk may take a while to show it."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        with contextlib.suppress(OSError):
+            if file.read_text() == text:
+                return True
+        time.sleep(0.2)
+    return False
+
+
+def wait_for(name: str) -> bytes:
+    """A value of the store, once it is there. Looks again and again, so that other threads can run."""
+    pause = 0.01
+    while (found := look_up(name)) is None:
+        time.sleep(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE)
+    return found
+
+
+def look_up(name: str) -> bytes | None:
+    """A value of the store; None where it isn't there, or the coordinator isn't any more."""
+    store = client()
+    try:
+        return None if store is None else store.key_value_try_get_bytes(name)
+    except jax.errors.JaxRuntimeError:
+        return None
+
+
+def _set(name: str, value: Any) -> None:
+    client().key_value_set_bytes(name, pickle.dumps(value))
+
+
+def place(value: Any, sharding: jax.sharding.Sharding) -> jax.Array:
+    """A host's array on the devices, which may be other processes' too: each process puts its own parts of it.
+
+    Args:
+        value: the whole array, the same in every process.
+        sharding: where it is to lie.
+    """
+    if sharding.is_fully_addressable:
+        return jax.device_put(value, sharding)
+    whole = np.asarray(value)
+    return jax.make_array_from_callback(whole.shape, sharding, lambda part: whole[part])
+
+
+def place_all(tree: Any, shardings: Any) -> Any:
+    """`place` for every leaf."""
+    return jax.tree.map(place, tree, shardings)
+
+
+def shown() -> str:
+    """This process in words, for what it prints: nothing where it is the only one."""
+    return f"process {index()}: " if count() > 1 else ""
+
+
+def flush() -> None:
+    sys.stdout.flush()
+    sys.stderr.flush()
