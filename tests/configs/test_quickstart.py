@@ -20,8 +20,8 @@ def vitzoo(*arguments):
     ("changes", "least"),
     [
         ([], 0.97),  # reached when written: 98.1 %; with 360 images one deviation is 0.7 points
-        # a third of it, for the gate
-        pytest.param(["--config.total_epochs=none", "--config.total_steps=450"], 0.92, marks=pytest.mark.gate),
+        # a fifth of it: 95.6 % when written
+        pytest.param(["--config.total_epochs=none", "--config.total_steps=250"], 0.92, marks=pytest.mark.gate),
     ],
     ids=["whole", "short"],
 )

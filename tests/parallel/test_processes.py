@@ -103,12 +103,7 @@ def launch(count: int, devices: int, folder: Path, kind: str) -> subprocess.Comp
     return done
 
 
-KINDS = ["images", "text"]
-GATED = pytest.mark.parametrize("alone", [pytest.param("images", marks=pytest.mark.gate), "text"], indirect=True)
-"""Images are trained in the gate too."""
-
-
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module", params=["images", "text"])
 def alone(request, tmp_path_factory):
     """The training by one process with one device: its kind and folder."""
     folder, patch = tmp_path_factory.mktemp("alone") / request.param, pytest.MonkeyPatch()
@@ -127,14 +122,12 @@ def together(alone, tmp_path_factory):
 
 
 @pytest.mark.slow
-@GATED
 def test_two_processes_have_the_losses_and_evaluations_of_one(alone, together):
     assert common.step_of(together[0]) == STEP
     assert common.differences(alone[1], together[0]) == []
 
 
 @pytest.mark.slow
-@GATED
 def test_what_two_processes_save_is_whole_and_one_reads_it(alone, together):
     assert common.saved(together[0]) == common.saved(alone[1])
     folders = [run / "checkpoints" / str(STEP) for run in (alone[1], together[0])]
@@ -146,8 +139,7 @@ def test_what_two_processes_save_is_whole_and_one_reads_it(alone, together):
 
 
 @pytest.mark.slow
-@GATED
-def test_only_process_0_prints(alone, together):
+def test_only_process_0_prints(together):
     _, done = together
     assert done.stdout.count("4 devices of 2 processes, mesh fsdp:4") == 1
     assert done.stdout.count("done    ") == 1
@@ -156,7 +148,6 @@ def test_only_process_0_prints(alone, together):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("alone", KINDS, indirect=True)
 def test_four_processes_have_the_losses_of_one(alone, tmp_path):
     kind, straight = alone
     launch(4, 1, tmp_path / kind, kind)
