@@ -22,13 +22,15 @@ TRAIN = [sys.executable, "-m", "vitzoo", "train"]
 CLOCK = ("seconds", "goodput")
 QUICK = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
 
+STEPS = 24  # of an undisturbed training
+
 
 def get_config(kind: str = "images") -> Any:
     """A small training with dropout and augmentation: `images`, a ViT; `text`, a T5."""
     import vitzoo
 
     config = vitzoo.config.default()
-    config.total_steps = 24
+    config.total_steps = STEPS
     if kind == "images":
         config.model = dict(name="vit", patch_size=4, width=16, depth=1, mlp_dim=32, num_heads=2, dropout=0.1)
         config.data = dict(name="digits", split="train[:200]", batch_size=16)

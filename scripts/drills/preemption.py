@@ -15,6 +15,8 @@ import common
 
 WHO = {"process 0 of 2": (2, [0]), "process 1 of 2": (2, [1]), "both of 2": (2, [0, 1]), "a single one": (1, [0])}
 
+TRIES, LATEST = 5, 14  # of a round; the last step at which it is stopped
+
 
 def main(given: list[str] | None = None) -> int:
     options = common.arguments(__doc__, 10, given, kind="images")
@@ -23,9 +25,9 @@ def main(given: list[str] | None = None) -> int:
         straight = folder / "straight"
         common.run(straight, kind=options.kind)
         for number in range(options.count):
-            workdir, who = folder / f"stopped-{number}", list(WHO)[number % len(WHO)]
+            who = list(WHO)[number % len(WHO)]
             count, told = WHO[who]
-            said, wrong = stop(workdir, options.kind, count, told, moments)
+            workdir, said, wrong = stopped(folder, number, options.kind, count, told, moments)
             common.run(workdir, count, kind=options.kind)
             wrong += common.differences(straight, workdir)
             wrong += ["lines were lost"] * (workdir / "metrics.lost.jsonl").exists()
@@ -33,9 +35,25 @@ def main(given: list[str] | None = None) -> int:
     return score.end()
 
 
-def stop(workdir: Path, kind: str, count: int, told: list[int], moments: random.Random) -> tuple[str, list[str]]:
+def stopped(
+    folder: Path, number: int, kind: str, count: int, told: list[int], moments: random.Random
+) -> tuple[Path, str, list[str]]:
+    """A run that was stopped: its folder, and what `stop` says of it. One that was done before the processes had agreed
+    on a step is tried again, earlier.
+    """
+    for attempt in range(TRIES):
+        workdir = folder / f"stopped-{number}-{attempt}"
+        said, wrong = stop(workdir, kind, count, told, moments, LATEST // (attempt + 1))
+        if common.step_of(workdir) < common.STEPS:
+            break
+    return workdir, said, wrong
+
+
+def stop(
+    workdir: Path, kind: str, count: int, told: list[int], moments: random.Random, latest: int
+) -> tuple[str, list[str]]:
     """Start, stop somewhere; what happened, and what did not hold."""
-    started, step = common.start(workdir, count, kind=kind), moments.randint(1, 14)
+    started, step = common.start(workdir, count, kind=kind), moments.randint(1, latest)
     common.wait_for(lambda: common.step_of(workdir) >= step, started)
     for number in told:
         started[number].send_signal(signal.SIGTERM)
