@@ -11,7 +11,7 @@ import train_together
 
 from vitzoo.checkpoints import manifest, read
 from vitzoo.cli import main
-from vitzoo.errors import Refused
+from vitzoo.errors import Failed, Refused
 from vitzoo.parallel import mesh as meshes
 from vitzoo.parallel import processes
 from vitzoo.parallel.cluster import Cluster, cluster_of, is_one_of_several
@@ -92,6 +92,30 @@ def test_a_single_process_agrees_with_itself():
         pass
     with pytest.raises(Refused), processes.first_alone():
         raise Refused("field", 1, "message")
+
+
+@pytest.mark.parametrize("value", [None, 7, "process 3 on n1", True, [1, "two"]])
+def test_what_process_0_found_out_reaches_the_others_as_it_is(value):
+    assert processes.unpacked(processes.packed(value)) == value
+
+
+def test_so_does_why_it_found_nothing():
+    refused = Refused("workdir", Path("runs/a"), "is in use")
+    with pytest.raises(Refused) as told:
+        processes.unpacked(processes.packed(None, refused))
+    assert (str(told.value), told.value.field, told.value.value) == (str(refused), "workdir", "runs/a")
+    failed = Failed("disk full")
+    failed.exit_code = 2
+    with pytest.raises(Failed, match="disk full") as told:
+        processes.unpacked(processes.packed(None, failed))
+    assert told.value.exit_code == 2
+
+
+def test_what_is_read_from_the_coordinator_is_never_executed(capsys):
+    command = b"cbuiltins\nprint\n(Vexecuted\ntR."  # a pickle that prints
+    with pytest.raises(ValueError, match="Expecting value"):
+        processes.unpacked(command)
+    assert capsys.readouterr().out == ""
 
 
 def launch(count: int, devices: int, folder: Path, kind: str) -> subprocess.CompletedProcess:

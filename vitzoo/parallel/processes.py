@@ -1,14 +1,14 @@
 """Which of a run's processes this is, and how they come to know the same: what process 0 found out, all are told.
 
 Small values travel through the key-value store of JAX's coordinator, not over the devices: a process may wait there for
-hours while process 0 prepares data, and none of it needs the same mesh.
+hours while process 0 prepares data, and none of it needs the same mesh. They travel as JSON: whoever reaches the
+coordinator's port can write there, and nothing that is read from it is ever executed.
 """
 
 import contextlib
 import itertools
 import json
 import os
-import pickle
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -62,7 +62,7 @@ def first(make: Callable[[], T]) -> T:
     """What `make` gives in process 0, in every process: it is called there alone, and the others wait.
 
     Args:
-        make: its value is a plain one.
+        make: its value is a plain one, as JSON can hold it.
 
     Raises:
         Refused, Failed: it did so in process 0.
@@ -74,14 +74,11 @@ def first(make: Callable[[], T]) -> T:
         try:
             value = make()
         except (Refused, Failed) as error:
-            _set(name, (False, error))
+            _tell(name, None, error)
             raise
-        _set(name, (True, value))
+        _tell(name, value)
         return value
-    good, value = pickle.loads(wait_for(name))
-    if not good:
-        raise value
-    return value
+    return _told(name)
 
 
 @contextlib.contextmanager
@@ -100,12 +97,11 @@ def first_alone() -> Iterator[None]:
         try:
             yield
         except (Refused, Failed) as error:
-            _set(name, error)
+            _tell(name, None, error)
             raise
-        _set(name, None)
+        _tell(name, None)
         return
-    if (refused := pickle.loads(wait_for(name))) is not None:
-        raise refused
+    _told(name)
     try:
         yield
     except Refused as refusal:
@@ -189,8 +185,40 @@ def look_up(name: str) -> bytes | None:
         return None
 
 
-def _set(name: str, value: Any) -> None:
-    client().key_value_set_bytes(name, pickle.dumps(value))
+def _tell(name: str, value: Any, error: Refused | Failed | None = None) -> None:
+    """Gives a value to the others, or how it came to none."""
+    client().key_value_set_bytes(name, packed(value, error))
+
+
+def _told(name: str) -> Any:
+    return unpacked(wait_for(name))
+
+
+def packed(value: Any, error: Refused | Failed | None = None) -> bytes:
+    """A plain value, or the error in its place, for `unpacked`."""
+    said: dict[str, Any] = {"value": value}
+    if isinstance(error, Refused):
+        shown = None if error.value is None else str(error.value)
+        said = {"refused": [error.field, shown, error.message]}
+    elif error is not None:
+        said = {"failed": str(error), "exit_code": error.exit_code}
+    return json.dumps(said).encode()
+
+
+def unpacked(content: bytes) -> Any:
+    """The value.
+
+    Raises:
+        Refused, Failed: it is an error's.
+    """
+    said = json.loads(content)
+    if "refused" in said:
+        raise Refused(*said["refused"])
+    if "failed" in said:
+        failed = Failed(said["failed"])
+        failed.exit_code = said["exit_code"]
+        raise failed
+    return said["value"]
 
 
 def place(value: Any, sharding: jax.sharding.Sharding) -> jax.Array:
@@ -209,11 +237,6 @@ def place(value: Any, sharding: jax.sharding.Sharding) -> jax.Array:
 def place_all(tree: Any, shardings: Any) -> Any:
     """`place` for every leaf."""
     return jax.tree.map(place, tree, shardings)
-
-
-def shown() -> str:
-    """This process in words, for what it prints: nothing where it is the only one."""
-    return f"process {index()}: " if count() > 1 else ""
 
 
 def flush() -> None:
