@@ -58,7 +58,7 @@ PARTS: dict[str, dict[str, str]] = {
         "cmudict": "vitzoo.data.text.datasets.pronunciations:open_pronunciations",
         "spam": "vitzoo.data.text.datasets.spam:open_spam",
         "wordnet_topics": "vitzoo.data.text.datasets.definitions:open_definitions",
-        "tasks": "vitzoo.data.text.datasets.tasks:open_task",
+        "tasks": "vitzoo.data.text.datasets.tasks:Tasks",
         "wikitext103": "vitzoo.data.text.datasets.wikitext:open_wikitext",
     },
     "evaluator": {

@@ -2,12 +2,15 @@
 
 import json
 
+import numpy as np
 import pytest
 
 import vitzoo.config
 from vitzoo.data.settings import Data
+from vitzoo.data.text.datasets.task_table import TASKS
+from vitzoo.data.text.datasets.tasks import filled, right_answers
 from vitzoo.data.text.settings import Text
-from vitzoo.data.text.sources.as_pairs import as_pairs
+from vitzoo.data.text.sources.as_pairs import as_pairs, asked
 from vitzoo.data.text.sources.open import open_text
 from vitzoo.errors import Refused
 from vitzoo.schema import build
@@ -70,73 +73,106 @@ def test_a_set_of_tfds_is_read_alike():
     import tensorflow_datasets as tfds
 
     with tfds.testing.mock_data(num_examples=2):
-        text = vitzoo.config.resolve("t5/glue:mnli", overrides={"init_from": "x"}).experiment.text
-        source = open_text(Data(name="glue/mnli"), "train", text)
-        pair = as_pairs(source)[0]
+        text = Text(template="mnli hypothesis: {hypothesis} premise: {premise}")
+        pair = as_pairs(open_text(Data(name="glue/mnli"), "train", text))[0]
         assert pair["source"].startswith("mnli hypothesis: ")
         assert " premise: " in pair["source"]
         assert pair["target"] in ("entailment", "neutral", "contradiction")
-        asked = open_text(Data(name="squad"), "train", Text(template="question: {question} context: {context}"))[0]
-        assert set(asked) == {"question", "answers"}
-        assert asked["answers"]
-        assert all(isinstance(one, str) for one in asked["answers"])
+        read = open_text(Data(name="squad"), "train", Text(template="question: {question} context: {context}"))[0]
+        assert set(read) == {"question", "answers"}
+        assert read["answers"]
+        assert all(isinstance(one, str) for one in read["answers"])
 
 
 # a record of each task's fields, and T5's words for it
 T5_TASKS = {
-    "glue:cola": ({"sentence": "s", "label": "acceptable"}, "cola sentence: s", "acceptable"),
-    "glue:mnli": (MNLI, "mnli hypothesis: It is wet. premise: It rains.", "entailment"),
-    "glue:mrpc": (
+    "glue/cola": ({"sentence": "s", "label": "acceptable"}, "cola sentence: s", "acceptable"),
+    "glue/mnli": (MNLI, "mnli hypothesis: It is wet. premise: It rains.", "entailment"),
+    "glue/mrpc": (
         {"sentence1": "s", "sentence2": "t", "label": "equivalent"},
         "mrpc sentence1: s sentence2: t",
         "equivalent",
     ),
-    "glue:qnli": (
+    "glue/qnli": (
         {"question": "q", "sentence": "s", "label": "entailment"},
         "qnli question: q sentence: s",
         "entailment",
     ),
-    "glue:qqp": (
+    "glue/qqp": (
         {"question1": "p", "question2": "q", "label": "duplicate"},
         "qqp question1: p question2: q",
         "duplicate",
     ),
-    "glue:rte": ({"sentence1": "s", "sentence2": "t", "label": "yes"}, "rte sentence1: s sentence2: t", "yes"),
-    "glue:sst2": ({"sentence": "s", "label": "positive"}, "sst2 sentence: s", "positive"),
-    "superglue:boolq": ({"passage": "p", "question": "q", "label": "True"}, "boolq passage: p question: q", "True"),
-    "superglue:copa": (
+    "glue/rte": ({"sentence1": "s", "sentence2": "t", "label": "yes"}, "rte sentence1: s sentence2: t", "yes"),
+    "glue/sst2": ({"sentence": "s", "label": "positive"}, "sst2 sentence: s", "positive"),
+    "super_glue/boolq": ({"passage": "p", "question": "q", "label": "True"}, "boolq passage: p question: q", "True"),
+    "super_glue/copa": (
         {"choice1": "a", "choice2": "b", "premise": "p", "question": "cause", "label": "choice1"},
         "copa choice1: a choice2: b premise: p question: cause",
         "choice1",
     ),
-    "superglue:multirc": (
+    "super_glue/multirc": (
         {"paragraph": "p", "question": "q", "answer": "a", "label": "False"},
         "multirc question: q answer: a paragraph: p",
         "False",
     ),
-    "superglue:record": (
+    "super_glue/record": (
         {"passage": "p", "query": "@placeholder q", "entities": ["A", "B"], "answers": ["B"]},
         "record query: @placeholder q entities: A, B passage: p",
         "B",
     ),
-    "superglue:wic": (
+    "super_glue/wic": (
         {"sentence1": "s", "sentence2": "t", "word": "w", "label": "True"},
         "wic sentence1: s sentence2: t word: w",
         "True",
     ),
     "squad": (SQUAD, "question: Who? context: Ada wrote it.", "Ada"),
     "cnn_dailymail": ({"article": "a", "highlights": "h"}, "summarize: a", "h"),
-    "wmt:en-de": ({"en": "Hello.", "de": "Hallo."}, "translate English to German: Hello.", "Hallo."),
+    "wmt/en-de": ({"en": "Hello.", "de": "Hallo."}, "translate English to German: Hello.", "Hallo."),
 }
 
 
-@pytest.mark.parametrize("task", T5_TASKS)
-def test_the_tasks_of_t5_are_put_in_its_words(tmp_path, task):
-    record, source, target = T5_TASKS[task]
-    text = vitzoo.config.resolve(f"t5/{task}", overrides={"init_from": "x"}).experiment.text
-    (tmp_path / "one.jsonl").write_text(json.dumps(record) + "\n")
-    data = Data(name=f"jsonl:{tmp_path / 'one.jsonl'}", validation_fraction=0.0)
-    assert as_pairs(open_text(data, "train", text))[0] == {"source": source, "target": target}
+def as_tfds(value):
+    """A value as a record of TFDS holds it."""
+    if isinstance(value, dict):
+        return {key: as_tfds(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return np.array([as_tfds(part) for part in value], object)
+    return value.encode() if isinstance(value, str) else np.asarray(value)
+
+
+@pytest.mark.parametrize("name", T5_TASKS)
+def test_the_tasks_of_t5_are_put_in_its_words(name):
+    record, source, target = T5_TASKS[name]
+    task, text = TASKS[name], vitzoo.config.resolve(f"t5/tasks:{name}", overrides={"init_from": "x"}).experiment.text
+    record = {key: as_tfds(value) for key, value in record.items()}
+    assert text.prefix + filled(task.question, record) == source
+    if not task.label:
+        assert right_answers(task, record)[0] == target
+
+
+def test_a_number_to_say_is_rounded_as_t5_rounds_it():
+    record = {"sentence1": b"s", "sentence2": b"t", "label": np.float32(3.3333)}
+    assert right_answers(TASKS["glue/stsb"], record) == ["3.4"]  # multiples of 0.2
+    assert filled("{label}", record) == "3.3333"
+
+
+def test_a_whole_number_is_written_whole():
+    assert filled("{id}", {"id": np.int64(12_345_678)}) == "12345678"
+
+
+def test_every_task_of_the_recipe_is_one_that_is_put():
+    import configs.t5.tasks as recipe
+
+    assert set(recipe.TASKS) | set(recipe.LONG) < set(TASKS)
+
+
+def test_a_label_that_is_withheld_is_never_taken_for_the_last_class(tmp_path):
+    # GLUE's test splits have -1 for every label
+    with pytest.raises(Refused, match=r"the label -1, which is no class: test splits often withhold theirs"):
+        asked({"text": "s", "label": -1}, ("no", "yes"))
+    with pytest.raises(Refused, match=r"the label 2, which is no class"):
+        asked({"first": "s", "second": "t", "label": 2}, ("no", "yes"))
 
 
 @pytest.mark.parametrize("task", ["cola", "mnli", "mrpc", "qnli", "qqp", "rte", "sst2", "stsb", "wnli"])

@@ -1,6 +1,5 @@
 """The records of a dataset in TFDS's layout as they are, for datasets that make something else of them."""
 
-import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -8,10 +7,18 @@ import numpy as np
 import tensorflow_datasets as tfds
 
 from vitzoo.data import splits
-from vitzoo.data.folders import data_folders
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.base import fingerprint
-from vitzoo.data.sources.tfds_folders import NAME, find_prepared, import_catalogue, missing, open_records
+from vitzoo.data.sources.tfds_folders import (
+    NAME,
+    catalogue_builder,
+    example_counts,
+    missing,
+    open_records,
+    positions,
+    prepared_builder,
+    shards_of,
+)
 from vitzoo.errors import Refused
 from vitzoo.schema import patch
 
@@ -30,7 +37,11 @@ class Records:
 
     def __init__(self, data: Data, name: str, text: bool = False):
         self.data, self.text = patch(data, {"name": name}), text
-        self.builder = self._builder()
+        match = NAME.fullmatch(name)
+        if not match:
+            raise Refused("data.name", name, "is no name of TFDS")
+        found = prepared_builder(self.data, match["name"], match["config"], match["version"])
+        self.builder = found or catalogue_builder(self.data, text=text)
         if not self.counts():  # of the catalogue, and on no disk
             raise missing(self.data, known=True, text=text)
 
@@ -41,7 +52,7 @@ class Records:
 
     def counts(self) -> Mapping[str, int]:
         """The examples of each split."""
-        return {name: info.num_examples for name, info in self.builder.info.splits.items()}
+        return example_counts(self.builder)
 
     def open(self, split: str) -> Any:
         """The records of a split, by position: dicts of NumPy values."""
@@ -51,28 +62,10 @@ class Records:
 
     def ids(self, split: str) -> np.ndarray:
         """Positions int64 [examples] in all splits laid end to end, so that no two examples of a dataset share one."""
-        counts, starts, total = self.counts(), {}, 0
-        for name, examples in counts.items():
-            starts[name], total = total, total + examples
+        counts = self.counts()
         pieces = splits.parse(split, counts)
-        return np.concatenate([np.arange(piece.start, piece.stop) + starts[piece.name] for piece in pieces])
+        return positions(counts, pieces, sum(piece.stop - piece.start for piece in pieces))
 
     def mark(self, *told: Any) -> str:
         """A fingerprint of the prepared files and of what is told besides."""
-        info = self.builder.info
-        shards = sorted((name, part.shard_lengths, part.num_bytes) for name, part in info.splits.items())
-        return fingerprint(info.full_name, shards, *told)
-
-    def _builder(self) -> Any:
-        match = NAME.fullmatch(self.data.name)
-        if not match:
-            raise Refused("data.name", self.data.name, "is no name of TFDS")
-        for folder in data_folders(self.data):
-            if found := find_prepared(folder, match["name"], match["config"], match["version"]):
-                return tfds.builder_from_directory(os.fspath(found))
-        import_catalogue()
-        try:
-            return tfds.builder(self.data.name, data_dir=os.fspath(data_folders(self.data)[0]))
-        except Exception as error:  # an unknown name, or a part of the catalogue that needs a library that isn't there
-            known = not isinstance(error, tfds.core.DatasetNotFoundError)
-            raise missing(self.data, known=known, text=self.text) from error
+        return fingerprint(self.builder.info.full_name, shards_of(self.builder), *told)

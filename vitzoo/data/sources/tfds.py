@@ -1,7 +1,6 @@
 """Datasets in TFDS's layout, prepared as ArrayRecord and read without TensorFlow; nothing here touches the network."""
 
 import logging
-import os
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,7 +12,18 @@ from vitzoo.data import splits
 from vitzoo.data.folders import data_folders
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.base import Example, Labels, SourceInfo, fingerprint
-from vitzoo.data.sources.tfds_folders import NAME, class_config, find_prepared, missing, no_name, open_records
+from vitzoo.data.sources.tfds_folders import (
+    NAME,
+    catalogue_builder,
+    class_config,
+    example_counts,
+    missing,
+    no_name,
+    open_records,
+    positions,
+    prepared_builder,
+    shards_of,
+)
 from vitzoo.data.sources.tfds_prepare import prepare_class
 from vitzoo.errors import Refused
 
@@ -48,26 +58,17 @@ class TfdsDataset:
         on_disk = pathlib.Path(self.builder.data_dir).exists()
         decoders = {self.image_key: tfds.decode.SkipDecoding()} if on_disk else None
         records = open_records(self.data, self.builder, split, decoders)
-        return TfdsSource(self, split, records, self._ids(pieces, len(records)))
+        return TfdsSource(self, split, records, positions(counts, pieces, len(records)))
 
     def counts(self) -> Mapping[str, int]:
-        return {name: info.num_examples for name, info in self.builder.info.splits.items()}
-
-    def _ids(self, pieces: Sequence[splits.Piece], count: int) -> np.ndarray:
-        """Positions in all splits laid end to end, so that no two examples of a dataset share an id."""
-        offsets, total = {}, 0
-        for name, examples in self.counts().items():
-            offsets[name], total = total, total + examples
-        ids = [np.arange(piece.start, piece.stop) + offsets[piece.name] for piece in pieces]
-        joined = np.concatenate(ids) if ids else np.arange(count)
-        return joined if len(joined) == count else np.arange(count)  # a mocked dataset has any number of examples
+        return example_counts(self.builder)
 
 
 class TfdsSource:
     """One split of a prepared dataset. Images stay encoded until the pipeline decodes them."""
 
     def __init__(self, dataset: TfdsDataset, split: str, records: Sequence[Any], ids: np.ndarray):
-        self.records, self.ids = records, ids.astype(np.int64)
+        self.records, self.ids = records, ids
         self.image_key, self.label_key = dataset.image_key, dataset.label_key
         self.files = None if dataset.file_key is None else FileNames(records, dataset.file_key)
         info = dataset.builder.info
@@ -84,7 +85,9 @@ class TfdsSource:
             channels=1 if channels == 1 else 3,
             image_shape=None if height is None or width is None else (height, width),
             multi_label=self.multi_label,
-            fingerprint=_fingerprint(info, split, len(records), classes.names),
+            fingerprint=fingerprint(
+                info.full_name, split, len(records), tuple(classes.names or ()), shards_of(dataset.builder)
+            ),
             files=self.files,
             labels=self.labels,
         )
@@ -132,18 +135,14 @@ def _builder(data: Data, builder_class: Any, name: str, config: str | None, vers
     """Of a prepared folder; else of our own class, prepared now; else TFDS's, which reads only mocked data."""
     folders = data_folders(data)
     known = class_config(builder_class, config)
-    for folder in folders:
-        if found := find_prepared(folder, name, known, version):
-            return tfds.builder_from_directory(found)
+    if found := prepared_builder(data, name, known, version):
+        return found
     if builder_class is not None:
         if not getattr(builder_class, "PREPARED_ON_FIRST_USE", False):
             raise missing(data, known=True)
         log.info("preparing %s in %s", data.name, folders[0])
         return tfds.builder_from_directory(prepare_class(data, builder_class, folders))
-    try:
-        return tfds.builder(data.name, data_dir=os.fspath(folders[0]))
-    except Exception as error:  # an unknown name, or a catalogue module that needs a library that isn't there
-        raise missing(data, known=not isinstance(error, tfds.core.DatasetNotFoundError)) from error
+    return catalogue_builder(data)
 
 
 def _is_image(feature: Any) -> bool:
@@ -176,8 +175,3 @@ def _feature_key(data: Data, setting: str, features: Any, wanted: Any) -> str:
             f"name the feature of {data.name} to read; there are: {', '.join(fitting) or 'none'}",
         )
     return fitting[0]
-
-
-def _fingerprint(info: Any, split: str, count: int, names: Sequence[str] | None) -> str:
-    shards = {name: (part.shard_lengths, part.num_bytes) for name, part in info.splits.items()}
-    return fingerprint(info.full_name, split, count, tuple(names or ()), sorted(shards.items()))

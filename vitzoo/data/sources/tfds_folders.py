@@ -6,8 +6,12 @@ import os
 import pathlib
 import re
 import shlex
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
+from vitzoo.data import splits
 from vitzoo.data.folders import data_folders
 from vitzoo.data.settings import Data
 from vitzoo.errors import Refused
@@ -106,6 +110,60 @@ def import_catalogue() -> None:
     for group in GROUPS:
         with contextlib.suppress(Exception):  # some builders need libraries that aren't there
             importlib.import_module(f"tensorflow_datasets.{group}")
+
+
+def prepared_builder(data: Data, name: str, config: str | None = None, version: str | None = None) -> Any:
+    """TFDS's builder of a dataset that is prepared in one of the data folders; None where it is in none.
+
+    Raises:
+        Refused: several configurations are there and none was named.
+    """
+    import tensorflow_datasets as tfds
+
+    for folder in data_folders(data):
+        if found := find_prepared(folder, name, config, version):
+            return tfds.builder_from_directory(os.fspath(found))
+    return None
+
+
+def catalogue_builder(data: Data, *, text: bool = False) -> Any:
+    """That of a dataset of TFDS's catalogue, which isn't prepared: it reads mocked data.
+
+    Raises:
+        Refused: there is none, or a part of the catalogue needs a library that isn't there.
+    """
+    import tensorflow_datasets as tfds
+
+    import_catalogue()
+    try:
+        return tfds.builder(data.name, data_dir=os.fspath(data_folders(data)[0]))
+    except Exception as error:
+        known = not isinstance(error, tfds.core.DatasetNotFoundError)
+        raise missing(data, known=known, text=text) from error
+
+
+def example_counts(builder: Any) -> dict[str, int]:
+    """The examples of each split; none where data are mocked."""
+    return {name: info.num_examples for name, info in builder.info.splits.items()}
+
+
+def positions(counts: Mapping[str, int], pieces: Sequence[splits.Piece], count: int) -> np.ndarray:
+    """Positions int64 [count] of examples in all splits laid end to end, so that no two of a dataset share one.
+
+    Args:
+        counts: the examples of each split.
+        pieces: what the examples are.
+        count: how many there are; of a mocked dataset any number, which are counted from 0.
+    """
+    starts = dict(zip(counts, np.cumsum([0, *counts.values()]).tolist(), strict=False))
+    parts = [np.arange(piece.start, piece.stop) + starts[piece.name] for piece in pieces]
+    joined = np.concatenate(parts) if parts else np.arange(count)
+    return (joined if len(joined) == count else np.arange(count)).astype(np.int64)
+
+
+def shards_of(builder: Any) -> list[tuple]:
+    """What tells the prepared files of a dataset apart from others: of each split its name, lengths and bytes."""
+    return sorted((name, part.shard_lengths, part.num_bytes) for name, part in builder.info.splits.items())
 
 
 def open_records(data: Data, builder: Any, split: str, decoders: Any = None) -> Any:

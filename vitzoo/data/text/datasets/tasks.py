@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.records import Records
 from vitzoo.data.text.datasets.task_table import TASKS, Task
+from vitzoo.data.text.sources.as_pairs import WITHHELD
 from vitzoo.data.text.sources.base import text_info
+from vitzoo.data.text.sources.template import Template, plain, read_field
 from vitzoo.errors import Refused
 from vitzoo.schema import nearest
 
@@ -32,11 +32,6 @@ class Tasks:
 
     def open(self, split: str) -> "TaskSource":
         return TaskSource(self, split)
-
-
-def open_task(data: Data) -> Tasks:
-    """The dataset of `tasks/NAME`."""
-    return Tasks(data)
 
 
 class TaskSource:
@@ -66,8 +61,14 @@ class TaskSource:
             return question | {"answers": right_answers(task, record)}
         choices = self.choices
         if task.choices and len(choices) == 1:
-            choices = texts(record[choices[0]])
-        return question | {"choices": list(choices), "answer": int(record[task.label])}
+            choices = tuple(plain(record[choices[0]]))
+        return question | {"choices": list(choices), "answer": self._answer(record, index, len(choices))}
+
+    def _answer(self, record: Mapping[str, Any], index: int, count: int) -> int:
+        answer = int(record[self.task.label])
+        if not 0 <= answer < count:
+            raise Refused("data.split", self.split, f"{self.where(index)} has the label {answer}, which is {WITHHELD}")
+        return answer
 
     def group(self, index: int) -> str:
         """What an example shares with the others of its question."""
@@ -84,37 +85,13 @@ def right_answers(task: Task, record: Mapping[str, Any]) -> list[str]:
         return [f"{value:.1f}"]
     if "{" in task.answers:
         return [filled(task.answers, record)]
-    found: Any = record
-    for key in task.answers.split("/"):
+    first, *within = task.answers.split("/")
+    found = plain(record[first])
+    for key in within:
         found = found[key]
-    return list(dict.fromkeys(texts(found)))
-
-
-def texts(value: Any) -> tuple[str, ...]:
-    """A list of a record as texts."""
-    return tuple(_plain(item) for item in (value.tolist() if isinstance(value, np.ndarray) else value))
+    return list(dict.fromkeys(found))
 
 
 def filled(template: str, record: Mapping[str, Any]) -> str:
     """A template with the fields of a record."""
-    return template.format_map(_Fields(record))
-
-
-class _Fields(dict):
-    """The fields of a record as text, made when they are asked for."""
-
-    def __getitem__(self, key: str) -> str:
-        value = super().__getitem__(key)
-        return (
-            ", ".join(texts(value))
-            if isinstance(value, list | tuple | np.ndarray) and np.ndim(value)
-            else _plain(value)
-        )
-
-
-def _plain(value: Any) -> str:
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "replace")
-    if hasattr(value, "item"):
-        return _plain(value.item())
-    return value if isinstance(value, str) else f"{value:g}"
+    return read_field(record, Template(template))

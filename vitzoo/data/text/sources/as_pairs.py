@@ -16,6 +16,7 @@ TAKES = (
     "source + target, prompt + completion, question + answers, question + choices + answer, text + label, "
     "first + second + label"
 )
+WITHHELD = "no class: test splits often withhold theirs"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,7 +49,11 @@ def asked(example: Mapping[str, Any], classes: tuple[str, ...] | None) -> Asked 
     if text is None:
         text = f"first: {example['first']} second: {example['second']}"
     label = example["label"]
-    return Asked(text, (f"{label:g}",)) if classes is None else Asked(text, (classes[label],), classes, int(label))
+    if classes is None:
+        return Asked(text, (f"{label:g}",))
+    if not 0 <= label < len(classes):
+        raise Refused("data.split", None, f"holds an example with the label {label}, which is {WITHHELD}")
+    return Asked(text, (classes[label],), classes, int(label))
 
 
 def _answered(question: str, example: Mapping[str, Any]) -> Asked:

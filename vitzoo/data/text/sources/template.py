@@ -52,6 +52,22 @@ def value_of(record: Mapping[str, Any], name: str) -> Any:
     return name(record) if isinstance(name, Template) else record[name]
 
 
+def read_field(record: Mapping[str, Any], name: str) -> Any:
+    """The same of a record of TFDS, in Python's own types."""
+    return value_of({one: plain(record[one]) for one in names_of(name)}, name)
+
+
+def plain(value: Any) -> Any:
+    """A value of a record of TFDS, bytes and NumPy's, as text, numbers, lists and dicts."""
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, Mapping):
+        return {key: plain(part) for key, part in value.items()}
+    if isinstance(value, list | tuple) or getattr(value, "ndim", False):
+        return [plain(part) for part in value]
+    return plain(value.item()) if hasattr(value, "item") else value
+
+
 def _shown(value: Any, name: str) -> str:
     if isinstance(value, list) and all(isinstance(one, str) for one in value):
         value = ", ".join(value)

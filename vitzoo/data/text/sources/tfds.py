@@ -1,6 +1,5 @@
 """Text datasets in TFDS's layout, prepared as ArrayRecord and read without TensorFlow; nothing touches the network."""
 
-import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -8,22 +7,23 @@ import numpy as np
 import tensorflow_datasets as tfds
 
 from vitzoo.data import splits
-from vitzoo.data.folders import data_folders
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.base import fingerprint
 from vitzoo.data.sources.tfds_folders import (
     NAME,
+    catalogue_builder,
     class_config,
-    find_prepared,
-    import_catalogue,
-    missing,
+    example_counts,
     no_name,
     open_records,
+    positions,
+    prepared_builder,
+    shards_of,
 )
 from vitzoo.data.text.settings import Text
 from vitzoo.data.text.sources.base import text_info
 from vitzoo.data.text.sources.fields import answers, recognise
-from vitzoo.data.text.sources.template import Template, value_of
+from vitzoo.data.text.sources.template import read_field
 
 
 class TfdsTexts:
@@ -40,31 +40,20 @@ class TfdsTexts:
         match = NAME.fullmatch(builder_class.name if builder_class is not None and ":" in data.name else data.name)
         if not match:
             raise no_name(data, text=True)
-        self.builder = self._builder(match["name"], class_config(builder_class, match["config"]), match["version"])
+        config = class_config(builder_class, match["config"])
+        found = prepared_builder(data, match["name"], config, match["version"])
+        self.builder = found or catalogue_builder(data, text=True)
         self.features = {name: feature for name, feature in self.builder.info.features.items() if _is_known(feature)}
         self.own = recognise({name: _like(feature) for name, feature in self.features.items()}, text, data.name)
 
     def counts(self) -> Mapping[str, int]:
-        return {name: info.num_examples for name, info in self.builder.info.splits.items()}
+        return example_counts(self.builder)
 
     def open(self, split: str) -> "TfdsTextSource":
         counts = self.counts()
         pieces = splits.parse(split, counts) if counts else []  # mocked data states no splits
         records = open_records(self.data, self.builder, split)
         return TfdsTextSource(self, split, records, pieces)
-
-    def _builder(self, name: str, config: str | None, version: str | None) -> Any:
-        """Of a prepared folder; else of the catalogue, which reads only mocked data."""
-        folders = data_folders(self.data)
-        for folder in folders:
-            if found := find_prepared(folder, name, config, version):
-                return tfds.builder_from_directory(os.fspath(found))
-        import_catalogue()
-        try:
-            return tfds.builder(self.data.name, data_dir=os.fspath(folders[0]))
-        except Exception as error:
-            known = not isinstance(error, tfds.core.DatasetNotFoundError)
-            raise missing(self.data, known=known, text=True) from error
 
 
 class TfdsTextSource:
@@ -73,18 +62,12 @@ class TfdsTextSource:
     def __init__(self, dataset: TfdsTexts, split: str, records: Any, pieces: list[splits.Piece]):
         self.records, self.own, self.fields = records, dataset.own, tuple(dataset.own)
         info = dataset.builder.info
-        offsets, total = {}, 0
-        for name, count in dataset.counts().items():
-            offsets[name], total = total, total + count
-        ids = [np.arange(piece.start, piece.stop) + offsets[piece.name] for piece in pieces]
-        joined = np.concatenate(ids) if ids else np.arange(len(records))
-        self.ids = (joined if len(joined) == len(records) else np.arange(len(records))).astype(np.int64)
+        self.ids = positions(dataset.counts(), pieces, len(records))
         label = dataset.features.get(self.own.get("label", ""))
         classes: tuple[str, ...] | None = None
         if isinstance(label, tfds.features.ClassLabel):
             classes = tuple(label.names or map(str, range(label.num_classes or 0)))
-        shards = sorted((name, part.shard_lengths, part.num_bytes) for name, part in info.splits.items())
-        mark = fingerprint(info.full_name, split, len(records), self.own, classes, shards)
+        mark = fingerprint(info.full_name, split, len(records), self.own, classes, shards_of(dataset.builder))
         self.info = text_info(
             info.full_name, split, len(records), mark, classes, (), self.labels if "label" in self.own else None
         )
@@ -99,17 +82,11 @@ class TfdsTextSource:
 
     def __getitem__(self, index: int) -> dict[str, Any]:
         record = self.records[int(index)]
-        example = {field: _field(record, name) for field, name in self.own.items()}
+        example = {field: read_field(record, name) for field, name in self.own.items()}
         return example | {"answers": answers(example["answers"])} if "answers" in example else example
 
     def where(self, index: int) -> str:
         return f"{self.info.name} {self.info.split} example {index}"
-
-
-def _field(record: Mapping[str, Any], name: str) -> Any:
-    if isinstance(name, Template):
-        return value_of({one: _plain(record[one]) for one in name.names}, name)
-    return _plain(record[name])
 
 
 def _is_known(feature: Any) -> bool:
@@ -135,13 +112,3 @@ def _like(feature: Any) -> Any:
     if _holds_texts(feature):
         return [""]
     return "" if feature.np_dtype in (str, bytes, object) else 0
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "replace")
-    if isinstance(value, Mapping):
-        return {key: _plain(part) for key, part in value.items()}
-    if isinstance(value, list | tuple) or getattr(value, "ndim", False):
-        return [_plain(part) for part in value]
-    return value.item() if hasattr(value, "item") else value
