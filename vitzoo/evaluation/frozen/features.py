@@ -1,5 +1,6 @@
 """What evaluators of frozen features share: two splits in one pass, of each example its features and its class."""
 
+import abc
 import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
@@ -19,7 +20,7 @@ ENCODER_PLACES = ("sentence_types", "segments")
 
 
 @dataclasses.dataclass(frozen=True)
-class FrozenEvaluator(Evaluator):
+class FrozenEvaluator(Evaluator, abc.ABC):
     """The settings of an evaluator that learns from the features of `train_split` and is measured on those of `split`.
 
     The model's head takes no part, so that its classes may be others, or none.
@@ -49,6 +50,7 @@ class FrozenEvaluator(Evaluator):
             raise Refused("data.name", info.name, f"has {has}; features are measured by one class each")
         return Frozen(self, source.first, len(info.classes))
 
+    @abc.abstractmethod
     def measure(self, train: "Examples", test: "Examples", classes: int) -> dict[str, float]:
         """The metrics.
 
@@ -57,7 +59,6 @@ class FrozenEvaluator(Evaluator):
             test: those to measure.
             classes: how many the data have.
         """
-        raise NotImplementedError
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Reading and writing transformers' `config.json`: what a setting means here, and what has no place."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -62,22 +62,27 @@ def named(source: Source, field: str, usual: str, names: Mapping[str, str]) -> s
 
 def whole(source: Source, field: str, usual: Any = None, *, least: int = 0, most: int = LARGEST_INTEGER) -> Any:
     """An integer of `config.json`; `usual` where it says none; Refused if it is no integer within limits."""
-    stated = source.config.get(field)
-    if stated is None:
-        return usual
-    if type(stated) is not int or not least <= stated <= most:
-        right = f"an integer from {least:,} to {most:,} is right"
-        raise source.refused(f"{source.config_name} has {field} = {shown(stated)}; {right}")
-    return stated
+    fits = lambda stated: type(stated) is int and least <= stated <= most  # noqa: E731
+    return _of_kind(source, field, usual, fits, f"an integer from {least:,} to {most:,}")
 
 
 def flag(source: Source, field: str, usual: bool) -> bool:
     """True or false of `config.json`; `usual` where it says neither."""
+    return _of_kind(source, field, usual, lambda stated: isinstance(stated, bool), "true or false")
+
+
+def epsilon(source: Source, field: str, usual: float) -> float:
+    """What `config.json` says that norms add."""
+    fits = lambda stated: is_number(stated) and 0 < stated <= LARGEST_EPSILON  # noqa: E731
+    return _of_kind(source, field, usual, fits, f"a number above 0 and at most {LARGEST_EPSILON}")
+
+
+def _of_kind(source: Source, field: str, usual: Any, fits: Callable[[Any], bool], right: str) -> Any:
     stated = source.config.get(field)
     if stated is None:
         return usual
-    if not isinstance(stated, bool):
-        raise source.refused(f"{source.config_name} has {field} = {shown(stated)}; true or false is right")
+    if not fits(stated):
+        raise source.refused(f"{source.config_name} has {field} = {shown(stated)}; {right} is right")
     return stated
 
 
@@ -93,17 +98,6 @@ def of_channels(source: Source, field: str, stated: Any) -> list[float]:
         right = "a number, or one for each channel, is right" + (", above 0" if "std" in field else "")
         raise source.refused(f"{source.config_name} has {field} = {shown(stated)}; {right}")
     return values
-
-
-def epsilon(source: Source, field: str, usual: float) -> float:
-    """What `config.json` says that norms add."""
-    stated = source.config.get(field)
-    if stated is None:
-        return usual
-    if not is_number(stated) or not 0 < stated <= LARGEST_EPSILON:
-        right = f"a number above 0 and at most {LARGEST_EPSILON} is right"
-        raise source.refused(f"{source.config_name} has {field} = {shown(stated)}; {right}")
-    return stated
 
 
 def shares(source: Source, names: Mapping[str, str]) -> dict[str, float]:
