@@ -1,5 +1,6 @@
 """Datasets in TFDS's layout are read without TensorFlow and without a network."""
 
+import importlib.util
 import os
 import pathlib
 import socket
@@ -15,7 +16,7 @@ from vitzoo.data.open import open_dataset, open_source
 from vitzoo.data.pipeline import TrainStream, eval_batches
 from vitzoo.data.prepare import prepare
 from vitzoo.data.settings import Augment, Data, Preprocessing
-from vitzoo.errors import Refused
+from vitzoo.errors import Failed, Refused
 
 
 @pytest.fixture
@@ -175,6 +176,53 @@ def test_preparing_from_the_catalogue_asks_for_tensorflow(no_network):
         prepare("glue/sst2")  # of a part of the catalogue that TFDS imports when asked
     with pytest.raises(Refused, match="no dataset of this name"):
         prepare("cifar11")
+
+
+@pytest.fixture
+def with_tensorflow(monkeypatch):
+    """A builder fails before it needs TensorFlow, whose presence alone is asked for."""
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: name == "tensorflow" or find(name))
+
+
+@pytest.mark.parametrize(
+    ("fault", "told"),
+    [
+        (AssertionError("Manual directory does not exist"), ""),
+        (FileNotFoundError("ILSVRC2012_img_val.tar"), " (FileNotFoundError: ILSVRC2012_img_val.tar)"),
+    ],
+)
+def test_files_to_be_fetched_by_hand_are_asked_for_with_their_place(
+    tmp_path, with_tensorflow, monkeypatch, fault, told
+):
+    import tensorflow_datasets as tfds
+
+    def nothing_there(builder, **_):
+        raise fault
+
+    monkeypatch.setattr(tfds.core.DatasetBuilder, "download_and_prepare", nothing_there)
+    with pytest.raises(Refused) as raised:
+        prepare("imagenet2012", dir=str(tmp_path))
+    assert str(raised.value).startswith(
+        f"data.name = imagenet2012: its files are fetched by hand and put into {tmp_path}/downloads/manual{told}: "
+        "manual_dir should contain two files: ILSVRC2012_img_train.tar and ILSVRC2012_img_val.tar."
+    )
+
+
+def test_a_download_that_fails_is_one_line_and_keeps_what_came(tmp_path, with_tensorflow, monkeypatch):
+    import tensorflow_datasets as tfds
+
+    def unreachable(builder, **_):
+        raise ConnectionError("Failed to resolve\n'www.example.org'")
+
+    monkeypatch.setattr(tfds.core.DatasetBuilder, "download_and_prepare", unreachable)
+    with pytest.raises(Failed) as raised:
+        prepare("cifar10", dir=str(tmp_path))
+    assert str(raised.value) == (
+        "cifar10 was not prepared: ConnectionError: Failed to resolve 'www.example.org'; "
+        f"what was downloaded stays in {tmp_path}/downloads"
+    )
+    assert not list(tmp_path.glob(".vitzoo-prepare-*"))
 
 
 def test_preparing_digits_gives_their_folder():

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
+from vitzoo.data.jpeg import fast_pixels
 from vitzoo.data.resampling import resample_points
 from vitzoo.data.settings import Preprocessing
 from vitzoo.paths import strange_kind
@@ -50,8 +51,9 @@ def decode(image: Any, channels: int = 3) -> np.ndarray:
         image = np.asarray(image)
         return _array_channels(_eight_bits(image), channels)
     try:
-        opened = image if isinstance(image, Image.Image) else _open(image)
-        return _pixels(ImageOps.exif_transpose(opened), channels)
+        if isinstance(image, Image.Image):
+            return _pixels(ImageOps.exif_transpose(image), channels)
+        return _decode_file(_content(image), channels)
     except BadImage as error:
         raise BadImage(error.reason, _path(image)) from error
     except UnidentifiedImageError as error:
@@ -69,15 +71,22 @@ def stored_channels(image: Image.Image) -> int:
     return 1 if image.mode in ("1", "L", "I", "F") or image.mode.startswith("I;16") else 3
 
 
-def _open(image: Any) -> Image.Image:
+def _content(image: Any) -> bytes:
     if isinstance(image, bytes):
-        if not image:
-            raise BadImage("empty: 0 bytes")
-        return Image.open(io.BytesIO(image))
+        return image
     if what := strange_kind(image):
         raise BadImage(f"is {what}, not a file")
     with open(image, "rb") as file:
-        return _open(file.read())
+        return file.read()
+
+
+def _decode_file(content: bytes, channels: int) -> np.ndarray:
+    if not content:
+        raise BadImage("empty: 0 bytes")
+    opened = Image.open(io.BytesIO(content))
+    if channels == 3 and (pixels := fast_pixels(content, opened)) is not None:
+        return pixels
+    return _pixels(ImageOps.exif_transpose(opened), channels)
 
 
 def _path(image: Any) -> str:

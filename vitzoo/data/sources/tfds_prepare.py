@@ -23,7 +23,7 @@ from vitzoo.data.sources.tfds_folders import (
     missing,
     no_name,
 )
-from vitzoo.errors import Refused
+from vitzoo.errors import Failed, Refused
 from vitzoo.hints import install_extra
 
 
@@ -91,14 +91,15 @@ def _fault(error: BaseException) -> str:
     if isinstance(error, ImportError) and "tensorflow" in str(error):
         needs = "TFDS writes such examples with TensorFlow, which is needed this once: " + install_extra("prepare")
         return f"{needs}; not where images are given as PIL images, files or bytes"
-    return f"its builder failed: {type(error).__name__}: {' '.join(str(error).split())[:200]}"
+    return f"its builder failed: {_what(error)}"
 
 
 def prepare_catalogue(data: Data, shards: int) -> pathlib.Path:
     """Downloads and prepares a dataset of TFDS's catalogue. TensorFlow must be installed.
 
     Raises:
-        Refused: TFDS has none of this name, or TensorFlow is missing.
+        Refused: TFDS has none of this name, TensorFlow is missing, or files that have to be fetched by hand are.
+        Failed: the download or the builder did.
     """
     if not NAME.fullmatch(data.name):
         raise no_name(data)
@@ -112,7 +113,29 @@ def prepare_catalogue(data: Data, shards: int) -> pathlib.Path:
     if is_prepared(pathlib.Path(builder.data_dir)):
         return pathlib.Path(builder.data_dir)
     print(f"downloading and preparing {data.name} in {folder}", file=sys.stderr, flush=True)
-    return prepare(builder, shards, keep_downloads=True)
+    try:
+        return prepare(builder, shards, keep_downloads=True)
+    except Refused:
+        raise
+    except Exception as error:  # a builder's, of the catalogue's 1,300, or the network's
+        raise _not_prepared(data.name, builder, folder, error) from error
+
+
+def _not_prepared(name: str, builder: Any, folder: pathlib.Path, error: Exception) -> Refused | Failed:
+    """Why a dataset of the catalogue could not be prepared, and what the user has to bring."""
+    if builder.MANUAL_DOWNLOAD_INSTRUCTIONS:
+        manual, files = folder / "downloads" / "manual", _one_line(builder.MANUAL_DOWNLOAD_INSTRUCTIONS)
+        fault = "" if isinstance(error, AssertionError) else f" ({_what(error)})"
+        return Refused("data.name", name, f"its files are fetched by hand and put into {manual}{fault}: {files}")
+    return Failed(f"{name} was not prepared: {_what(error)}; what was downloaded stays in {folder / 'downloads'}")
+
+
+def _what(error: BaseException) -> str:
+    return f"{type(error).__name__}: {_one_line(str(error))[:200]}"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def is_in_catalogue(name: str) -> bool:
