@@ -80,9 +80,6 @@ def read(folder: Path) -> None:
     size = sum(leaf.size for leaf in jax.tree.leaves(model))
     print(f"{size:,} parameters in {loaded:.1f} s; {info.shown()}")
     print(f"largest difference {abs(ours - right).max():.2e} of {abs(right).max():.3g}")
-    if model.config.registers and model.config.prefix_positions == "class":
-        print("not in timm's form: a row of positions for the class token beside registers without")
-        return
     convert(str(folder / FOLDER), folder / "out", form="timm-vit")
 
 

@@ -160,6 +160,16 @@ def gpt2(folder: Path) -> None:
     decoder(model, folder, vocabulary, prefix="transformer.")  # as the published files are
 
 
+def gpt2_torch(folder: Path) -> None:
+    """The arrays of `gpt2` alone, in a file of torch with the masks that the first published files hold."""
+    arrays = load(folder.parent / "gpt2" / "model.safetensors")
+    for layer in range(2):
+        arrays[f"h.{layer}.attn.bias"] = torch.ones(1, 1, 16, 16, dtype=torch.uint8).tril()
+        arrays[f"h.{layer}.attn.masked_bias"] = torch.tensor(-1e4)
+    folder.mkdir(parents=True, exist_ok=True)
+    torch.save(arrays, folder / "pytorch_model.bin")
+
+
 def gpt1(folder: Path) -> None:
     vocabulary = lowered_bpe(folder)
     config = transformers.OpenAIGPTConfig(vocab_size=vocabulary, n_embd=12, n_head=3, n_layer=2, n_positions=16)
@@ -344,6 +354,7 @@ GOLDENS = {
     "bert_number": bert_number,
     "bert_tags": bert_tags,
     "sentences": sentences,
+    "gpt2_torch": gpt2_torch,
 }
 
 

@@ -45,6 +45,8 @@ TIMM: dict[str, tuple[str, dict[str, Any]]] = {
                 | {"global_pool": "avg", "act_layer": "gelu_tanh"}),
 }  # fmt: skip
 """Architecture, and arguments beside `SIZES`."""
+TIMM_LAST: dict[str, tuple[str, dict[str, Any]]] = {"dinov2": ("vit_small_patch14_dinov2", {"num_classes": 0})}
+"""Made after all others, whose numbers come from one stream."""
 
 
 def randomise(model: torch.nn.Module) -> torch.nn.Module:
@@ -77,14 +79,18 @@ def timm_model(architecture: str, **changes: Any) -> tuple[torch.nn.Module, torc
     return model, torch.randn(3, *model.pretrained_cfg["input_size"][:1], *model.patch_embed.img_size)
 
 
-def write_timm() -> None:
-    """Folders as on the Hub, and one torch file without a config."""
-    for case, (architecture, changes) in TIMM.items():
+def write_timm(cases: dict[str, tuple[str, dict[str, Any]]]) -> None:
+    """Folders as on the Hub."""
+    for case, (architecture, changes) in cases.items():
         model, images = timm_model(architecture, **changes)
         folder = fresh("timm-vit", case)
         named = {"label_names": CLASSES} if changes["num_classes"] else {}
         save_for_hf(model, folder, model_config=named, safe_serialization=True)
         expect(folder, model, images)
+
+
+def write_alone() -> None:
+    """One torch file without a config."""
     model, images = timm_model("vit_base_patch16_224", num_classes=5)
     folder = fresh("timm-vit", "alone")
     torch.save(model.state_dict(), folder / "vit.pth")
@@ -213,11 +219,13 @@ def main() -> None:
     parser.add_argument("--older", nargs="*", type=Path, default=[], help="folders with older versions of vit-pytorch")
     arguments = parser.parse_args()
     torch.manual_seed(0)
-    write_timm()
+    write_timm(TIMM)
+    write_alone()
     write_facebook()
     write_torchvision()
     write_vit_pytorch(arguments.older)
     write_resizes()
+    write_timm(TIMM_LAST)
     print(f"timm {timm.__version__}, torch {torch.__version__}, torchvision {torchvision.__version__}")
 
 

@@ -26,6 +26,7 @@ PARTS: dict[str, dict[str, str]] = {
         "causal_lm": "vitzoo.objectives.causal_lm:CausalLanguageModelling",
         "distillation": "vitzoo.objectives.distillation:Distillation",
         "masked_lm": "vitzoo.objectives.masked_lm:MaskedLanguageModelling",
+        "prefix_lm": "vitzoo.objectives.prefix_lm:PrefixLanguageModelling",
         "regression": "vitzoo.objectives.regression:Regression",
         "seq2seq": "vitzoo.objectives.seq2seq:SequenceToSequence",
         "sequence_classification": "vitzoo.objectives.sequence_classification:SequenceClassification",

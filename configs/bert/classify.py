@@ -12,7 +12,8 @@ Recipe:    from scratch AdamW at 1e-3, falling with size, for 5 epochs; `finetun
            --config.optimizer.learning_rate_rules='head/.*:10'. Numbers in place of classes:
            --config.objective.name=regression --config.evaluate.val.name=regression. Classes of very different size:
            --config.objective.class_weights=balanced.
-Result:    `wordnet_topics`, train[:15%] (12,958 definitions) in rows of 32 tokens: 76.7 % of 4,798 test definitions by
+Result:    `spam`: 98.0 % of 303 test mails by tiny from scratch (macro F1 0.978).
+           `wordnet_topics`, train[:15%] (12,958 definitions) in rows of 32 tokens: 76.7 % of 4,798 test definitions by
            MiniLM after 1 epoch, 55.6 % by tiny from scratch after 5.
 Source:    fine-tuning as in https://arxiv.org/abs/1810.04805, appendix A.3; from scratch the recipe is our own.
 """

@@ -25,7 +25,7 @@ METRICS = {
 
 def get_config():
     config = vitzoo.config.default()
-    config.total_steps = 6000
+    config.total_steps = 3000
     config.model = dict(
         name="t5",
         variant="v1.1-small",
@@ -40,12 +40,12 @@ def get_config():
         vocabulary_size=None,
     )
     config.objective = dict(name="seq2seq", label_smoothing=0.1)
-    config.data = dict(name="mixture", split="train", batch_size=64)
+    config.data = dict(name="mixture", split="train", batch_size=32)
     config.mixture = dict(
         sources={task: dict(name=data, prefix=prefix) for task, (data, prefix) in PREFIXES.items()}, cap=30_000
     )
     config.tokenizer = dict(kind="bpe", vocabulary_size=4000)
-    config.text = dict(source_length=64, sequence_length=64)
+    config.text = dict(source_length=96, sequence_length=96, packing=True)
     config.optimizer = dict(name="adamw", learning_rate=1.5e-3, beta2=0.98, weight_decay=0.0, grad_clip=1.0)
     config.schedule = dict(name="rsqrt", warmup_steps=400, timescale=400, cooldown_fraction=0.3)
     config.evaluate = {
@@ -54,7 +54,7 @@ def get_config():
             split="test",
             data=dict(name=data),
             text=dict(prefix=prefix),
-            every_steps=6000,
+            every_steps=3000,
             **METRICS[task],
         )
         for task, (data, prefix) in PREFIXES.items()

@@ -170,6 +170,26 @@ def test_flag_files_may_name_others(tmp_path):
     assert expand_flagfiles(["models", f"--flagfile={tmp_path}/a"]) == ["models", "--top=3", "--json"]
 
 
+def test_a_flag_file_is_text_of_any_editor_and_never_read_within_itself(tmp_path):
+    flags = tmp_path / "flags"
+    flags.write_bytes("\ufeff--config.seed=1\r\n\r\n  --json\r\n".encode())  # as Windows writes it
+    assert expand_flagfiles(["train", "--flagfile", str(flags), "--", "--flagfile=x"]) == [
+        *("train", "--config.seed=1", "--json", "--", "--flagfile=x")
+    ]
+    for content, message in {
+        b"\xff\xfe-": "is not UTF-8 text",
+        f"--flagfile={flags}": "names itself",
+        f"--flagfile {tmp_path}/none": "/none: does not exist",
+        "--flagfile": "names nothing",
+        "--top=\0": "holds a NUL character",
+    }.items():
+        flags.write_bytes(content if isinstance(content, bytes) else content.encode())
+        with pytest.raises(Refused, match=f"--flagfile = .*{message}"):
+            expand_flagfiles(["train", f"--flagfile={flags}"])
+    with pytest.raises(Refused, match="is a folder"):
+        expand_flagfiles(["train", f"--flagfile={tmp_path}"])
+
+
 def test_json_holds_no_nan():
     line = last_line({"metrics": {"loss": float("nan"), "n": 3, "best": (float("inf"), 0.5)}, "path": Path("runs")})
     assert json.loads(line) == {"metrics": {"loss": None, "n": 3, "best": [None, 0.5]}, "path": "runs"}

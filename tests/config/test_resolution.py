@@ -58,7 +58,8 @@ def test_what_a_file_states_is_from_the_file_even_where_it_is_the_default(change
         ("evaluate.vla.split=test", "evaluate.vla.name: must be set for a new evaluator; did you mean val?"),
         ("evaluate.val.data.nmae=x", "evaluate.val.data.nmae = x: no such field; did you mean name?"),
         ("checkpoint.keep_best=val/acuracy", "checkpoint.keep_best = val/acuracy: val has no metric 'acuracy'"),
-        ("accumulate=3", "data.batch_size = 1024: does not divide by accumulate = 3 (nearest: 1023, 1026)"),
+        ("accumulate=3", "data.batch_size = 1024: does not divide by accumulate = 3 (nearest: 1023, 1026; on"),
+        ("accumulate=3 mesh=data:4,fsdp:2", "data.batch_size = 1024: does not divide by accumulate = 3 (nearest: 1008"),
         ("mesh=rows:2", "mesh = rows:2: no axis 'rows'"),
         ("platform=gpux", "platform = gpux: did you mean gpu?"),
         (

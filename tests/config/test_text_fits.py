@@ -1,11 +1,12 @@
 """Which model, objective, evaluators, tokenizer and settings of text go together, seen from the config alone."""
 
+import dataclasses
 import json
 
 import pytest
 
 from vitzoo.config import resolve
-from vitzoo.config.fits import check_acts, check_evaluator, check_learns, kind_of
+from vitzoo.config.fits import check_acts, check_evaluator, check_learns, check_prefix, kind_of
 from vitzoo.data.text.feed import MAKERS
 from vitzoo.data.text.row_kinds import ACTS, ROWS
 from vitzoo.data.text.settings import Text
@@ -35,11 +36,11 @@ def test_every_kind_of_rows_has_a_maker_and_the_settings_that_act_on_it():
         (
             "gpt/char",
             {"rows": "pairs"},
-            "rows = pairs: of gpt perplexity measures rows of windows, documents or answers",
+            "rows = pairs: of gpt perplexity measures rows of windows, documents, answers or prefix",
         ),
         ("gpt/char", {"rows": "nonsense"}, "rows = nonsense: of gpt perplexity measures rows of windows, docum"),
         ("gpt/char", {"rows": "prompts"}, "rows = prompts: of gpt perplexity measures rows of windows, docum"),
-        ("t5/translate", {"rows": "windows"}, "rows = windows: of t5 perplexity measures rows of pairs, span_corr"),
+        ("t5/translate", {"rows": "windows"}, "rows = windows: of t5 perplexity measures rows of prefix, pairs or"),
         ("bert/pretrain", {"rows": "labelled"}, "rows = labelled: of bert masked_lm measures rows of masked"),
         ("gpt/char", {"name": "classification"}, "name = classification: measures an encoder, and gpt is a decoder"),
         ("gpt/char", {"name": "masked_lm"}, "name = masked_lm: measures an encoder, and gpt is a decoder"),
@@ -69,6 +70,18 @@ def test_a_users_own_model_is_held_to_the_kind_that_it_declares():
     Config.KIND = "sequence"
     with pytest.raises(Refused, match="its KIND is 'sequence'; there are decoder, encoder_decoder, encoder"):
         kind_of(Config)
+
+
+def test_a_users_own_decoder_without_the_setting_can_not_be_a_prefix_lm():
+    @dataclasses.dataclass(frozen=True)
+    class Config:
+        KIND = "decoder"
+
+    with pytest.raises(Refused, match=r"model.name = my:Model: has no setting prefix_lm, so it can't read a prefix"):
+        check_prefix("my:Model", Config, None, wanted=True)
+    check_prefix("my:Model", Config, None, wanted=False)
+    Config.KIND = "encoder_decoder"  # whose source the prefix is
+    check_prefix("my:Model", Config, None, wanted=True)
 
 
 def test_without_a_model_an_evaluator_is_held_to_its_own_rows():

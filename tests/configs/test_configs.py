@@ -22,6 +22,7 @@ BYTES = {"tokenizer.kind": "bytes", "tokenizer.file": ""}
 TASKS = {"translate": "pairs", "pronounce": "pairs", "spam": "mails"}
 TEXT_CASES = [
     ("gpt/quickstart", {}),
+    ("gpt/prefix", {}),
     ("gpt/char", PROSE | {"data.batch_size": 16}),
     ("gpt/adder", {}),
     *[(f"gpt/gpt2:{size}", PROSE | BYTES) for size in ("124M", "1558M")],

@@ -285,15 +285,14 @@ import sys
 sys.path.insert(0, {tests!r})
 import multiprocessing, time
 import test_pipeline as t
-if __name__ == "__main__":
-    iterator = t.stream(t.numbers(30), 4, t.EVERY_DRAW, workers=1).iterate(0)
-    next(iterator)
-    print(*[child.pid for child in multiprocessing.active_children()], flush=True)
-    time.sleep(60)
+iterator = t.stream(t.numbers(30), 4, t.EVERY_DRAW, workers=1).iterate(0)
+next(iterator)
+print(*[child.pid for child in multiprocessing.active_children()], flush=True)
+time.sleep(60)
 """
 
 
-def test_workers_end_when_their_parent_is_killed(tmp_path):
+def test_workers_of_a_script_without_a_guard_start_once_and_end_when_their_parent_is_killed(tmp_path):
     script = tmp_path / "train.py"
     script.write_text(ORPHANS.format(tests=str(pathlib.Path(__file__).parent)))
     parent = subprocess.Popen(

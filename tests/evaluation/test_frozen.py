@@ -170,7 +170,9 @@ def test_a_pass_learns_from_one_split_and_counts_the_other_once(evaluator, metri
     found = evaluation(evaluator)(PARAMS)
     assert found["n"] == 20
     assert found[metric] == 0.9  # 18 of 20: the two that are mislabelled
-    assert evaluation(evaluator, devices=8, batch=24)(PARAMS) == pytest.approx(found)
+    again = evaluation(evaluator, devices=8, batch=24)
+    assert again(PARAMS) == pytest.approx(found)
+    assert (again.source.info.split, again.source.info.n) == ("test (20), learning from train (40)", 60)
 
 
 def test_any_features_can_be_taken_and_unknown_ones_are_named():

@@ -29,11 +29,12 @@ FAMILIES = {
         name="gpt", depth=2, context_length=32, positions="rotary", norm="rms_norm", gated_mlp=True,
         activation="silu", bias=False, num_kv_heads=1, tied_head=False, **SIZES,
     ),
+    "prefix": dict(name="gpt", depth=2, context_length=32, **SIZES),
     "t5": dict(name="t5", variant="v1.1-small", encoder_depth=2, decoder_depth=2, head_dim=16, **SIZES),
     "bert": dict(name="bert", variant="tiny", depth=2, context_length=32, **SIZES),
     "transformer": dict(name="transformer", variant="base", depth=2, **SIZES),
 }  # fmt: skip
-OBJECTIVES = {"bert": "masked_lm", "t5": "seq2seq", "transformer": "seq2seq"}
+OBJECTIVES = {"prefix": "prefix_lm", "bert": "masked_lm", "t5": "seq2seq", "transformer": "seq2seq"}
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,15 @@ from vitzoo.training import setup
 FROM_CHECKPOINTS = {"vit": "B/16", "gpt": "gpt2-124M", "t5": "v1.1-base", "bert": "base"}
 """A variant for the configs that start from any checkpoint of a family."""
 QUICK = ("quickstart",)
-REAL = ("gpt/adder", "bert/classify", "t5/translate", "t5/pretrain", "bert/pretrain", "transformer/translate")
+REAL = (
+    "gpt/adder",
+    "gpt/prefix",
+    "bert/classify",
+    "t5/translate",
+    "t5/pretrain",
+    "bert/pretrain",
+    "transformer/translate",
+)
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from vitzoo.checkpoints.locate import locate
 from vitzoo.checkpoints.read import read_params
 from vitzoo.errors import Refused
 from vitzoo.evaluation.evaluate import evaluate
+from vitzoo.inference.generate import generate
 from vitzoo.inference.generator import Generator
 from vitzoo.nn.paths import flatten
 from vitzoo.training import loop
@@ -162,6 +163,9 @@ def test_an_answer_ends_where_it_should(generator):
     assert len(generator.info.tokenizer.encode("the cat")) + len(long.ids) <= 48
     few = generator(["the cat"], max_new_tokens=3, temperature=0.0)[0]
     assert (few.reason, len(few.ids)) == ("length", 3)
+    prompt = "the cat sees one red bird and hears a dog of two"[:44]
+    full = generator([prompt], max_new_tokens=400, temperature=0.0)[0]  # its context is of 48 tokens
+    assert (full.reason, len(full.ids)) == ("context", 4)
     text = generator(["the cat"], max_new_tokens=30, temperature=1.0, seed=5)[0].text
     stopped = generator(["the cat"], max_new_tokens=30, temperature=1.0, seed=5, stop=[text[2:4]])[0]
     assert stopped.reason == "stop"
@@ -185,6 +189,10 @@ def test_what_is_shown_as_it_is_written_is_the_answer(generator):
 def test_a_prompt_that_fills_the_context_is_refused(generator):
     with pytest.raises(Refused, match=r"prompt.*has 60 tokens, and the model takes 48"):
         generator(["x" * 60])
+    shown = io.StringIO()
+    with pytest.raises(Refused, match="has 48 tokens, and the model takes 48"):
+        generate(generator.info.checkpoint, "x" * 48, out=shown)
+    assert shown.getvalue() == ""
 
 
 @pytest.mark.parametrize(

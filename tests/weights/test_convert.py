@@ -97,6 +97,9 @@ def test_where_a_format_has_no_place_for_a_setting_those_that_have_are_named(tmp
     line = refused(capsys, VIT, tmp_path / "a", "--format", "timm-vit")  # its epsilon is 0.01
     assert "model.norm_epsilon = 0.01: has no place in timm's VisionTransformer" in line
     assert "; --format hf-vit or vitzoo keeps it, and so does FILE.stablehlo" in line
+    line = refused(capsys, GOLDENS / "vision_transformer" / "in21k.npz", tmp_path / "a", "--format", "timm-vit")
+    assert "model.pre_logits = True: has no place in timm's VisionTransformer, which has given up this layer" in line
+    assert "; --format vision_transformer or vitzoo keeps it, and so does FILE.stablehlo" in line
 
 
 FAULTS = {

@@ -3,6 +3,7 @@ by name where they hold what no model here has."""
 
 import dataclasses
 import json
+import shutil
 from pathlib import Path
 
 import jax
@@ -175,6 +176,16 @@ def test_gpt2_with_prefix_masks_and_the_head_once_more(tmp_path, golden):
     ) = read(copied("gpt2", tmp_path, arrays=more))
     assert config.tied_head
     for path, leaf in params.items():
+        np.testing.assert_array_equal(found[path], leaf)
+
+
+def test_gpt2_in_a_file_of_torch_is_the_same(tmp_path, golden):
+    folder = copied("gpt2", tmp_path)
+    (folder / "model.safetensors").unlink()
+    shutil.copy(GOLDENS / "gpt2_torch" / "pytorch_model.bin", folder)
+    reading, found = leaves(folder)
+    assert reading.model == golden("gpt2")[1].model
+    for path, leaf in golden("gpt2")[3].items():
         np.testing.assert_array_equal(found[path], leaf)
 
 

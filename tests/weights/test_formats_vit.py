@@ -28,6 +28,7 @@ CASES = {
     "timm-vit/wide": {},
     "timm-vit/deit3": {},
     "timm-vit/distilled": {},
+    "timm-vit/dinov2": {},
     "timm-vit/dinov2_giant_reg": {},
     "timm-vit/reg4_gap": {},
     "timm-vit/so150m": {},
@@ -159,6 +160,22 @@ def test_timms_files_go_out_and_in_again_bitwise(case, tmp_path):
     assert again.preprocessing == {**DESCRIPTION["preprocessing"], "crop_fraction": pytest.approx(0.8)}
 
 
+def test_registers_beside_a_class_token_with_a_row_go_out_to_timm_and_give_the_same_numbers(tmp_path):
+    _, _, config, params = read(file_of("facebook-vit/dinov2_reg"), **CASES["facebook-vit/dinov2_reg"])
+    assert (config.prefix_positions, config.registers) == ("class", 2)
+    tensors, writing = written(find_format("timm-vit"), config, params, **DESCRIPTION | {"classes": None})
+    assert tensors["pos_embed"].shape == (1, 4, 12)
+    assert "the class token's row of positions is added to the token" in writing.notes[0]
+    np.testing.assert_array_equal(tensors["cls_token"], params["class_token"] + params["positions/embedding"][:, :1])
+    save_file({name: np.ascontiguousarray(array) for name, array in tensors.items()}, tmp_path / "model.safetensors")
+    (tmp_path / "config.json").write_text(json.dumps(writing.config))
+    again, _, same, _ = read(tmp_path)
+    assert (same.prefix_positions, same.registers) == ("none", 2)
+    images, right = known("facebook-vit/dinov2_reg")
+    made = jax.jit(lambda images: again(images), compiler_options={"xla_backend_optimization_level": 0})(images)
+    np.testing.assert_allclose(made, right, atol=1e-5)
+
+
 @pytest.mark.parametrize("case", ["torchvision-vit/plain", "torchvision-vit/representation"])
 def test_torchvisions_files_go_out_under_the_newer_names(case):
     source = source_of(case)
@@ -250,7 +267,6 @@ def test_a_grid_that_is_no_square_must_be_given():
         ({"positions": "rotary"}, "model.positions"),
         ({"pooling": "cls_gap"}, "pooling"),
         ({"distilled": "token"}, "model.distilled"),
-        ({"registers": 2}, "model.prefix_positions"),
         ({"qk_norm": True}, "model.qk_norm_bias"),
         ({"norm_epsilon": 1e-12}, "model.norm_epsilon"),
     ],

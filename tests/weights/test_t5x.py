@@ -1,15 +1,17 @@
-"""Checkpoints of t5x, written here with TensorStore and msgpack as t5x writes them."""
+"""Checkpoints of t5x, written here with TensorStore and msgpack, or by Orbax, as t5x writes them."""
 
 from pathlib import Path
 
 import flax.serialization
 import ml_dtypes
 import numpy as np
+import orbax.checkpoint
 import pytest
 import tensorstore
-from published import read
+from published import read, refused
 
 from vitzoo.errors import Refused
+from vitzoo.nn.paths import unflatten
 from vitzoo.weights.files.open import is_published, open_source
 from vitzoo.weights.formats.known import recognise
 from vitzoo.weights.rows import read_rows
@@ -100,6 +102,22 @@ def write(folder, arrays, *, ocdbt=False, inside=(), version=3):
     return folder
 
 
+def write_orbax(folder, arrays, *, ocdbt=False, inside=None):
+    """A newer checkpoint, whose folder `state` is Orbax's; with `inside`, its older index, which holds these itself."""
+    spread = unflatten({name: np.ascontiguousarray(x) for name, x in arrays.items() if name not in (inside or ())})
+    tree = {"target": spread, "state": {"step": np.int32(7), "param_states": {"v": np.ones(3, np.float32)}}}
+    handler = orbax.checkpoint.PyTreeCheckpointHandler(use_ocdbt=ocdbt)
+    with orbax.checkpoint.Checkpointer(handler) as checkpointer:
+        checkpointer.save(folder / "state", args=orbax.checkpoint.args.PyTreeSave(tree))
+    if inside is not None:
+        (folder / "state" / "_METADATA").unlink()
+        named: dict = {name: f"PLACEHOLDER://target.{name.replace('/', '.')}" for name in arrays}
+        named |= {name: np.ascontiguousarray(arrays[name]) for name in inside}
+        index = {"target": unflatten(named), "state": {"step": np.int32(7)}}
+        (folder / "state" / "checkpoint").write_bytes(flax.serialization.msgpack_serialize(index))
+    return folder
+
+
 def leaves(folder):
     source = open_source(str(folder))
     form = recognise(source)
@@ -133,6 +151,36 @@ def test_stacked_layers_with_heads_apart_and_one_store_for_all(ours, tmp_path):
     folder = write(tmp_path / "checkpoint_7", scanned(as_t5x(tensors)), ocdbt=True)
     reading = check(folder, expected)
     assert (reading.model["encoder_depth"], reading.model["decoder_depth"], reading.model["head_dim"]) == (2, 1, 4)
+
+
+@pytest.mark.parametrize(
+    ("scan", "how"),
+    [(False, {}), (True, {}), (True, {"ocdbt": True}), (False, {"inside": ("encoder/encoder_norm/scale",)})],
+    ids=["numbered", "scanned", "one store", "older index"],
+)
+def test_newer_checkpoints_whose_state_is_orbaxs(scan, how, ours, tmp_path):
+    tensors, expected = ours["t5_v1_1"]
+    arrays = as_t5x(tensors)
+    folder = write_orbax(tmp_path / "checkpoint_7", scanned(arrays) if scan else arrays, **how)
+    for named in (folder, folder / "state"):
+        assert is_published(str(named))
+        check(named, expected)
+
+
+def test_a_newer_checkpoint_that_is_cut_or_of_another_program_is_refused(ours, tmp_path):
+    state = write_orbax(tmp_path / "checkpoint_7", as_t5x(ours["t5"][0])) / "state"
+    (state / "target.token_embedder.embedding" / "0.0").write_bytes(b"x")
+    assert "can't be read within target.token_embedder.embedding (" in refused(state.parent)
+    (state / "_METADATA").unlink()
+    assert "has no index (checkpoint or _METADATA): it isn't the whole checkpoint" in refused(state.parent)
+    assert "has nothing below encoder2; there are decoder, encoder, token_embedder" in refused(
+        f"{write(tmp_path / 'old', as_t5x(ours['t5'][0]))}:encoder2"
+    )
+    handler = orbax.checkpoint.PyTreeCheckpointHandler()
+    with orbax.checkpoint.Checkpointer(handler) as checkpointer:
+        tree = {"params": {"kernel": np.ones(3, np.float32)}}
+        checkpointer.save(tmp_path / "other" / "state", args=orbax.checkpoint.args.PyTreeSave(tree))
+    assert not is_published(str(tmp_path / "other"))
 
 
 def test_bfloat16_is_read(ours, tmp_path):

@@ -1,13 +1,12 @@
-"""What is typed: flags by argparse, flag files by absl, `--config.KEY=VALUE` kept as text for the config's schema."""
+"""What is typed: flags by argparse, flag files as absl's, `--config.KEY=VALUE` kept as text for the config's schema."""
 
 import argparse
 import os
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NoReturn
-
-from absl import flags as absl_flags
 
 from vitzoo.errors import Refused
 from vitzoo.hints import misspelt
@@ -105,25 +104,50 @@ def typed(flag: str, annotation: Any, **limits: Any) -> Callable[[str], Any]:
     return read
 
 
-def expand_flagfiles(arguments: Sequence[str]) -> list[str]:
-    """The arguments with `--flagfile=FILE` replaced by the file's lines.
+def expand_flagfiles(arguments: Sequence[str], within: Sequence[Path] = ()) -> list[str]:
+    """The arguments with `--flagfile=FILE` replaced by the file's lines; empty lines and `#` or `//` comments aside.
+
+    Args:
+        arguments: as typed; what follows `--` is left alone.
+        within: the flag files in which the arguments stand.
 
     Raises:
-        Refused: a file can't be read.
+        Refused: a file can't be read, is no text, or names itself.
     """
-    for place, argument in enumerate(arguments, 1):
-        flag, equals, value = argument.partition("=")
-        if flag == "--flagfile":
-            readable_path(flag, value if equals else "".join(arguments[place : place + 1]), pipe=True)
-    try:
-        expanded = absl_flags.FlagValues().read_flags_from_files(list(arguments), force_gnu=True)
-    except absl_flags.Error as error:
-        raise Refused("--flagfile", None, str(error).removeprefix("ERROR:: ")) from error
     found: list[str] = []
-    for argument in expanded:
+    waiting = list(arguments)
+    while waiting:
+        argument = waiting.pop(0)
+        if argument == "--":
+            return [*found, argument, *waiting]
+        flag, equals, value = argument.partition("=")
+        if flag != "--flagfile":
+            found.append(argument)
+            continue
+        file = readable_path(flag, value if equals else waiting.pop(0) if waiting else "", pipe=True).resolve()
+        if file in within:
+            raise Refused(flag, file, "names itself, or a file that names it")
+        found += expand_flagfiles(_flags_of(file), [*within, file])
+    return found
+
+
+def _flags_of(file: Path) -> list[str]:
+    """The arguments that a flag file's lines are."""
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        what = "is a folder" if file.is_dir() else f"can't be read: {error.strerror}"
+        raise Refused("--flagfile", file, what) from None
+    except UnicodeDecodeError:
+        raise Refused("--flagfile", file, "is not UTF-8 text") from None
+    if "\0" in text:
+        raise Refused("--flagfile", file, "holds a NUL character, which no flag has")
+    found: list[str] = []
+    for line in filter(None, map(str.strip, text.splitlines())):
         # a line of a file is one argument, though `--workdir runs/x` is two
-        spaced = re.fullmatch(r"(--[\w.-]+)\s+(\S.*)", argument, re.DOTALL)
-        found += [spaced[1], spaced[2]] if spaced else [argument]
+        spaced = re.fullmatch(r"(--[\w.-]+)\s+(\S.*)", line)
+        if not line.startswith(("#", "//")):
+            found += [spaced[1], spaced[2]] if spaced else [line]
     return found
 
 

@@ -1,15 +1,16 @@
 """What a config resolves to: every setting of one experiment, checked and frozen."""
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from typing import Any
 
 from vitzoo.config.contracts import check_filled, check_model
-from vitzoo.config.fits import check_acts, check_evaluator, check_head, check_learns, check_rows, rows_of
+from vitzoo.config.fits import check_acts, check_evaluator, check_head, check_learns, check_prefix, check_rows, rows_of
 from vitzoo.data.settings import Augment, Data, Preprocessing
 from vitzoo.data.text.settings import Mixture, Text, Tokenizer
 from vitzoo.errors import Refused
-from vitzoo.parallel.mesh import parse_mesh
+from vitzoo.parallel.mesh import BATCH_AXES, nearest_multiples, parse_mesh
 from vitzoo.parts import PARTS, find
 from vitzoo.schema import build, convert_fields, default_of, nearest, patch, setting, to_json
 
@@ -92,6 +93,8 @@ class ModelChoice:
             check_head(self.name, self.config_class, self.changes.get("head"), getattr(objective, "HEAD", ""))
             if kind == "text":
                 check_learns(self.name, self.config_class, objective.rows)
+                wanted = getattr(objective, "PREFIX_LM", False)
+                check_prefix(self.name, self.config_class, self.changes.get("prefix_lm"), wanted)
 
     def check_measured(self, objective: Any, evaluators: Mapping[str, Any], names: Mapping[str, str]) -> None:
         """Refuses evaluators (by their keys; `names` of the parts likewise) of what the model doesn't read."""
@@ -217,10 +220,10 @@ class Experiment:
         self._check_best()
         self._check_balance()
         self._check_profile()
-        parse_mesh(self.mesh)
-        size, parts = self.data.batch_size, self.accumulate
+        sizes, size, parts = parse_mesh(self.mesh), self.data.batch_size, self.accumulate
         if size % parts:
-            near = ", ".join(str(n) for n in (size // parts * parts, (size // parts + 1) * parts) if n)
+            near = nearest_multiples(size, parts * math.prod(sizes.get(axis, 1) for axis in BATCH_AXES))
+            near += "" if sizes else "; on several devices, a multiple of their number too"
             raise Refused("data.batch_size", size, f"does not divide by accumulate = {parts} (nearest: {near})")
         if self.init_from_state and not self.init_from:
             raise Refused("init_from_state", True, "needs init_from, the checkpoint whose state to take over")

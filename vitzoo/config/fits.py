@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from vitzoo.data.text.row_kinds import ACTS, LEARNED, ROWS, read_by, reader_of
+from vitzoo.data.text.row_kinds import ACTS, LEARNED, ROWS, read_by, readers_of
 from vitzoo.data.text.settings import Text
 from vitzoo.errors import Refused
 from vitzoo.schema import annotations, nearest
@@ -44,14 +44,39 @@ def check_learns(name: str, config_class: type, rows: str) -> None:
     Raises:
         Refused: it is of another kind.
     """
-    kind, wanted = kind_of(config_class), reader_of(rows)
-    if kind is None or wanted is None or kind == wanted:
+    kind, wanted = kind_of(config_class), readers_of(rows)
+    if kind is None or not wanted or kind in wanted:
         return
-    if wanted == "encoder" and ":" in name:  # what a user's own can learn of these, its head says: see `check_head`
+    if wanted == ("encoder",) and ":" in name:  # what a user's own can learn of these, its head says: see `check_head`
         return
-    models, (own, _, objectives) = KINDS[wanted], KINDS[kind]
-    message = f"is {own}, and rows of {rows} are for {models[0]}: take {models[1]}, or objective.name={objectives}"
+    own, _, objectives = KINDS[kind]
+    readers, models = (
+        " or ".join(KINDS[reader][0] for reader in wanted),
+        ", ".join(KINDS[reader][1] for reader in wanted),
+    )
+    message = f"is {own}, and rows of {rows} are for {readers}: take {models}, or objective.name={objectives}"
     raise Refused("model.name", name, message)
+
+
+def check_prefix(name: str, config_class: type, stated: Any, wanted: bool) -> None:
+    """Checks that a decoder can read a prefix in both directions where an objective teaches it.
+
+    Args:
+        name: the model's.
+        config_class: its `Config`; that of a decoder which can has `prefix_lm`.
+        stated: what the config states of that; None for nothing.
+        wanted: whether the objective teaches it.
+
+    Raises:
+        Refused: it can't, or the config states the contrary.
+    """
+    if "prefix_lm" not in annotations(config_class):
+        if wanted and kind_of(config_class) in (None, "decoder"):
+            message = "has no setting prefix_lm, so it can't read a prefix in both directions: take gpt"
+            raise Refused("model.name", name, message)
+    elif stated not in (None, wanted):
+        other = "causal_lm" if wanted else "prefix_lm"
+        raise Refused("model.prefix_lm", stated, f"isn't what this objective learns; take objective.name={other}")
 
 
 def check_head(name: str, config_class: type, head: Any, wanted: str) -> None:

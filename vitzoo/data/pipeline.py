@@ -3,15 +3,10 @@
 Each global position p = step * batch_size + row of an endless stream stands for one example (shuffled anew in each
 epoch; an epoch's end falls anywhere in a batch, nothing is dropped) and for its draws of augmentation. A process reads
 only the positions of its rows, so that resuming needs the step and nothing else.
-
-Workers are started by `spawn`: a script that trains with `data.workers` > 0 needs `if __name__ == "__main__":`.
 """
 
 import functools
 import os
-import signal
-import threading
-import time
 import weakref
 from collections.abc import Generator, Iterator
 
@@ -23,6 +18,7 @@ from vitzoo.data.images import BadImage
 from vitzoo.data.order import Order, example_order
 from vitzoo.data.rows import Batch, FallibleRows, HeldRows, Row, Rows, held
 from vitzoo.data.settings import Data
+from vitzoo.data.workers import prepare_workers, start_worker
 from vitzoo.errors import Failed
 
 WHOLE = slice(None)
@@ -112,12 +108,12 @@ def eval_batches(rows: Rows, data: Data, *, batch_size: int, part: slice = WHOLE
 def batched(rows: grain.MapDataset, batch_size: int, data: Data) -> grain.IterDataset:
     """Rows read in threads, or in `data.workers` processes, which make whole batches; both give the same batches."""
     if data.workers:
-        _mark_flags_parsed()
+        prepare_workers()
         batches = rows.batch(batch_size).to_iter_dataset(grain.ReadOptions(num_threads=1, prefetch_buffer_size=1))
         options = grain.MultiprocessingOptions(num_workers=data.workers, per_worker_buffer_size=data.prefetch)
         # Small arrays travel through pipes: shared memory only pays for images in numbers.
         batches = grain.experimental.WithOptionsIterDataset(batches, SHARE_LARGE_ARRAYS)
-        return batches.mp_prefetch(options, worker_init_fn=functools.partial(_start_worker, os.getpid()))
+        return batches.mp_prefetch(options, worker_init_fn=functools.partial(start_worker, os.getpid()))
     threads = max(2, min(16, os.cpu_count() or 2))
     read = rows.to_iter_dataset(grain.ReadOptions(num_threads=threads, prefetch_buffer_size=data.prefetch * batch_size))
     return grain.experimental.ThreadPrefetchIterDataset(read.batch(batch_size), prefetch_buffer_size=1)
@@ -176,24 +172,3 @@ def _bad_named(batches: Iterator[Batch], rows: Rows) -> Generator[Batch, None, N
             left_out.name(rows.where(id))
         lost |= new
         yield batch
-
-
-def _mark_flags_parsed() -> None:
-    """Grain reads absl's flags when it starts workers, which fails in programs that don't use absl."""
-    from absl import flags
-
-    if not flags.FLAGS.is_parsed():
-        flags.FLAGS.mark_as_parsed()
-
-
-def _start_worker(parent: int, index: int, count: int) -> None:
-    """A worker leaves Ctrl-C and preemption to its parent, and ends when the parent does, however that ended."""
-    for sent_to_all in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(sent_to_all, signal.SIG_IGN)
-    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
-
-
-def _end_with(parent: int) -> None:
-    while os.getppid() == parent:
-        time.sleep(0.5)
-    os._exit(1)

@@ -21,7 +21,8 @@ def start(model: Any, tokens: jax.Array, lengths: jax.Array, room: int) -> Start
     """Reads prompts with a decoder, or sources with an encoder-decoder.
 
     Args:
-        model: has `begin` and `extend`; an encoder-decoder has `encode` besides, and `config.start_id`.
+        model: has `begin` and `extend`; an encoder-decoder has `encode` besides, and `config.start_id`. One with
+            `config.prefix_lm` reads a prompt in both directions.
         tokens: int32 [batch, tokens], filled up at the end with anything.
         lengths: int32 [batch], tokens of each; at least one.
         room: tokens of a text with what is added; of an encoder-decoder, of a target with its start token.
@@ -29,7 +30,8 @@ def start(model: Any, tokens: jax.Array, lengths: jax.Array, room: int) -> Start
     places = jnp.broadcast_to(jnp.arange(tokens.shape[1]), tokens.shape)
     if not hasattr(model, "encode"):
         cache = model.begin(len(tokens), room)
-        logits, cache = model.extend(tokens, places, cache, keep=lengths - 1)
+        both_ways = {"prefix": lengths} if getattr(model.config, "prefix_lm", None) else {}
+        logits, cache = model.extend(tokens, places, cache, keep=lengths - 1, **both_ways)
         return Started(lengths.astype(jnp.int32), logits[:, 0], cache, None)
     segments = (places < lengths[:, None]).astype(jnp.int32)
     cache = model.begin(model.encode(tokens, segments), room)

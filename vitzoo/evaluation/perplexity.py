@@ -28,6 +28,9 @@ class PerplexityEvaluator(TextEvaluator):
     `bits_per_byte` doesn't depend on the tokenizer: all loss in bits, over the UTF-8 bytes of the text that is scored.
     Of windows and documents these are counted in the text itself; of other rows, and with `max_rows`, by what each
     token stands for, which is exact for bytes, characters and bpe.
+
+    Of a prefix LM the tokens behind a prefix are scored, which is the prompt (rows of answers) or what stands before a
+    place that is drawn for each text and is the same in every evaluation (rows of prefix, of any decoder).
     """
 
     stride: int | None = setting(
@@ -43,7 +46,7 @@ class PerplexityEvaluator(TextEvaluator):
     )
 
     CLASSES: ClassVar[bool] = False
-    ROWS: ClassVar[tuple[str, ...]] = (*LEARNED["decoder"], *LEARNED["encoder_decoder"])
+    ROWS: ClassVar[tuple[str, ...]] = tuple(dict.fromkeys(LEARNED["decoder"] + LEARNED["encoder_decoder"]))
     BETTER: ClassVar[dict[str, Callable]] = {"loss": min, "perplexity": min, "accuracy": max, "bits_per_byte": min}
 
     def bind(self, *, feed: Any, source: Any, config: Any) -> "Perplexity":

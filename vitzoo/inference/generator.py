@@ -131,7 +131,7 @@ class Generator:
         how = how or how_of(settings)
         if max_new_tokens < 1:
             raise Refused("max_new_tokens", max_new_tokens, "must be at least 1")
-        ids = self._all_encoded(prompts)
+        ids = self.encoded(prompts)
         rows, lengths = filled(ids, MULTIPLE, 2**30 if self.context is None else self.context)
         most = np.full(len(rows), max_new_tokens)
         if self.context is not None:
@@ -159,8 +159,12 @@ class Generator:
             stopped = answers.look(written, np.asarray(texts.lengths) - first, most)
             texts = texts._replace(done=texts.done | jnp.asarray(stopped))
 
-    def _all_encoded(self, prompts: Sequence[Prompt]) -> list[np.ndarray]:
-        """The prompts' ids."""
+    def encoded(self, prompts: Sequence[Prompt]) -> list[np.ndarray]:
+        """The prompts' ids, int32 [tokens] each.
+
+        Raises:
+            Refused: no prompt, or one that fills the context.
+        """
         check_prompts(prompts)
         ids = [self._encoded(prompt) for prompt in prompts]
         most = 2**30 if self.context is None else self.context

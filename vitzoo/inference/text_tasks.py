@@ -15,6 +15,7 @@ from vitzoo.data.text.layout import Layout
 from vitzoo.data.text.tokenizers.base import Ids
 from vitzoo.errors import Refused
 from vitzoo.inference.text_inputs import TextInput
+from vitzoo.models.text import is_prefix_lm
 from vitzoo.objectives.inputs import logits_of
 from vitzoo.parts import find
 from vitzoo.weights.load import TextInfo
@@ -282,7 +283,10 @@ class Next(Task):
         return Asked(ids, np.zeros_like(ids), np.array([len(ids) - 1], np.int32))
 
     def outputs(self, model: Any, batch: Batch, top: int) -> dict[str, jax.Array]:
-        logits = logits_of(model, {name: batch[name] for name in ("tokens", "segments")}, train=False)
+        given = {name: batch[name] for name in ("tokens", "segments")}
+        if is_prefix_lm(self.config):  # the text is to such a model what a prompt is
+            given["prefix"] = batch["segments"] > 0
+        logits = logits_of(model, given, train=False)
         return most_probable(at_places(logits, batch["places"]), top)
 
     def row(self, one: TextInput, asked: Asked, outputs: Outputs, top: int) -> dict[str, Any]:

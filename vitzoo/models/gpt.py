@@ -94,6 +94,9 @@ class GPTConfig(text.TextConfig):
     )
     dropout: float = setting(0.0, "after the embedding, after attention and after the MLP", minimum=0, below=1)
     attention_dropout: float = setting(0.0, "on the attention weights", minimum=0, below=1)
+    prefix_lm: bool | None = setting(
+        None, "what a text begins with is read in both directions; never set: objective.name=prefix_lm says it"
+    )
 
     def check(self) -> None:
         """Refuses fields that don't fit together, and says what would."""
@@ -167,7 +170,8 @@ class GPT(nnx.Module):
             tokens: int [batch, tokens].
             segments: int [batch, tokens], which of the texts packed into a row a token belongs to; 0 is padding.
             positions: int [batch, tokens], each token's place in its text; 0, 1, 2 ... by default.
-            prefix: bool [batch, tokens], tokens that see each other in both directions.
+            prefix: bool [batch, tokens], tokens that see each other in both directions, those of each text apart: what
+                it begins with. None by default, under `prefix_lm` too.
             train: whether dropout acts.
             key: the source of its randomness.
 
@@ -182,19 +186,20 @@ class GPT(nnx.Module):
         *,
         segments: jax.Array | None = None,
         positions: jax.Array | None = None,
+        prefix: jax.Array | None = None,
         attention: bool = False,
     ) -> dict[str, jax.Array]:
         """Everything seen on the way, by name.
 
         Args:
-            tokens, segments, positions: as for a call.
+            tokens, segments, positions, prefix: as for a call.
             attention: add every layer's attention weights.
 
         Returns:
             `embedded` [batch, tokens, width]; `block_0`, ..., what each block made of it; `tokens`, after the last
             norm; `logits`; with `attention`, `attention` [depth, batch, heads, tokens, tokens].
         """
-        return self._run(tokens, segments, positions, None, None, features=True, weights=attention)
+        return self._run(tokens, segments, positions, prefix, None, features=True, weights=attention)
 
     def begin(self, batch: int, length: int) -> Cache:
         """An empty cache for `batch` texts of `length` tokens at most (under learned positions `context_length`)."""
@@ -203,7 +208,13 @@ class GPT(nnx.Module):
         return self.decoder.empty_cache(batch, length)
 
     def extend(
-        self, tokens: jax.Array, positions: jax.Array, cache: Cache, *, keep: jax.Array | None = None
+        self,
+        tokens: jax.Array,
+        positions: jax.Array,
+        cache: Cache,
+        *,
+        keep: jax.Array | None = None,
+        prefix: jax.Array | None = None,
     ) -> tuple[jax.Array, Cache]:
         """The next tokens of texts whose earlier ones are in the cache.
 
@@ -213,6 +224,8 @@ class GPT(nnx.Module):
                 not seen, so that rows may be filled up at the end with anything.
             cache: from `begin` or `extend`.
             keep: int [batch], the only new token of each row whose logits are wanted.
+            prefix: int [batch], so many places of each row are seen by all new tokens, those before them too; they have
+                to be in the cache by then.
 
         Returns:
             Logits float32 [batch, new tokens (1 with `keep`), vocabulary], and the cache with the new tokens in it.
@@ -220,6 +233,8 @@ class GPT(nnx.Module):
         length = cache.past.key.shape[2]
         x = self._embed(tokens, positions, None)
         seen = masks.up_to(positions, length)
+        if prefix is not None:
+            seen = seen | masks.prefix(jnp.arange(length) < prefix[:, None])
         run = self.decoder(x, cache=cache, at=positions, mask=seen, places=self._places(positions))
         assert run.cache is not None
         wanted = run.tokens if keep is None else jnp.take_along_axis(run.tokens, keep[:, None, None], 1)

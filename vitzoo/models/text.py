@@ -72,6 +72,11 @@ def kind_of(config: Any) -> str:
     return getattr(config, "KIND", "encoder_decoder" if hasattr(config, "start_id") else "decoder")
 
 
+def is_prefix_lm(config: Any) -> bool:
+    """Whether a decoder reads what a text begins with in both directions, by its settings."""
+    return bool(getattr(config, "prefix_lm", None))
+
+
 def check_divides(field: str, value: int, total_field: str, total: int) -> None:
     """Refuses a `value` that doesn't divide `total`, and names the nearest that do."""
     if total % value:
@@ -119,7 +124,7 @@ def self_mask(
         ids: [batch, tokens].
         segments: [batch, tokens]; 0 is padding.
         causal: no token sees those after it,
-        prefix: bool [batch, tokens], but for these, which all see.
+        prefix: bool [batch, tokens], but for these, which all tokens of their segment see.
     """
     seen = masks.causal(ids.shape[1]) if causal else None
     if seen is not None and prefix is not None:

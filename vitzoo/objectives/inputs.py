@@ -6,7 +6,7 @@ from typing import Any
 import jax
 
 TOKENS = ("source_tokens", "tokens")
-PLACES = ("sentence_types", "segments", "positions", "source_segments", "source_positions")
+PLACES = ("sentence_types", "segments", "positions", "prefix", "source_segments", "source_positions")
 
 
 def logits_of(model: Any, batch: Mapping[str, jax.Array], **how: Any) -> jax.Array:

@@ -1,4 +1,4 @@
-"""From a source to a target: translation, span corruption, prefix language modelling."""
+"""From a source to a target: translation, span corruption."""
 
 import dataclasses
 
@@ -12,7 +12,6 @@ class SequenceToSequence(TokenObjective):
 
     rows: str = setting(
         "pairs",
-        "pairs: a source and its target; span_corruption: T5's, masked spans of a text and what they held; prefix: a "
-        "text's beginning and its rest",
-        choices=("pairs", "span_corruption", "prefix"),
+        "pairs: a source and its target; span_corruption: T5's, masked spans of a text and what they held",
+        choices=("pairs", "span_corruption"),
     )

@@ -118,11 +118,16 @@ def validate_batch(batch_size: int, accumulate: int, mesh: Mesh) -> None:
     unit = accumulate * batch_shards(mesh)
     if batch_size % unit == 0:
         return
-    below = batch_size // unit * unit
-    nearest = ", ".join(str(size) for size in (below, below + unit) if size)
     over = _batch_axes(mesh.shape)
+    nearest = nearest_multiples(batch_size, unit)
     message = f"does not divide over {over} with accumulate = {accumulate} (nearest: {nearest})"
     raise Refused("data.batch_size", batch_size, message)
+
+
+def nearest_multiples(size: int, unit: int) -> str:
+    """The sizes above 0 next to `size` that `unit` divides: `48, 72`."""
+    below = size // unit * unit
+    return ", ".join(str(multiple) for multiple in (below, below + unit) if multiple)
 
 
 def _batch_axes(sizes: Mapping[str, int]) -> str:

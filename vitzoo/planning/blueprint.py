@@ -187,13 +187,13 @@ def _of_text(experiment: Any, choice: ModelChoice, examples: int | None) -> tupl
     feed: Any = feed_of(experiment)
     info = known_data.texts(experiment, examples)
     size, notes = _vocabulary(experiment.tokenizer, choice)
-    fields: dict[str, Any] = {"vocabulary_size": size, "head": feed.head}
+    fields: dict[str, Any] = {"vocabulary_size": size, "head": feed.head, "prefix_lm": feed.prefix_lm}
     if feed.head in ("classes", "token_classes"):
         fields["num_classes"] = TEXT_CLASSES
         if not choice.changes.get("num_classes"):
             notes = (*notes, f"{TEXT_CLASSES} classes assumed (--config.model.num_classes states them)")
     config = choice.config(**fields)
-    row = row_shapes.text_row(experiment.objective.rows, experiment.text, number=feed.head == "number")
+    row = row_shapes.text_row(experiment.objective.rows, experiment.text, config, number=feed.head == "number")
     return config, experiment.objective.bind(info, getattr(config, "num_classes", None)), row, notes
 
 

@@ -6,7 +6,8 @@ import jax
 import numpy as np
 
 from vitzoo.data.text.masked import chosen_of
-from vitzoo.data.text.row_kinds import LEARNED
+from vitzoo.data.text.row_kinds import has_source
+from vitzoo.models.text import is_prefix_lm, kind_of
 
 Shapes = dict[str, jax.ShapeDtypeStruct]
 
@@ -17,19 +18,22 @@ def image_row(size: tuple[int, int], channels: int, classes: int | None, multi_l
     return {"image": _array(np.uint8, *size, channels), "label": label, "weight": _array(np.float32)}
 
 
-def text_row(rows: str, text: Any, number: bool = False) -> Shapes:
+def text_row(rows: str, text: Any, config: Any, number: bool = False) -> Shapes:
     """A row of text, as training loads it.
 
     Args:
         rows: a key of `vitzoo.data.text.feed.MAKERS` from which models learn.
         text: the config's section.
+        config: the model's settings.
         number: labels are numbers, not classes.
     """
     length = text.sequence_length
     integers, more = ["tokens", "targets", "segments", "positions"], {}
-    if rows in LEARNED["encoder_decoder"]:
+    if has_source(rows, kind_of(config)):
         source = ("source_tokens", "source_segments", "source_positions")
         more = {name: _array(np.int32, text.source_length) for name in source}
+    elif is_prefix_lm(config):
+        more = {"prefix": _array(bool, length)}
     elif rows == "masked":
         room = length - 2 - int(text.next_sentence)
         integers.append("sentence_types")

@@ -40,7 +40,7 @@ class Converted:
         format: its format.
         weights: which they are: `ema`, `raw` or `published`.
         parameters: how many numbers.
-        notes: what was ignored or taken by convention.
+        notes: what was ignored, taken by convention or written in another way.
     """
 
     output: str
@@ -91,7 +91,9 @@ def convert(
     if form == OWN:
         _write_own(located, params, target)
     else:
-        _write_published(target, _writing(located, config, flatten(params), form), form)
+        writing = _writing(located, config, flatten(params), form)
+        _write_published(target, writing, form)
+        notes = [*notes, *writing.notes]
     count = sum(leaf.size for leaf in jax.tree.leaves(params))
     return Converted(str(output), form, which, count, tuple(notes))
 

@@ -11,7 +11,7 @@ from jax import export
 
 from vitzoo.data.mixing import normalise
 from vitzoo.errors import Refused
-from vitzoo.models.text import kind_of
+from vitzoo.models.text import is_prefix_lm, kind_of
 from vitzoo.nn.execution import Execution
 from vitzoo.outputs import checked_file, write_whole
 from vitzoo.weights.load import ImageInfo, load
@@ -25,8 +25,9 @@ def write_stablehlo(checkpoint: str, output: str | Path, weights: str = "auto", 
 
     Of images it takes uint8 [batch, height, width, channels] of the model's size, 0 to 255, for any batch, and gives
     float32 logits [batch, classes]. Of text: int32 ids and segments [batch, tokens] (1 for a token, 0 for padding) of
-    the trained length, an encoder-decoder's source before its target; logits [batch, tokens, vocabulary], or
-    [batch, classes]. Beside it, `FILE.json` says what it takes and gives, and how an image is resized. To run it:
+    the trained length, and for a prefix LM a third, 1 for what is read in both directions; an encoder-decoder's source
+    before its target; logits [batch, tokens, vocabulary], or [batch, classes]. Beside it, `FILE.json` says what it
+    takes and gives, and how an image is resized. To run it:
 
         from jax import export
         function = export.deserialize(bytearray(open("model.stablehlo", "rb").read()))
@@ -82,6 +83,8 @@ def write_stablehlo(checkpoint: str, output: str | Path, weights: str = "auto", 
 def _of_text(model: Any, info: Any, batch: Any) -> tuple[Any, list[jax.ShapeDtypeStruct]]:
     """The function of a model of text, and what it takes."""
     target = jax.ShapeDtypeStruct((batch, info.text.sequence_length), jnp.int32)
+    if is_prefix_lm(model.config):
+        return lambda tokens, segments, prefix: model(tokens, segments=segments, prefix=prefix > 0), [target] * 3
     if kind_of(model.config) != "encoder_decoder":
         return lambda tokens, segments: model(tokens, segments=segments), [target, target]
 

@@ -26,13 +26,17 @@ def wordpiece():
     return LibraryTokenizer(definition, roles_of(definition, {}))
 
 
-def test_fifteen_percent_of_real_tokens_are_chosen_and_shown_80_10_10():
+@pytest.mark.parametrize("padding", [0, 200])
+def test_fifteen_percent_of_real_tokens_are_chosen_and_shown_80_10_10(padding):
     # huggingface/transformers #11155: special tokens and padding were chosen
-    rows = MaskedRows(texts("".join(map(chr, range(97, 123))) * 4000), BYTES, Text(sequence_length=202))
+    letters = ("".join(map(chr, range(97, 123))) * 8)[:200]
+    rows = MaskedRows(texts(*[letters] * 20), BYTES, Text(sequence_length=202 + padding))
     chosen = real = masked = kept = other = 0
     for index in range(500):
         row = rows.train_row(index % len(rows), 0, index)
         places = row["weights"] > 0
+        assert (row["segments"] == 0).sum() == padding
+        assert not places[row["segments"] == 0].any()
         assert not np.isin(row["targets"][places], BYTES.special_ids).any()
         assert places.sum() == 30  # exactly round(200 * .15)
         shown, text = row["tokens"][places], row["targets"][places]

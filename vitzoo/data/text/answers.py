@@ -6,6 +6,9 @@ then the end token. Turns are each `text.turn_prefix` with its role (`user: `), 
 end); an answer's text is followed by the end token and then the suffix. Scored are an answer's text and its end token.
 Prompt and answer are tokenized apart, as they are when the model is used. Whose turns are answers, `text.answer_roles`
 says; capitals don't matter.
+
+To a prefix LM each answer is an example of its own, whose prefix is all that stands before it, answers before it too:
+so it is read when the model is asked.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,26 +33,34 @@ class Answers:
     """One example a row, or as many as fit with `text.packing`. One that is too long loses tokens of its front, up to
     the first answer, then of its end. One without an answer is left out. How many are is in `info.notes`.
 
+    Args:
+        seed: of the plan by which they are packed.
+        prefix_lm: whether it is for a prefix LM.
+
     Raises:
         Refused: none of the examples has an answer, or they are of other fields.
     """
 
-    def __init__(self, source: TextSource, tokenizer: TextTokenizer, text: Text, *, seed: int = 0):
+    def __init__(
+        self, source: TextSource, tokenizer: TextTokenizer, text: Text, *, seed: int = 0, prefix_lm: bool = False
+    ):
         if "turns" not in source.fields and not {"source", "target"} <= set(source.fields):
             require(source, "prompt", "completion", what="learning answers")
-        self.length, self.fill = text.sequence_length, tokenizer.fill_id
+        self.length, self.fill, self.prefix_lm = text.sequence_length, tokenizer.fill_id, prefix_lm
         template = (text.prefix, text.turn_prefix, text.turn_suffix, text.answer_roles)
-        what = ("answers in any case", tokenizer.sha256, source.info.fingerprint, template)
+        case = "answers apart" if prefix_lm else "answers in any case"
+        what = (case, tokenizer.sha256, source.info.fingerprint, template)
 
         def documents(which: int) -> Iterator[np.ndarray]:
             for index in range(len(source)):
-                yield answer_tokens(example_parts(source[index], text), tokenizer)[which]
+                whole = answer_tokens(example_parts(source[index], text), tokenizer)
+                yield from (one[which] for one in (_apart(*whole) if prefix_lm else [whole]))
 
-        count = len(source)
         self.tokens = kept_tokens(
-            (*what, 0), lambda: documents(0), tokenizer.vocabulary_size, count, tokenizer.unknown_id
+            (*what, 0), lambda: documents(0), tokenizer.vocabulary_size, len(source), tokenizer.unknown_id
         )
-        self.scored = kept_tokens((*what, 1), lambda: documents(1), 2, count)
+        self.scored = kept_tokens((*what, 1), lambda: documents(1), 2, len(source))
+        count = self.tokens.documents
         self.spans, answered = _spans(self.tokens.starts, self.scored.tokens, self.length)
         self.items = np.flatnonzero(answered)
         if not len(self.items):
@@ -60,7 +71,8 @@ class Answers:
         notes = (f"{cut:,} of {count:,} examples are longer than {self.length} tokens and cut",) if cut else ()
         if none := count - len(self.items):
             notes = (f"{none:,} of {count:,} examples have no answer and are left out", *notes)
-        made = ("answers", self.length, template, text.packing, seed if text.packing else 0)
+        case = "answers apart" if prefix_lm else "answers"
+        made = (case, self.length, template, text.packing, seed if text.packing else 0)
         self.info = rows_info(source.info, len(self.plan), tokenizer, (*notes, *notes_of(self.tokens)), *made)
 
     def __len__(self) -> int:
@@ -70,16 +82,16 @@ class Answers:
         return self.eval_row(index)
 
     def eval_row(self, index: int) -> Row:
-        side = TargetSide(self.length, self.fill)
+        side = TargetSide(self.length, self.fill, self.prefix_lm)
         for item in self.items[self.plan.row(index)].tolist():
             start, stop = self.spans[item].tolist()
             ids = self.tokens.document(item, start, stop)
             scored = self.scored.document(item, start, stop)
-            side.add(ids[:-1], ids[1:], scored[1:])
+            side.add(ids[:-1], ids[1:], scored[1:], prefix=int(scored.argmax()))
         return side.row(index)
 
     def padding(self) -> Row:
-        return TargetSide(self.length, self.fill).row(-1, 0.0)
+        return TargetSide(self.length, self.fill, self.prefix_lm).row(-1, 0.0)
 
 
 def example_parts(example: dict[str, Any], text: Text) -> list[Part]:
@@ -142,6 +154,12 @@ def answer_tokens(parts: list[Part], tokenizer: TextTokenizer) -> tuple[np.ndarr
     ]
     flags = [np.full(len(piece), answer, np.int32) for piece, (_, answer) in zip(pieces, joined, strict=True)]
     return np.concatenate(pieces), np.concatenate(flags)
+
+
+def _apart(ids: np.ndarray, flags: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Each answer of an example with all that stands before it, as in `answer_tokens`; without one, the example."""
+    edges = np.flatnonzero(np.diff(flags, prepend=0, append=0)).reshape(-1, 2).tolist()
+    return [(ids[:stop], (np.arange(stop) >= start).astype(np.int32)) for start, stop in edges] or [(ids, flags)]
 
 
 def _spans(starts: np.ndarray, scored: np.ndarray, length: int) -> tuple[np.ndarray, np.ndarray]:

@@ -22,7 +22,14 @@ class Choices:
     """
 
     def __init__(
-        self, source: AskedSource, tokenizer: TextTokenizer, text: Text, *, encodes: bool, context: int | None
+        self,
+        source: AskedSource,
+        tokenizer: TextTokenizer,
+        text: Text,
+        *,
+        encodes: bool,
+        context: int | None,
+        prefix_lm: bool = False,
     ):
         if "choices" not in source.fields:
             problem = "has no choices: question, choices and answer, or a text and its class"
@@ -42,7 +49,7 @@ class Choices:
             self.pairs.append([(given, ids) if encodes else cut_pair(given, ids, reader.limit) for ids in said])
             left_out, cut = left_out + bool(fewer), cut + short
         self.count = max(map(len, self.pairs))
-        self.shape = Shape.of([pair for pairs in self.pairs for pair in pairs], encodes)
+        self.shape = Shape.of([pair for pairs in self.pairs for pair in pairs], encodes, prefix_lm)
         notes = fitting_notes(len(source), reader.limit, left_out, cut)
         self.info = rows_info(source.info, len(source), tokenizer, notes, "choices", dataclasses.astuple(reader))
 

@@ -18,17 +18,19 @@ class Shape:
     Args:
         length: T, of tokens and targets.
         source_length: S, of an encoder-decoder's source; None for a decoder.
+        prefix_lm: whether a decoder reads what is given in both directions.
     """
 
     length: int
     source_length: int | None = None
+    prefix_lm: bool = False
 
     @classmethod
-    def of(cls, pairs: list[Pair], encodes: bool) -> "Shape":
+    def of(cls, pairs: list[Pair], encodes: bool, prefix_lm: bool = False) -> "Shape":
         """The smallest that holds all pairs."""
         if encodes:
             return cls(max(len(said) for _, said in pairs), max(len(given) for given, _ in pairs))
-        return cls(max(len(given) + len(said) - 1 for given, said in pairs))
+        return cls(max(len(given) + len(said) - 1 for given, said in pairs), None, prefix_lm)
 
 
 def cut_pair(given: Ids, said: Ids, limit: int) -> Pair:
@@ -39,15 +41,16 @@ def cut_pair(given: Ids, said: Ids, limit: int) -> Pair:
 
 def row_of(pair: Pair | None, shape: Shape, tokenizer: TextTokenizer) -> Row:
     """`tokens`, `targets`, `weights` (1 where something is to be said), `segments` and `positions` [T], and for an
-    encoder-decoder `source_tokens`, `source_segments` and `source_positions` [S]. None gives a row of nothing.
+    encoder-decoder `source_tokens`, `source_segments` and `source_positions` [S], for a prefix LM `prefix` [T]. None
+    gives a row of nothing.
     """
-    side = TargetSide(shape.length, tokenizer.fill_id)
+    side = TargetSide(shape.length, tokenizer.fill_id, shape.prefix_lm)
     encoder = None if shape.source_length is None else SourceSide(shape.source_length, tokenizer.fill_id)
     if pair is not None:
         given, said = pair
         if encoder is None:
             ids = np.concatenate([given, said])
-            side.add(ids[:-1], ids[1:], np.arange(len(ids) - 1) >= len(given) - 1)
+            side.add(ids[:-1], ids[1:], np.arange(len(ids) - 1) >= len(given) - 1, prefix=len(given))
         else:
             encoder.add(given)
             side.add(given_before(said, tokenizer.decoder_start_id), said)

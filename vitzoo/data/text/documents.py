@@ -1,5 +1,7 @@
 """Causal language modelling on documents, each for itself, several to a row (packing without crossing)."""
 
+from typing import ClassVar
+
 import numpy as np
 
 from vitzoo.data.text.packing import alone, pack
@@ -18,6 +20,8 @@ class Documents:
     With `text.packing` rows hold as many as fit, by a plan of (seed, T); else each piece has its own row.
     """
 
+    MADE: ClassVar[str] = "documents"
+
     def __init__(self, source: TextSource, tokenizer: TextTokenizer, text: Text, *, seed: int = 0):
         require(source, "text", what="language modelling")
         self.length, self.fill = text.sequence_length, tokenizer.fill_id
@@ -27,7 +31,7 @@ class Documents:
             raise Refused("data.name", source.info.name, "no document has two tokens, one to go by and one to say")
         lengths = self.pieces[:, 2:]
         self.plan = pack(lengths, [self.length], seed) if text.packing else alone(len(self.pieces))
-        made = ("documents", self.length, text.packing, seed if text.packing else 0)
+        made = (self.MADE, self.length, text.packing, seed if text.packing else 0)
         notes = (*_notes(self.pieces, self.array.lengths), *notes_of(self.array))
         self.info = rows_info(source.info, len(self.plan), tokenizer, notes, *made)
 
@@ -38,13 +42,16 @@ class Documents:
         return self.eval_row(index)
 
     def eval_row(self, index: int) -> Row:
+        return self._laid(index, TargetSide(self.length, self.fill)).row(index)
+
+    def _laid(self, index: int, side: TargetSide) -> TargetSide:
+        """An empty row with its pieces in it."""
         document, offset, lengths = self.pieces[self.plan.row(index)].T
         # all pieces are gathered at once: where each begins in the array, less where it begins in the row
         shift = self.array.starts[document] + offset - (np.cumsum(lengths) - lengths)
         places = np.repeat(shift, lengths) + np.arange(lengths.sum())
-        side = TargetSide(self.length, self.fill)
         side.add_all(self.array.tokens[places], self.array.tokens[places + 1], lengths)
-        return side.row(index)
+        return side
 
     def padding(self) -> Row:
         return TargetSide(self.length, self.fill).row(-1, 0.0)

@@ -18,7 +18,7 @@ from vitzoo.data.text.mixed_source import NAME as MIXTURE
 from vitzoo.data.text.mixed_source import MixedSource, open_mixture
 from vitzoo.data.text.mixture import MixtureRows
 from vitzoo.data.text.questions import AskedSource, Questions
-from vitzoo.data.text.row_kinds import ASKED, LEARNED
+from vitzoo.data.text.row_kinds import ASKED, has_source
 from vitzoo.data.text.settings import TRAINED, Mixture, Text, Tokenizer
 from vitzoo.data.text.sources.as_pairs import as_pairs
 from vitzoo.data.text.sources.base import TextSource, all_text, refuse_unusable
@@ -28,7 +28,7 @@ from vitzoo.data.text.tokenizers.compared import differing
 from vitzoo.data.text.tokenizers.load import load_tokenizer
 from vitzoo.data.text.tokenizers.open import open_tokenizer
 from vitzoo.errors import Refused
-from vitzoo.models.text import kind_of
+from vitzoo.models.text import is_prefix_lm, kind_of
 from vitzoo.schema import build, patch, to_json
 
 MAKERS = {
@@ -45,12 +45,16 @@ MAKERS = {
     "choices": "choices:Choices",
     "last_word": "last_word:LastWords",
 }
+OF_DECODERS = {"prefix": "prefix_documents:PrefixDocuments"}
+"""What makes rows of some kinds for decoders."""
 SCORED = {"windows": "windows:ScoredWindows"}
 """What makes rows of some kinds for evaluation."""
 QUESTIONS = ("prompts", "choices")
 """Rows of questions."""
 PACKED_BY_SEED = ("documents", "answers", "pairs")
-ENCODER_DECODER = LEARNED["encoder_decoder"]
+WITHOUT_PREFIX = ("windows", "documents")
+PREFIXED = ("answers", "choices", "last_word")
+"""Rows that tell a prefix LM what a text begins with, and have other uses too."""
 HEADS = {"masked": "pretraining", "labelled": "classes", "tagged": "token_classes"}
 """Rows by which an encoder learns, and with which head; `labelled` with numbers is for the head `number`."""
 
@@ -68,6 +72,7 @@ class TextFeed:
         known: the tokenizer, once it is made or read.
         questions: how an evaluator puts questions.
         stride: of an evaluator's windows.
+        prefix_lm: whether the objective wants a decoder that reads what a text begins with in both directions.
     """
 
     settings: Tokenizer
@@ -78,6 +83,7 @@ class TextFeed:
     known: TextTokenizer | None = None
     questions: Questions = dataclasses.field(default_factory=Questions)
     stride: int | None = None
+    prefix_lm: bool = False
 
     @property
     def tokenizer(self) -> TextTokenizer:
@@ -143,7 +149,8 @@ class TextFeed:
     def model_fields(self, source: TextSource | MixedSource) -> dict[str, Any]:
         classes = self._classes(source)
         known = {"vocabulary_size": self.tokenizer.vocabulary_size, "start_id": self.tokenizer.decoder_start_id}
-        return known | {"head": self.head, "num_classes": None if classes is None else len(classes)}
+        told = {"head": self.head, "num_classes": None if classes is None else len(classes)}
+        return known | told | {"prefix_lm": self.prefix_lm}
 
     def _classes(self, source: TextSource | MixedSource) -> tuple[str, ...] | None:
         """The classes that a head is to tell apart.
@@ -200,15 +207,21 @@ class TextFeed:
 
     def _made(self, source: TextSource, text: Text, config: Any, train: bool) -> Rows:
         self._check_length(config, text)
-        makers = MAKERS if train else MAKERS | SCORED
-        module, _, name = makers[self.rows_of].partition(":")
+        if is_prefix_lm(config) and self.rows_of in WITHOUT_PREFIX:
+            message = "give a prefix LM no prefix: take prefix, which splits each text at a draw, or answers"
+            raise Refused("rows", self.rows_of, message)
+        kind, rows_of = kind_of(config), self.rows_of
+        split = kind == "decoder" and rows_of in OF_DECODERS
+        makers = OF_DECODERS if split else MAKERS if train else MAKERS | SCORED
+        module, _, name = makers[rows_of].partition(":")
         make = getattr(importlib.import_module(f"vitzoo.data.text.{module}"), name)
-        more: dict[str, Any] = {"seed": self.seed} if self.rows_of in PACKED_BY_SEED else {}
+        more: dict[str, Any] = {"seed": self.seed} if split or rows_of in PACKED_BY_SEED else {}
+        if split or rows_of in PREFIXED:
+            more["prefix_lm"] = is_prefix_lm(config)
         if self.rows_of in SCORED and not train:
             more["stride"] = self.stride
         if self.rows_of in ASKED:  # made for a decoder or for an encoder-decoder
-            encodes = kind_of(config) == "encoder_decoder"
-            more |= {"encodes": encodes, "context": getattr(config, "context_length", None)}
+            more |= {"encodes": kind == "encoder_decoder", "context": getattr(config, "context_length", None)}
         return make(source, self.tokenizer, text, **more)
 
     def prepare(self, config: Any, info: SourceInfo, *, train: bool) -> Prepare:
@@ -225,13 +238,14 @@ class TextFeed:
 
     def shown(self, config: Any) -> str:
         lengths = f"rows of {self.text.sequence_length} tokens"
-        if self.rows_of in ENCODER_DECODER:
+        if has_source(self.rows_of, kind_of(config)):
             lengths = f"rows of {self.text.source_length} + {self.text.sequence_length} tokens"
+        lengths += ", the first of a text read in both directions" if is_prefix_lm(config) else ""
         return f"{lengths}, vocabulary {config.vocabulary_size:,} ({self.tokenizer.kind})"
 
     def arguments(self, config: Any) -> tuple[jax.ShapeDtypeStruct, ...]:
         lengths = [self.text.sequence_length]
-        if self.rows_of in ENCODER_DECODER:
+        if has_source(self.rows_of, kind_of(config)):
             lengths.insert(0, self.text.source_length)
         return tuple(jax.ShapeDtypeStruct((1, length), np.int32) for length in lengths)
 

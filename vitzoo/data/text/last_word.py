@@ -29,7 +29,16 @@ class LastWords:
     encoder-decoder, whose target it opens.
     """
 
-    def __init__(self, source: TextSource, tokenizer: TextTokenizer, text: Text, *, encodes: bool, context: int | None):
+    def __init__(
+        self,
+        source: TextSource,
+        tokenizer: TextTokenizer,
+        text: Text,
+        *,
+        encodes: bool,
+        context: int | None,
+        prefix_lm: bool = False,
+    ):
         require(source, "text", what="saying the last word")
         self.tokenizer, reader = tokenizer, reader_of(encodes, context, text, 0)
         self.pairs: list[Pair] = []
@@ -43,7 +52,7 @@ class LastWords:
             room = reader.limit if encodes else reader.limit + 1 - len(said)
             cut += len(given) > room
             self.pairs.append((reader.cut(given), said) if encodes else cut_pair(given, said, reader.limit))
-        self.shape = Shape.of(self.pairs, encodes)
+        self.shape = Shape.of(self.pairs, encodes, prefix_lm)
         notes = (f"{cut:,} of {len(source):,} texts are longer than {reader.limit} tokens and cut",) if cut else ()
         self.info = rows_info(
             source.info, len(source), tokenizer, notes, "last_word", encodes, reader.limit, text.prefix

@@ -27,6 +27,8 @@ class PrefixRows(DrawnPairs):
 
     def __init__(self, source: TextSource, tokenizer: TextTokenizer, text: Text):
         require(source, "text", what="prefix language modelling")
+        if text.packing:
+            raise Refused("text.packing", True, "has no effect on an encoder-decoder's rows of prefix: they are full")
         self.lengths = (text.source_length, text.sequence_length)
         self.fill, self.start = tokenizer.fill_id, tokenizer.decoder_start_id
         self.end = np.array([] if tokenizer.end_id is None else [tokenizer.end_id], np.int32)

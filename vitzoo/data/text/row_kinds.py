@@ -1,17 +1,17 @@
 """Which rows of text there are, which models read them, and which settings of the text act on them."""
 
 LEARNED = {
-    "decoder": ("windows", "documents", "answers"),
+    "decoder": ("windows", "documents", "answers", "prefix"),
     "encoder_decoder": ("pairs", "span_corruption", "prefix"),
     "encoder": ("masked", "labelled", "tagged"),
 }
 """Rows that models of each kind learn from."""
 ASKED = ("prompts", "choices", "last_word")
 """Rows on which models that write are measured, whatever they learned from."""
-ROWS = (*(rows for several in LEARNED.values() for rows in several), *ASKED)
+ROWS = tuple(dict.fromkeys([*(rows for several in LEARNED.values() for rows in several), *ASKED]))
 
 ACTS = {
-    "packing": ("documents", "answers", "pairs", "masked"),
+    "packing": ("documents", "answers", "prefix", "pairs", "masked"),
     "random_offsets": ("windows",),
     "noise_density": ("span_corruption",),
     "mean_span": ("span_corruption",),
@@ -23,9 +23,15 @@ ACTS = {
 """Settings of the text that say how rows are made, and of which."""
 
 
-def reader_of(rows: str) -> str | None:
-    """The kind of model that learns from such rows; None where several kinds read them."""
-    return next((kind for kind, several in LEARNED.items() if rows in several), None)
+def readers_of(rows: str) -> tuple[str, ...]:
+    """The kinds of models that learn from such rows; none of rows on which models are only measured."""
+    return tuple(kind for kind, several in LEARNED.items() if rows in several)
+
+
+def has_source(rows: str, kind: str) -> bool:
+    """Whether such rows have a source beside the target, for a model of a kind."""
+    readers = readers_of(rows)
+    return "encoder_decoder" in readers and (kind == "encoder_decoder" or len(readers) == 1)
 
 
 def read_by(kind: str | None) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ Every array of a row has a fixed shape. Keys, for T = `text.sequence_length` and
   `weights` float32 [T] how much each place counts (0: not scored)
 - `segments` int32 [T] 0 where there is nothing, 1, 2, ... the texts that share the row; `positions` int32 [T] start
   anew with each text
+- a decoder that is a prefix LM: `prefix` bool [T], what each text begins with, which is read in both directions
 - encoder-decoder: `source_tokens`, `source_segments`, `source_positions` int32 [S]; a target's segment is its source's
 - masked training: `chosen` int32 [K] the scored places, filled up with place 0, which isn't one
 - `sentence_types` int32 [T] 0 and 1 for the first and second part; `label` int32 [], or float32 [] for regression
@@ -47,9 +48,11 @@ class TargetSide:
     Args:
         length: T.
         fill: the id where there is nothing; what is there is told by `segments` alone.
+        prefix_lm: whether the row tells what each text begins with.
     """
 
-    def __init__(self, length: int, fill: int):
+    def __init__(self, length: int, fill: int, prefix_lm: bool = False):
+        self.prefix = np.zeros(length, bool) if prefix_lm else None
         self.tokens = np.full(length, fill, np.int32)
         self.targets = np.full(length, fill, np.int32)
         self.weights = np.zeros(length, np.float32)
@@ -57,12 +60,16 @@ class TargetSide:
         self.positions = np.zeros(length, np.int32)
         self.used = self.texts = 0
 
-    def add(self, tokens: np.ndarray, targets: np.ndarray, weights: np.ndarray | float = 1.0) -> None:
-        """The next text; it has to fit."""
+    def add(
+        self, tokens: np.ndarray, targets: np.ndarray, weights: np.ndarray | float = 1.0, *, prefix: int = 0
+    ) -> None:
+        """The next text; it has to fit. Its first `prefix` tokens are its prefix, if the row tells any."""
         place = slice(self.used, self.used + len(tokens))
         self.used, self.texts = place.stop, self.texts + 1
         self.tokens[place], self.targets[place], self.weights[place] = tokens, targets, weights
         self.segments[place], self.positions[place] = self.texts, np.arange(len(tokens))
+        if self.prefix is not None:
+            self.prefix[place] = np.arange(len(tokens)) < prefix
 
     def add_all(self, tokens: np.ndarray, targets: np.ndarray, lengths: np.ndarray) -> None:
         """Several texts, fully scored, into an empty row: their arrays joined, and how long each is."""
@@ -79,6 +86,7 @@ class TargetSide:
             "weights": self.weights,
             "segments": self.segments,
             "positions": self.positions,
+            **({} if self.prefix is None else {"prefix": self.prefix}),
             **(more or {}),
             "weight": np.array(weight, np.float32),
             "id": np.array(id, np.int64),

@@ -29,7 +29,7 @@ class Both:
             files = [name for info in infos for name in info.files or ()]
         self.info = dataclasses.replace(
             test.info,
-            split=f"{test.info.split}, learning from {train.info.split}",
+            split=f"{test.info.split} ({len(test):,}), learning from {train.info.split} ({len(train):,})",
             n=len(train) + len(test),
             fingerprint=fingerprint(train.info.fingerprint, test.info.fingerprint),
             files=files,

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from vitzoo.errors import Refused
+from vitzoo.weights.files.big_vision import is_big_vision, newest, read_big_vision
 from vitzoo.weights.files.json_file import read_json, shown
 from vitzoo.weights.files.npz import read_npz
 from vitzoo.weights.files.safe import INDEX, parts_of, read_safetensors
 from vitzoo.weights.files.source import Source, Tensors
-from vitzoo.weights.files.t5x import INDEX as T5X_INDEX
 from vitzoo.weights.files.t5x import is_t5x, read_t5x
 from vitzoo.weights.files.torch_pickle import Tensor
 from vitzoo.weights.files.torch_zip import TorchFile
@@ -25,12 +25,14 @@ SUFFIXES = {
     ".bin": "torch",
     ".ckpt": "torch",
 }
+FOLDERS = ((is_t5x, read_t5x), (is_big_vision, read_big_vision))
+"""Kinds of folders whose own folders are arrays: how one is told, and what reads it."""
 IN_FOLDERS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
 """What a folder is looked through for, best first; otherwise its only file of a known kind."""
 WRAPPERS = ("module.", "_orig_mod.")
 """Prefixes that torch's wrappers put before every name."""
 PARAMETERS = ("opt/target/", "params/")
-"""Before the names of the weights in an archive of NumPy that also holds an optimizer's state."""
+"""Before the names of the weights where an optimizer's state is beside them, in Google's files."""
 SUBTREES = ("teacher", "model_ema", "state_dict", "model")
 """Which of several sets of weights in a torch file is meant, best first: DINO's teacher, an average, the model."""
 LONGEST = 500  # characters of an array's name
@@ -54,7 +56,8 @@ def open_source(name: str, place: str = "") -> Source:
             tensors = tensors.without(prefix)
     if not tensors:
         raise Refused("checkpoint", name, f"{file.name} holds no arrays")
-    return Source(name, kind, tensors, file.parent, _config(file.parent), besides, notes)
+    folder = file if file.is_dir() else file.parent
+    return Source(name, kind, tensors, folder, _config(folder), besides, notes)
 
 
 def is_published(name: str) -> bool:
@@ -66,18 +69,23 @@ def is_published(name: str) -> bool:
 
 
 def _split(name: str) -> tuple[Path, str]:
-    path = Path(name).expanduser()
+    path = newest(Path(name).expanduser())
     before, _, subtree = name.rpartition(":")
-    if path.exists() or not before or not Path(before).expanduser().exists():
+    if path.exists() or not before or not (whole := newest(Path(before).expanduser())).exists():
         return path, ""
-    return Path(before).expanduser(), subtree
+    return whole, subtree
 
 
 def _candidates(folder: Path) -> list[Path]:
-    if is_t5x(folder):
-        return [folder / T5X_INDEX]
+    if _reader(folder):
+        return [folder]
     known = [folder / name for name in IN_FOLDERS if (folder / name).is_file()]
     return known[:1] or sorted(path for path in folder.iterdir() if path.is_file() and path.suffix in SUFFIXES)
+
+
+def _reader(folder: Path) -> Callable[[Path, str], Tensors] | None:
+    """What reads a folder whose own folders are arrays; None for others."""
+    return next((read for found, read in FOLDERS if found(folder)), None)
 
 
 def _file_in(folder: Path, name: str) -> Path:
@@ -101,37 +109,40 @@ Read = tuple[str, Tensors, Mapping[str, Any], tuple[str, ...]]
 def _read(file: Path, name: str, subtree: str) -> Read:
     if file.name.endswith(INDEX):
         return _read_parts(file, name, subtree)
-    if file.name == T5X_INDEX:
-        arrays = read_t5x(file.parent, name)
-        _check_names(arrays, name)
-        return "tensorstore", arrays, {}, ()
+    if file.is_dir() and (reader := _reader(file)):
+        return _of_names("tensorstore", reader(file, name), name, subtree)
     kind = SUFFIXES.get(file.suffix)
     if kind is None:
         raise Refused("checkpoint", name, f"is of no known kind ({', '.join(SUFFIXES)})")
     if kind == "torch":
         return _read_torch(file, name, subtree)
+    return _of_names(kind, read_npz(file, name) if kind == "npz" else read_safetensors(file, name), name, subtree)
+
+
+def _of_names(kind: str, tensors: Tensors, name: str, subtree: str) -> Read:
+    """Those of a file whose names are all the structure it has, or those below one of its names."""
     notes: tuple[str, ...] = ()
-    tensors = read_npz(file, name) if kind == "npz" else read_safetensors(file, name)
     _check_names(tensors, name)
-    if kind == "npz":
+    between = "." if kind == "safetensors" else "/"
+    if kind != "safetensors":
         tensors, subtree, notes = _parameters(tensors, subtree)
     if subtree:
-        below = tensors.without(f"{subtree}/" if kind == "npz" else f"{subtree}.")
+        below = tensors.without(f"{subtree}{between}")
         if not below:
-            tops = sorted({key.partition("/" if kind == "npz" else ".")[0] for key in tensors})
+            tops = sorted({key.partition(between)[0] for key in tensors})
             raise Refused("checkpoint", name, f"has nothing below {subtree}; there are {', '.join(tops[:8])}")
         tensors = below
     return kind, tensors, {}, notes
 
 
 def _parameters(tensors: Tensors, subtree: str) -> tuple[Tensors, str, tuple[str, ...]]:
-    """The weights of an archive without what stands before all their names; so of the subtree; and notes."""
+    """The weights of a file of Google's without what stands before all their names; so of the subtree; and notes."""
     notes: tuple[str, ...] = ()
     for prefix in PARAMETERS:
         if below := tensors.without(prefix):
             left = len(tensors) - len(below)
             notes += (f"{left} arrays beside {prefix} left out",) if left else ()
-            tensors, subtree = below, subtree.removeprefix(prefix)
+            tensors, subtree = below, f"{subtree}/".removeprefix(prefix).removesuffix("/")
     return tensors, subtree, notes
 
 

@@ -45,11 +45,13 @@ class Writing:
         tensors: names and arrays, one at a time.
         config: the content of `config.json`.
         files: other files beside it, by name: JSON values, text or bytes.
+        notes: lines for the report: what is kept in another way than here.
     """
 
     tensors: Iterator[tuple[str, np.ndarray]]
     config: Mapping[str, Any]
     files: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
 
 class Format(Protocol):

@@ -109,6 +109,8 @@ def written(config: GPTConfig, tokenizer: Any) -> dict[str, Any]:
 def checked(config: GPTConfig, where: str, **fields: Any) -> None:
     """Refuses a GPT that the format has no place for."""
     must_be(config, {**PLAIN, "bias": True, "norm_bias": True, **fields}, where)
+    if config.prefix_lm:
+        must_be(config, {"prefix_lm": False}, where)
     if config.num_kv_heads != config.num_heads:
         must_be(config, {"num_kv_heads": None}, where)
 

@@ -27,7 +27,7 @@ NAMED = {
     (1280, 32, 16, 5120): ("huge", (14,)),
 }
 """Width, depth, heads and MLP → timm's word for the size, and the patches that it has an architecture for."""
-PLAIN = {"head_dim": None, "out_bias": True, "patch_norms": False, "pre_logits": False, "pad_to_patch": False}
+PLAIN = {"head_dim": None, "out_bias": True, "patch_norms": False, "pad_to_patch": False}
 """Settings that have one value there."""
 
 
@@ -129,6 +129,8 @@ def written(config: ViTConfig, description: Mapping[str, Any]) -> dict[str, Any]
 def check(config: ViTConfig) -> None:
     """Refuses settings that timm's model has no place for."""
     c = config
+    if c.pre_logits:
+        raise Refused("model.pre_logits", c.pre_logits, f"has no place in {WHERE}, which has given up this layer")
     must_be(c, PLAIN | {"patch_bias": not c.embedding_norm}, WHERE)
     must_be(c, {"positions": "learned1d"} if c.positions != "none" else {}, WHERE)
     must_be(c, {"qk_norm_bias": True} if c.qk_norm else {}, WHERE)
@@ -138,8 +140,6 @@ def check(config: ViTConfig) -> None:
         raise Refused(f"model.{field}", getattr(c, field), f"has no place in {WHERE}")
     if c.distilled == "head":
         must_be(c, {"registers": 0, "prefix_positions": "class", "norm_epsilon": 1e-6}, WHERE)
-    if c.positions == "learned1d" and c.placed_prefix not in (0, c.prefix_tokens):
-        raise Refused("model.prefix_positions", c.prefix_positions, f"has no place in {WHERE}: all or none have rows")
     if c.norm_epsilon not in (1e-5, 1e-6):
         raise Refused("model.norm_epsilon", c.norm_epsilon, f"has no place in {WHERE}, where it is 1e-6 or 1e-5")
 

@@ -8,6 +8,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from vitzoo.models.geometry import pair
 from vitzoo.models.vit_config import ViTConfig
 from vitzoo.weights.files.json_file import shown
@@ -68,8 +70,23 @@ class TimmViT:
 
     def write(self, config: ViTConfig, params: Flat, description: Mapping[str, Any], tokenizer: Any) -> Writing:
         """See `Writer.write`. For timm it is `create_model("local-dir:FOLDER", pretrained=True)`."""
+        timm_config.check(config)
+        notes: tuple[str, ...] = ()
+        if config.positions == "learned1d" and config.placed_prefix not in (0, config.prefix_tokens):
+            config, params = _with_row_in_token(config, params)
+            notes = ("the class token's row of positions is added to the token: timm has none beside registers",)
         content = timm_config.written(config, description)
-        return Writing(write_rows(timm_rows(config), params), content)
+        return Writing(write_rows(timm_rows(config), params), content, notes=notes)
+
+
+def _with_row_in_token(config: ViTConfig, params: Flat) -> tuple[ViTConfig, Flat]:
+    """The same model, of which only the class token had a row of positions, without rows of tokens before the patches.
+
+    As DINOv2's with registers are at timm; sums in float32 are the very ones that the model makes.
+    """
+    table = np.asarray(params["positions/embedding"])
+    moved = {"class_token": np.asarray(params["class_token"]) + table[:, :1], "positions/embedding": table[:, 1:]}
+    return dataclasses.replace(config, prefix_positions="none"), {**params, **moved}
 
 
 def _architecture(source: Source) -> str:
