@@ -1,8 +1,17 @@
+import re
+
 import jax
 import numpy as np
 import pytest
 
 from vitzoo.errors import Refused
+from vitzoo.models.bert import BERT
+from vitzoo.models.gpt import GPT
+from vitzoo.models.t5 import T5
+from vitzoo.models.transformer import Transformer
+from vitzoo.models.vit import ViT
+from vitzoo.nn import state
+from vitzoo.nn.paths import flatten, layer_shape
 from vitzoo.optim.adamw import AdamW
 from vitzoo.optim.rules import describe, leaf_rules
 from vitzoo.optim.sgd import SGD
@@ -42,6 +51,30 @@ def test_layer_decay_counts_as_beit_does():
     blocks = rules["encoder/blocks/attention/query/kernel"].multiplier
     assert blocks.shape == (12, 1, 1, 1)
     np.testing.assert_allclose(blocks.ravel(), [0.75**power for power in range(12, 0, -1)])
+
+
+SIZES = {"width": 16, "num_heads": 2, "mlp_dim": 32}
+VIT = {**SIZES, "depth": 2, "patch_size": 4, "image_size": 8, "channels": 3, "num_classes": 5, "registers": 2}
+FAMILIES = [
+    (ViT, {**VIT, "layer_scale": 0.1, "qk_norm": True}),
+    *((ViT, {**VIT, "pooling": "map", "positions": kind}) for kind in ("learned2d", "relative", "relative_bias")),
+    *((GPT, {**SIZES, "depth": 2, "vocabulary_size": 30, "tied_head": tied}) for tied in (True, False)),
+    (BERT, {**SIZES, "depth": 2, "vocabulary_size": 30}),
+    (T5, {**SIZES, "vocabulary_size": 30}),
+    (Transformer, {**SIZES, "depth": 2, "vocabulary_size": 30}),
+]
+
+
+@pytest.mark.parametrize(("model", "settings"), FAMILIES, ids=lambda value: getattr(value, "__name__", ""))
+def test_of_every_family_weight_decay_reaches_the_matrices_that_multiply_tokens_alone(model, settings):
+    _, shapes = state.abstract(lambda rngs: model(model.Config(**settings), rngs=rngs))
+    rules = leaf_rules(AdamW(weight_decay=0.1), shapes)
+    # not tables that are looked up, nor what is added to tokens or multiplies each of their numbers
+    others = r".*/(bias|masked_bias|scale[12]?|table|embedding|[xy]|class_token|registers|probe)"
+    for path, leaf in flatten(shapes).items():
+        decays = bool(rules[path].decay.any())
+        assert decays != bool(re.fullmatch(others, f"/{path}")), path
+        assert not decays or len(layer_shape(path, leaf)) >= 2, path
 
 
 def test_a_norm_below_the_blocks_is_an_embedding_for_layer_decay():
