@@ -3,6 +3,7 @@
 Command:   vitzoo train --config transformer/translate --workdir runs/translate
            vitzoo eval --checkpoint runs/translate
 Hardware:  2 CPU cores.
+Result:    sacreBLEU 23.5, chrF 44.5 on 1,701 test verses after 95 minutes on one core (copying the source: 0.2, 18.0).
 Data:      `verses`: Debian's packages sword-text-web and sword-text-sparv, split by chapter.
 Source:    the model and its training of https://arxiv.org/abs/1706.03762; sizes and length are our own.
 """
