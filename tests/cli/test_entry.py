@@ -45,6 +45,8 @@ TRAIN = ["train", "--config", "quickstart", "--workdir", "runs/x"]
         (["train"], "vitzoo: --workdir: must be given: the folder for the run's metrics and checkpoints"),
         (["train", "--workdir", "runs/none"], "vitzoo: --config: must be given: a config file or a name"),
         (["train", "--wrokdir=x"], "vitzoo: --wrokdir: no such argument of vitzoo train; did you mean --workdir?"),
+        (["eval", "--checkpont=x"], "vitzoo: --checkpont: no such argument of vitzoo eval; did you mean --checkpoint?"),
+        (["predict", "--checkpont", "x", "y"], "vitzoo: --checkpont: no such argument of vitzoo predict; did you mean"),
         ([*TRAIN, "--epochs", "5"], "vitzoo: --epochs: no such argument of vitzoo train; did you mean --config.total_"),
         ([*TRAIN, "--lr=1e-3"], "vitzoo: --lr: no such argument of vitzoo train; did you mean --config.optimizer."),
         ([*TRAIN, "--model", "gpt"], "vitzoo: --model: no such argument of vitzoo train; did you mean --config.model."),

@@ -221,7 +221,7 @@ def test_what_config_json_leaves_out_is_transformers_default(tmp_path):
     fields = reading_of(folder).model
     assert (fields["num_heads"], fields["norm_epsilon"], fields["gelu"]) == (12, 1e-12, "exact")
     (folder / "config.json").unlink()
-    assert "doesn't say num_heads" in refused(folder)
+    assert "has no config.json that says num_heads" in refused(folder)
     reading = reading_of(folder, num_heads=3)
     assert reading.model["image_size"] == (6, 6)
     assert "no config.json: gelu and epsilon 1e-12" in " ".join(reading.notes)

@@ -307,7 +307,7 @@ def test_bert_of_the_first_files_has_gamma_beta_copies_and_buffers(tmp_path, gol
 def test_bert_without_prefix_or_config_needs_its_heads(tmp_path, golden):
     folder = copied("sentences", tmp_path)
     (folder / "config.json").unlink()
-    assert "says num_heads (of a width of 12); give it" in refused(folder)
+    assert "says num_heads (of a width of 12); give --config.model.num_heads=" in refused(folder)
     assert read(folder, num_heads=3)[2].num_heads == 3
     assert "num_heads = 5, which doesn't divide 12, the size of all heads" in refused(folder, num_heads=5)
 

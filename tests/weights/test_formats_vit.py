@@ -239,10 +239,10 @@ def test_an_architectures_name_says_what_shapes_do_not(architecture, heads, gelu
 @pytest.mark.parametrize(
     ("case", "given", "message"),
     [
-        ("timm-vit/alone", {}, "num_heads, and a width of 12 isn't a published one: give it"),
+        ("timm-vit/alone", {}, "num_heads, and a width of 12 isn't a published one: give --config.model.num_heads="),
         ("vit-pytorch/cls", {}, "heads of 15 numbers together; it doesn't say num_heads"),
         ("vit-pytorch/cls", {"num_heads": 4}, "num_heads = 4, which doesn't divide 15"),
-        ("vit-pytorch/simple", {"num_heads": 3}, "doesn't say image_size: give it"),
+        ("vit-pytorch/simple", {"num_heads": 3}, "doesn't say image_size: give --config.model.image_size="),
     ],
 )
 def test_what_a_file_does_not_say_must_be_given(case, given, message):

@@ -65,7 +65,7 @@ def test_a_name_on_the_hub_is_a_checkpoint_wherever_one_is_taken(cache, capsys, 
 @pytest.mark.parametrize(
     ("name", "parts"),
     [
-        ("acme/other", ["models--acme--other", "HF_HUB_OFFLINE", "in a folder acme/other"]),
+        ("acme/other", ["models--acme--other", "HF_HUB_OFFLINE", "a folder acme/other"]),
         ("acme/tiny@older", ["only a part of it", "it holds config.json, merges.txt"]),
         ("acme/tiny@newer", ["models--acme--tiny", "HF_HUB_OFFLINE"]),
         ("openai-community/gpt2-smal", ["HF_HUB_OFFLINE", "did you mean openai-community/gpt2"]),
@@ -159,7 +159,7 @@ def http_error(kind):
         (
             RuntimeError("no route"),
             None,
-            r"can't be reached \(RuntimeError: no route\); config.json, model.safetensors",
+            r"can't be reached \(RuntimeError: no route\); a folder acme.tiny with config.json",
         ),
         (GPT2, http_error(errors.GatedRepoError), "agreed to its terms"),
         (GPT2, OSError(errno.ENOSPC, "full"), "no room for it .*HF_HOME"),
@@ -299,5 +299,11 @@ def test_published_weights_are_listed_with_all_that_is_known(cache, capsys, monk
     assert [row["name"] for row in rows if row["fetched"]] == ["torchvision/vit_b_16"]
     assert rows[0]["score_source"] == "torchvision, the weights' metadata (0.28)"
     assert {row["variant"] for row in vitzoo.list_models("L/16", pretrained=True)} == {"L/16"}
+    for pattern in ("TORCHVISION", "minilm", "*MiniLM*", "gpt-2"):
+        assert main(["models", "--pretrained", pattern, "--json"]) == 0
+        found = [row["name"].lower() for row in json.loads(capsys.readouterr().out)["models"]]
+        key = pattern.lower().strip("*").replace("gpt-2", "gpt2")
+        assert found
+        assert all(key in name for name in found), found
     assert main(["models", "--pretrained", "resnet*"]) == 2
     assert "no such published weights; there are AugReg, BERT" in capsys.readouterr().err

@@ -4,6 +4,7 @@ import contextlib
 import json
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 
@@ -186,7 +187,7 @@ def test_an_exported_function_needs_only_jax_and_gives_the_same(tmp_path):
     assert main(["convert", str(tmp_path / "run"), str(tmp_path / "model.stablehlo")]) == 0
     about = json.loads((tmp_path / "model.stablehlo.json").read_text())
     assert [about[key] for key in ("takes", "gives", "weights")] == [
-        ["uint8 [batch, 8, 8, 1]"],
+        {"images": "uint8 [batch, 8, 8, 1]"},
         ["float32 [batch, 10]"],
         "ema",
     ]
@@ -206,6 +207,31 @@ def test_an_exported_function_needs_only_jax_and_gives_the_same(tmp_path):
         np.testing.assert_allclose(out["five"], right, atol=1e-5)
         np.testing.assert_allclose(out["two"], right[:2], atol=1e-5)
     assert main(["convert", str(tmp_path / "run"), str(tmp_path / "model.stablehlo")]) == 2
+
+
+def test_a_name_that_ends_as_a_file_is_no_folder_to_write(tmp_path, capsys):
+    make_run(tmp_path / "run")
+    for ending in (".onnx", ".safetensors", ".PTH"):
+        assert main(["convert", str(tmp_path / "run"), str(tmp_path / f"model{ending}")]) == 2
+        assert f"no {ending.lower()} file is written: give a new folder, or" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_what_git_leaves_of_a_large_file_is_not_taken_for_weights(folder, tmp_path, capsys):
+    shutil.copytree(folder, tmp_path / "cloned")
+    for file in ("model.safetensors", "pytorch_model.bin"):
+        for name in ("model.safetensors", "pytorch_model.bin"):
+            (tmp_path / "cloned" / name).unlink(missing_ok=True)
+        pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n"
+        (tmp_path / "cloned" / file).write_text(pointer)
+        assert main(["convert", str(tmp_path / "cloned"), str(tmp_path / "new")]) == 2
+        assert f"{file} only points to the weights, which `git lfs pull` fetches" in capsys.readouterr().err
+
+
+def test_a_folder_above_the_weights_says_where_they_are(folder, tmp_path, capsys):
+    shutil.copytree(folder, tmp_path / "package" / "model")
+    assert main(["convert", str(tmp_path / "package"), str(tmp_path / "new")]) == 2
+    assert f"did you mean {tmp_path}/package/model?" in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -10,6 +10,8 @@ from vitzoo.errors import Refused
 from vitzoo.paths import named_path, readable_path
 
 CHECKPOINTS = "checkpoints"
+WEIGHTS = ("model.safetensors", "pytorch_model.bin", "model.safetensors.index.json")
+"""Names by which others publish weights."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -131,8 +133,16 @@ def _not_a_run(path: Path) -> str:
         return f"has no {manifest.MANIFEST}, so it is no complete checkpoint; it holds {_contents(path)}"
     return (
         f"is neither a run folder (looked for {path / CHECKPOINTS}/STEP) nor a checkpoint "
-        f"(looked for {path / manifest.MANIFEST}); it holds {_contents(path)}"
+        f"(looked for {path / manifest.MANIFEST}) nor published weights ({WEIGHTS[0]} and others); "
+        f"it holds {_contents(path)}{_further_in(path)}"
     )
+
+
+def _further_in(path: Path) -> str:
+    """Where below a folder weights lie, if they do."""
+    depths = ("*/", "*/*/")
+    found = next((file for depth in depths for name in WEIGHTS for file in sorted(path.glob(f"{depth}{name}"))), None)
+    return "" if found is None else f"; did you mean {found.parent}?"
 
 
 def _contents(path: Path) -> str:

@@ -33,6 +33,7 @@ class Parser(argparse.ArgumentParser):
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
+        self._typed: list[str] = []
         self.by_action: Mapping[str, Sequence[str]] = {}
         """Of a command with several actions, the flags that each takes: its help shows no others."""
         self.add_argument("--json", action="store_true", help="print one JSON object as the last line")
@@ -47,13 +48,18 @@ class Parser(argparse.ArgumentParser):
         """
         for action in [argument for argument in arguments if argument in self.by_action][:1]:
             self._help_with(action)
+        self._typed = list(arguments)
         parsed, unknown = self.parse_known_intermixed_args(arguments)
         if unknown:
-            flag, equals, value = unknown[0].partition("=")
-            follows = unknown[1] if not equals and len(unknown) > 1 and not unknown[1].startswith("-") else ""
-            hint = self._hint(flag, value or follows) if flag.startswith("-") else f"see {self.prog} --help"
-            raise Refused(flag, None, f"no such argument of {self.prog}; {hint}")
+            raise self._no_such(unknown)
         return parsed
+
+    def _no_such(self, unknown: Sequence[str]) -> Refused:
+        """Of an argument that the command hasn't, and what stands behind it."""
+        flag, equals, value = unknown[0].partition("=")
+        follows = unknown[1] if not equals and len(unknown) > 1 and not unknown[1].startswith("-") else ""
+        hint = self._hint(flag, value or follows) if flag.startswith("-") else f"see {self.prog} --help"
+        return Refused(flag, None, f"no such argument of {self.prog}; {hint}")
 
     def _help_with(self, chosen: str) -> None:
         self.prog = f"{self.prog} {chosen}"
@@ -89,6 +95,11 @@ class Parser(argparse.ArgumentParser):
         named = re.fullmatch(r"argument ([^:]+): (.*)", message, re.DOTALL)
         missing = re.fullmatch(r"the following arguments are required: (.*)", message)
         if missing:
+            # a flag that is missing may have been misspelt
+            known = {flag for action in self._actions for flag in action.option_strings}
+            for place, argument in enumerate(self._typed):
+                if argument.startswith("--") and argument != "--" and argument.partition("=")[0] not in known:
+                    raise self._no_such(self._typed[place:])
             raise Refused(missing[1], None, f"must be given; see {self.prog} --help")
         raise Refused(named[1] if named else self.prog, None, named[2] if named else message)
 

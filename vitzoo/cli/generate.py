@@ -43,7 +43,7 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--checkpoint", required=True, metavar="CKPT", help="RUN, RUN@best, RUN@STEP ...")
     parser.add_argument("--prompt", action="append", default=[], metavar="TEXT", help="can be given several times")
     parser.add_argument("--prompts", metavar="FILE", help="a file with a prompt in each line; -: standard input")
-    parser.add_argument("--chat", action="store_true", help="a prompt is a user's turn, written as in gpt/instruct")
+    parser.add_argument("--chat", action="store_true", help="a prompt is a user's turn, as in a training on messages")
     number("--max-new-tokens", int, 128, "most tokens added (128)", minimum=1)
     number("--temperature", float, None, "below 1 sharper; 0: always the most probable token (1)", minimum=0)
     number("--top-k", int, None, "only the k most probable tokens; 0: all (0)", minimum=0)

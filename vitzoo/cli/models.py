@@ -108,5 +108,6 @@ def _published(entries: "Sequence[Entry]", fetched: int) -> str:
 
 parameters: as vitzoo reads them, with the classes that they have; a BERT's with pooler and without heads
 score: as published, in % unless it is a perplexity; not measured by vitzoo. --json says where each is from
+a name stands for a checkpoint: --config.init_from=NAME to train from it, --checkpoint NAME to use it
 fetched: {fetched} of {len(entries)} are on this machine. vitzoo was made without any of them: the formats are tested
 with small files of random weights"""

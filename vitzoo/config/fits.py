@@ -156,8 +156,9 @@ def check_acts(text: Text, rows: Sequence[str]) -> None:
     Raises:
         Refused: one has no effect.
     """
-    if text.paired is not None:
-        raise Refused("text.paired", text.paired, "can't be set: the training data are pairs of texts or aren't")
+    for name, are in (("paired", "pairs of texts"), ("chat", "conversations")):
+        if (value := getattr(text, name)) is not None:
+            raise Refused(f"text.{name}", value, f"can't be set: the training data are {are} or aren't")
     plain = Text()
     for field, acts in ACTS.items():
         value = getattr(text, field)

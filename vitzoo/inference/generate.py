@@ -41,7 +41,8 @@ def generate(
     Args:
         checkpoint: `RUN`, `RUN@best`, `RUN@STEP` or `RUN/checkpoints/STEP`.
         prompts: one or several, written in one batch. One may be a conversation, a list of {"role", "content"}.
-        chat: each prompt is what a user says, and the answer the other's turn, as in the training on `messages`.
+        chat: each prompt is what a user says, and the answer the other's turn, as in the training on `messages`;
+            refused of a model that was trained on prompts and completions.
         max_new_tokens: most tokens added to each.
         stop: one or several texts at which an answer ends.
         seed: of the draws.
@@ -89,6 +90,9 @@ def _prompt(prompt: str | Turns, chat: bool, info: TextInfo) -> Prompt:
     """A prompt as the model is given it."""
     if isinstance(prompt, str) and not chat:
         return prompt
+    if info.text.chat is False:
+        problem = "the model was trained on prompts and completions, not on conversations: a prompt is given as it is"
+        raise Refused("chat", None, f"{problem}, without --chat")
     turns = [{"role": "user", "text": prompt}] if isinstance(prompt, str) else prompt
     return Encoded(*conversation(turns, info.text, info.tokenizer))
 

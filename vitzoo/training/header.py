@@ -119,7 +119,8 @@ def say_finished(store: Store, workdir: Path, step: int, out: TextIO) -> dict[st
     """A run with nothing left to do."""
     print(f"{workdir} is finished (step {step}); nothing to do", file=out)
     best = store.loop(step).get("best")
-    _say_next(workdir, best, store.description(step)["model"]["name"], out)
+    made = store.description(step)
+    _say_next(workdir, best, made["model"]["name"], (made["preprocessing"] or {}).get("chat"), out)
     return summary(workdir, step, step, best, 0)
 
 
@@ -137,7 +138,8 @@ def say_end(
     if lost := len(set().union(*processes.gather(left_out.named()))):
         print(f"unread  {lost:,} left out, each named above (data.bad_files = skip)", file=out)
     print(f"done    {step:,} steps; curves in {workdir / 'curves.png'}", file=out)
-    _say_next(workdir, best, task.choice.name, out)
+    text = getattr(task.feed, "text", None)
+    _say_next(workdir, best, task.choice.name, text is not None and text.chat, out)
     return summary(workdir, step, step, best, 0)
 
 
@@ -155,11 +157,12 @@ def summary(workdir: Path, step: int, total: int, best: dict | None, exit_code: 
     }
 
 
-def _say_next(workdir: Path, best: dict | None, model: str, out: TextIO) -> None:
+def _say_next(workdir: Path, best: dict | None, model: str, chat: bool | None, out: TextIO) -> None:
     checkpoint = f"{workdir}@best" if best else str(workdir)
     part = find("model", model)
     takes = "--text TEXT" if hasattr(part.Config, "vocabulary_size") else "IMAGE ..."  # type: ignore[attr-defined]
-    command, given = ("generate", "--prompt TEXT") if hasattr(part, "extend") else ("predict", takes)
+    asked = "--chat --prompt TEXT" if chat else "--prompt TEXT"
+    command, given = ("generate", asked) if hasattr(part, "extend") else ("predict", takes)
     print(f"next    vitzoo {command} --checkpoint {checkpoint} {given}", file=out, flush=True)
 
 

@@ -105,16 +105,20 @@ def meant(name: str) -> str | None:
 
 
 def table(pattern: str = "*") -> list[Entry]:
-    """The entries whose name, family, model or variant fits a pattern (`timm/*`, `DINOv2`, `gpt`, `B/16`).
+    """The entries whose name, family, model or variant fits a pattern (`timm/*`, `DINOv2`, `gpt`, `B/16`), else those
+    whose name holds it (`minilm`); capitals don't matter.
 
     Raises:
         Refused: nothing fits.
     """
+    wanted, everything = pattern.lower(), entries()
     chosen = [
         entry
-        for entry in entries()
-        if any(fnmatch.fnmatchcase(text, pattern) for text in (entry.name, entry.family, entry.model, entry.variant))
-    ]
+        for entry in everything
+        if any(
+            fnmatch.fnmatchcase(text.lower(), wanted) for text in (entry.name, entry.family, entry.model, entry.variant)
+        )
+    ] or [entry for entry in everything if wanted in entry.name.lower()]
     if not chosen:
         families = ", ".join(dict.fromkeys(entry.family for entry in entries()))
         raise Refused("pattern", pattern, f"no such published weights; there are {families}")

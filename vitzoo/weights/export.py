@@ -50,6 +50,13 @@ class Converted:
     notes: tuple[str, ...]
 
 
+FILE_ENDINGS = (
+    ".bin", ".ckpt", ".gguf", ".h5", ".keras", ".msgpack", ".npz", ".onnx", ".pb", ".pt", ".pth", ".safetensors",
+    ".tflite",
+)  # fmt: skip
+"""Of files that other programs write: a folder of such a name would be taken for one."""
+
+
 def convert(
     checkpoint: str | Path,
     output: str | Path,
@@ -74,9 +81,12 @@ def convert(
         What was written.
 
     Raises:
-        Refused: the weights can't be read, the format has no place for them, or the folder isn't empty.
+        Refused: the weights can't be read, the format has no place for them, or the folder isn't empty or is named as a
+            file.
         Failed: the folder couldn't be written; nothing of it is left.
     """
+    if (ending := Path(output).suffix.lower()) in FILE_ENDINGS:
+        raise Refused("DST", str(output), f"no {ending} file is written: give a new folder, or FILE.stablehlo")
     target = checked_new_folder("DST", output)
     check_outside("DST", output)
     _check_format(form)

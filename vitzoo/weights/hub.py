@@ -122,7 +122,9 @@ def _why(hub: Any, text: str, error: Exception) -> str:
     cache = hub.constants.HF_HUB_CACHE
     here = f"is no file or folder here and not in the hub's cache ({_place(cache, repository)})"
     login = "`hf auth login`, or HF_TOKEN"
-    instead = f"config.json, model.safetensors and the tokenizer's files in a folder {repository} do as well"
+    instead = (
+        f"a folder {repository} with config.json, model.safetensors and, of text, the tokenizer's files does as well"
+    )
     if isinstance(error, hub.errors.OfflineModeIsEnabled):
         return f"{here}, and the hub is not asked (HF_HUB_OFFLINE); {instead}"
     if isinstance(error, hub.errors.GatedRepoError):

@@ -27,7 +27,7 @@ def write_stablehlo(checkpoint: str, output: str | Path, weights: str = "auto", 
     float32 logits [batch, classes]. Of text: int32 ids and segments [batch, tokens] (1 for a token, 0 for padding) of
     the trained length, and for a prefix LM a third, 1 for what is read in both directions; an encoder-decoder's source
     before its target; logits [batch, tokens, vocabulary], or [batch, classes]. Beside it, `FILE.json` says what it
-    takes and gives, and how an image is resized. To run it:
+    takes, in order, and gives, how an image is resized, and which tokenizer of the checkpoint makes the ids. To run it:
 
         from jax import export
         function = export.deserialize(bytearray(open("model.stablehlo", "rb").read()))
@@ -58,15 +58,16 @@ def write_stablehlo(checkpoint: str, output: str | Path, weights: str = "auto", 
         def function(images: jax.Array) -> jax.Array:
             return model(normalise(images, preprocessing))
 
-        takes = [jax.ShapeDtypeStruct((batch, *info.size, info.channels), jnp.uint8)]
+        takes = {"images": jax.ShapeDtypeStruct((batch, *info.size, info.channels), jnp.uint8)}
     else:
         function, takes = _of_text(model, info, batch)
-    made = export.export(jax.jit(function), platforms=PLATFORMS)(*takes)
+    made = export.export(jax.jit(function), platforms=PLATFORMS)(*takes.values())
     about = {
-        "takes": [_shown(value) for value in made.in_avals],
+        "takes": {name: _shown(value) for name, value in takes.items()},
         "gives": [_shown(value) for value in made.out_avals],
         "classes": info.classes,
         "preprocessing": info.description["preprocessing"],
+        "tokenizer": info.description["tokenizer"],
         "weights": info.weights,
         "checkpoint": checkpoint,
     }
@@ -80,19 +81,23 @@ def write_stablehlo(checkpoint: str, output: str | Path, weights: str = "auto", 
     return path
 
 
-def _of_text(model: Any, info: Any, batch: Any) -> tuple[Any, list[jax.ShapeDtypeStruct]]:
-    """The function of a model of text, and what it takes."""
+def _of_text(model: Any, info: Any, batch: Any) -> tuple[Any, dict[str, jax.ShapeDtypeStruct]]:
+    """The function of a model of text, and what it takes, in order."""
     target = jax.ShapeDtypeStruct((batch, info.text.sequence_length), jnp.int32)
     if is_prefix_lm(model.config):
-        return lambda tokens, segments, prefix: model(tokens, segments=segments, prefix=prefix > 0), [target] * 3
+        return lambda tokens, segments, prefix: model(tokens, segments=segments, prefix=prefix > 0), {
+            "tokens": target,
+            "segments": target,
+            "prefix": target,
+        }
     if kind_of(model.config) != "encoder_decoder":
-        return lambda tokens, segments: model(tokens, segments=segments), [target, target]
+        return lambda tokens, segments: model(tokens, segments=segments), {"tokens": target, "segments": target}
 
     def function(source: jax.Array, source_segments: jax.Array, tokens: jax.Array, segments: jax.Array) -> jax.Array:
         return model(source, tokens, source_segments=source_segments, segments=segments)
 
     source = jax.ShapeDtypeStruct((batch, info.text.source_length), jnp.int32)
-    return function, [source, source, target, target]
+    return function, {"source": source, "source_segments": source, "tokens": target, "segments": target}
 
 
 def _shown(value: Any) -> str:

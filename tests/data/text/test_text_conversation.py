@@ -1,17 +1,24 @@
 """A conversation is given to a model as it was in training, and what a tokenizer doesn't know is counted."""
 
+import dataclasses
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
+from made_texts import MadeSource
 
+from vitzoo.config.fits import check_acts
 from vitzoo.data.settings import Data
 from vitzoo.data.spread import Spread
 from vitzoo.data.text.answers import answer_tokens, conversation, example_parts
+from vitzoo.data.text.feed import TextFeed
 from vitzoo.data.text.settings import Text, Tokenizer
 from vitzoo.data.text.sources.files import open_text_files
 from vitzoo.data.text.tokenizers.bytes import ByteTokenizer
 from vitzoo.data.text.tokenizers.open import open_tokenizer
 from vitzoo.data.text.windows import Windows
 from vitzoo.errors import Refused
+from vitzoo.inference.generate import _prompt
 
 TURNS = [("user", "hi"), ("assistant", "hello"), ("user", "how?"), ("assistant", "so")]
 
@@ -31,6 +38,32 @@ def test_what_is_asked_of_a_model_is_the_beginning_of_what_it_was_trained_on():
 def test_what_is_no_conversation_is_refused(turns):
     with pytest.raises(Refused, match="turn"):
         conversation(turns, Text(), ByteTokenizer())
+
+
+TALK = MadeSource([{"turns": [{"role": "user", "text": "a"}, {"role": "assistant", "text": "b"}]}])
+ANSWER = MadeSource([{"prompt": "a", "completion": "b"}])
+
+
+def test_a_checkpoint_knows_whether_its_answers_were_turns_of_conversations():
+    feed = TextFeed(Tokenizer(kind="bytes"), Text(sequence_length=8), "answers", 0)
+    for source, other, chat in ((TALK, ANSWER, True), (ANSWER, TALK, False)):
+        learned = feed.learned(source)
+        assert learned.described(None)["preprocessing"]["chat"] is chat
+        assert learned.learned(other).text.chat is not chat  # fine-tuning on others
+    assert dataclasses.replace(feed.learned(TALK), rows_of="windows").learned(ANSWER).text.chat is None
+    with pytest.raises(Refused, match=r"text.chat = True: can't be set: the training data are conversations or aren't"):
+        check_acts(Text(chat=True), ["answers"])
+
+
+@pytest.mark.parametrize("chat", [None, True, False])
+def test_a_model_of_prompts_and_completions_is_not_asked_in_turns(chat):
+    info = SimpleNamespace(text=Text(chat=chat), tokenizer=ByteTokenizer())
+    assert _prompt("hi", False, info) == "hi"
+    if chat is False:
+        with pytest.raises(Refused, match="trained on prompts and completions, not on conversations"):
+            _prompt("hi", True, info)
+    else:
+        assert _prompt("hi", True, info).text == "user: hi\nassistant: "
 
 
 def test_unknown_characters_are_counted_and_said(tmp_path):

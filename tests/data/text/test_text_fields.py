@@ -65,7 +65,7 @@ def test_a_field_that_is_asked_for_is_read_whatever_else_is_there(tmp_path, reco
             {"source_field": "foo"},
             r"text.source_field = foo: .* has the fields prompt, .*, and no form of data uses this",
         ),
-        ({"text_field": "foo", "first_field": "bar"}, r"text.text_field = foo: .* uses this and first_field: turns"),
+        ({"text_field": "foo", "first_field": "bar"}, r"text.text_field = foo: .* uses this and first_field: messages"),
         ({"label_field": "none"}, "text.label_field = none: no such field in .*; there are: prompt, completion, foo"),
     ],
 )
@@ -95,6 +95,7 @@ def test_labels_that_say_the_same_are_one_class(tmp_path, labels, classes):
 
 
 BAD_LABELS = [
+    (["a", ""], r"data.jsonl:2: the label \"\" is empty"),
     (["a", None], r"data.jsonl:2: the label null is neither text nor a whole number"),
     (["a", ["b"]], r"data.jsonl:2: the label \[\"b\"\] is neither"),
     (["a", {"b": 1}], r"data.jsonl:2: the label {\"b\": 1} is neither"),

@@ -128,10 +128,13 @@ class TextFeed:
         return as_pairs(source) if self.rows_of == "pairs" else source
 
     def learned(self, source: TextSource | MixedSource) -> "TextFeed":
-        if self.rows_of == "labelled" and not isinstance(source, MixedSource):
-            text = dataclasses.replace(self.text, paired="first" in source.fields)
-            return dataclasses.replace(self, text=text)._with_tokenizer(source)
-        return self._with_tokenizer(source)
+        told: dict[str, Any] = {"chat": None}
+        if not isinstance(source, MixedSource):
+            if self.rows_of == "labelled":
+                told["paired"] = "first" in source.fields
+            if self.rows_of == "answers":
+                told["chat"] = "turns" in source.fields
+        return dataclasses.replace(self, text=dataclasses.replace(self.text, **told))._with_tokenizer(source)
 
     def _with_tokenizer(self, source: TextSource | MixedSource) -> "TextFeed":
         if self.known is not None:

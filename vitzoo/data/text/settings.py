@@ -92,6 +92,7 @@ class Text:
     )
     regression: bool = setting(False, "labels are numbers to predict, not classes")
     paired: bool | None = setting(None, "labels are of pairs of texts; never set: the training data say it")
+    chat: bool | None = setting(None, "answers are turns of conversations; never set: the training data say it")
     template: str = setting(
         "",
         "a text, or of a pair the source, made of several fields: `mnli hypothesis: {hypothesis} premise: {premise}`; "

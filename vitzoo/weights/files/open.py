@@ -103,6 +103,8 @@ def _file_in(folder: Path, name: str) -> Path:
     )
 
 
+POINTER = b"version https://git-lfs"
+
 Read = tuple[str, Tensors, Mapping[str, Any], tuple[str, ...]]
 
 
@@ -112,11 +114,19 @@ def _read(file: Path, name: str, subtree: str) -> Read:
     if file.is_dir() and (reader := _reader(file)):
         return _of_names("tensorstore", reader(file, name), name, subtree)
     kind = SUFFIXES.get(file.suffix)
+    if _is_pointer(file):
+        raise Refused("checkpoint", name, f"{file.name} only points to the weights, which `git lfs pull` fetches")
     if kind is None:
         raise Refused("checkpoint", name, f"is of no known kind ({', '.join(SUFFIXES)})")
     if kind == "torch":
         return _read_torch(file, name, subtree)
     return _of_names(kind, read_npz(file, name) if kind == "npz" else read_safetensors(file, name), name, subtree)
+
+
+def _is_pointer(file: Path) -> bool:
+    """Whether a file is what Git leaves of a large one (https://git-lfs.com)."""
+    with file.open("rb") as opened:
+        return opened.read(len(POINTER)) == POINTER
 
 
 def _of_names(kind: str, tensors: Tensors, name: str, subtree: str) -> Read:

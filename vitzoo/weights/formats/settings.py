@@ -29,6 +29,11 @@ PROBLEMS = ("single_label_classification", "multi_label_classification", "regres
 """What transformers' heads of classes are for."""
 
 
+def give(setting: str) -> str:
+    """How a user states what a file doesn't say."""
+    return f"give --config.model.{setting}=VALUE (of predict and generate, which take no settings, convert it first)"
+
+
 def only(source: Source, plain: Mapping[str, Any]) -> None:
     """Refuses a file whose `config.json` gives a setting another value than the one that it has here."""
     for name, value in plain.items():
@@ -149,7 +154,7 @@ def heads_that(source: Source, stated: int | None, said: str, given: Mapping[str
     """
     wanted = given.get("num_heads")
     if stated is None and wanted is None:
-        raise source.refused(f"has no config.json that says num_heads (of a width of {size}); give it")
+        raise source.refused(f"has no config.json that says num_heads (of a width of {size}); {give('num_heads')}")
     if stated is not None and wanted is not None and stated != wanted:
         raise source.refused(f"{said} = {stated}, and num_heads = {wanted} was given; leave it out")
     heads = wanted if stated is None else stated

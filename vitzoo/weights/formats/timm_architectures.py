@@ -6,7 +6,7 @@ from typing import Any
 
 from vitzoo.weights.files.json_file import shown
 from vitzoo.weights.files.source import Source
-from vitzoo.weights.formats.settings import heads_that
+from vitzoo.weights.formats.settings import give, heads_that
 from vitzoo.weights.formats.vit_shapes import num_heads
 
 SIZES = (
@@ -103,7 +103,7 @@ def _heads(
     if stated is not None and type(stated) is not int:
         raise source.refused(f"config.json has model_args.num_heads = {shown(stated)}; an integer is right")
     if stated is None and "embed_dim" in arguments and "num_heads" not in given:
-        raise source.refused("config.json has model_args.embed_dim without num_heads: give it")
+        raise source.refused(f"config.json has model_args.embed_dim without num_heads: {give('num_heads')}")
     if stated is not None or "embed_dim" in arguments:
         return heads_that(source, stated, "config.json says model_args.num_heads", given, width), []
     known = next((heads for pattern, heads in HEADS.items() if re.fullmatch(pattern, name)), None)

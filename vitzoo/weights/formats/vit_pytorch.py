@@ -12,7 +12,7 @@ from vitzoo.models.vit_config import ViTConfig
 from vitzoo.weights.common_rows import dense, layers, norm
 from vitzoo.weights.files.source import Source
 from vitzoo.weights.formats.base import Reading
-from vitzoo.weights.formats.settings import heads_that
+from vitzoo.weights.formats.settings import give, heads_that
 from vitzoo.weights.formats.vit_rows import BLOCKS, attention_rows, mlp_rows
 from vitzoo.weights.formats.vit_shapes import Size, table_of
 from vitzoo.weights.layouts import Layout, reshaped
@@ -75,7 +75,9 @@ class VitPytorch:
         patch, channels = _patch(source, pixels, given)
         inner = source.shape(f"{FIRST}.{names.attention}.to_qkv.weight", 2)[0] // 3
         if "num_heads" not in given:
-            raise source.refused(f"has heads of {inner} numbers together; it doesn't say num_heads: give it")
+            raise source.refused(
+                f"has heads of {inner} numbers together; it doesn't say num_heads: {give('num_heads')}"
+            )
         heads = heads_that(source, None, "", given, inner)
         fields = FIXED | {
             "patch_size": patch,
@@ -119,12 +121,12 @@ def _patch(source: Source, pixels: int, given: Mapping[str, Any]) -> tuple[Size,
         side = round((pixels // count) ** 0.5)
         if side * side * count == pixels:
             return (side, side), count
-    raise source.refused(f"has patches of {pixels} numbers, which are no square: give patch_size")
+    raise source.refused(f"has patches of {pixels} numbers, which are no square: {give('patch_size')}")
 
 
 def _of_simple(source: Source, given: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     if "image_size" not in given:
-        raise source.refused("is a SimpleViT, which doesn't say image_size: give it")
+        raise source.refused(f"is a SimpleViT, which doesn't say image_size: {give('image_size')}")
     return {"pooling": "gap", "positions": "sincos2d", "image_size": given["image_size"]}, []
 
 

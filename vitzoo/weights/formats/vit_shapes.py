@@ -6,7 +6,7 @@ from typing import Any
 
 from vitzoo.models.geometry import pair
 from vitzoo.weights.files.source import Source
-from vitzoo.weights.formats.settings import heads_that
+from vitzoo.weights.formats.settings import give, heads_that
 
 SIXTEEN_HEADS = (1152, 1280, 1408, 1664)
 """Widths that are published with 16 heads (So400m, H, g, G); all others have heads of 64."""
@@ -29,7 +29,9 @@ def num_heads(source: Source, given: Mapping[str, Any], width: int) -> tuple[int
         return heads_that(source, None, "", given, width), ""
     heads = 16 if width in SIXTEEN_HEADS else width // 64
     if heads == 0 or width % 64:
-        raise source.refused(f"doesn't say num_heads, and a width of {width} isn't a published one: give it")
+        raise source.refused(
+            f"has no config.json that says num_heads, and a width of {width} isn't a published one: {give('num_heads')}"
+        )
     return heads, f"num_heads={heads} by convention of the width {width}; the file doesn't say it"
 
 

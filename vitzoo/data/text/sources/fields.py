@@ -42,6 +42,8 @@ FORMS = (
     ("passage", "question", "answers"),
     ("question", "answers"),
 )
+SHOWN = {"turns": "messages", "first": "sentence1", "second": "sentence2"}
+"""What messages call a field: the more usual of its names."""
 SETTINGS = tuple(dict.fromkeys(setting for setting, _ in USUAL.values() if setting))
 USUAL_ONLY = ("prompt", "completion")
 """Fields that a setting doesn't rename: a pair whose fields are named is a source and a target."""
@@ -68,14 +70,17 @@ def recognise(record: Mapping[str, Any], text: Text, data_name: str) -> dict[str
     own = form_of(record, text, FORMS)
     if own is not None:
         return own
-    known = "; ".join("+".join(form) for form in FORMS)
+    known = "; ".join("+".join(SHOWN.get(field, field) for field in form) for form in FORMS)
     if asked:
         setting, name = next(iter(asked.items()))
         others = "".join(f" and {other}" for other in list(asked)[1:])
         problem = f"{data_name} has the fields {', '.join(record)}, and no form of data uses this{others}: {known}"
         raise Refused(f"text.{setting}", name, problem)
     raise Refused(
-        "data.name", data_name, f"unknown fields {', '.join(record)}; wanted one of: {known} (or text.*_field)"
+        "data.name",
+        data_name,
+        f"has the fields {', '.join(record)}, which are none of: {known}; say which is which: "
+        f"--config.text.text_field={next(iter(record), 'NAME')}, label_field, source_field, target_field ...",
     )
 
 

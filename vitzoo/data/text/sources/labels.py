@@ -17,6 +17,8 @@ def class_name(label: Any) -> str:
         ValueError: it is neither text, nor a whole number, nor a boolean.
     """
     if isinstance(label, str):
+        if not label.strip():
+            raise ValueError(f"the label {_shown(label)} is empty")
         return label
     if isinstance(label, bool):
         return str(label).lower()
