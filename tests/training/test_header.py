@@ -3,12 +3,15 @@
 import io
 from types import SimpleNamespace
 
+import pytest
+
 from vitzoo.data import left_out
+from vitzoo.data.text.settings import Text
 from vitzoo.training import header
 
 
 def test_what_was_left_out_is_counted_at_the_end(tmp_path, capsys):
-    task = SimpleNamespace(total_steps=3, choice=SimpleNamespace(name="vit"))
+    task = SimpleNamespace(total_steps=3, choice=SimpleNamespace(name="vit"), feed=None)
     for files, said in ((["a.png", "b.png", "a.png"], True), ([], False)):
         left_out.begin()
         for file in files:
@@ -17,3 +20,12 @@ def test_what_was_left_out_is_counted_at_the_end(tmp_path, capsys):
         header.say_end(task, tmp_path, 3, None, None, out)
         assert ("unread  2 left out, each named above" in out.getvalue()) == said
     assert capsys.readouterr().err.count("a.png") == 1
+
+
+@pytest.mark.parametrize(("chat", "flags"), [(True, "--chat --prompt TEXT"), (False, "--prompt TEXT")])
+def test_the_command_that_comes_next_asks_as_the_model_was_trained(chat, flags, tmp_path):
+    feed = SimpleNamespace(text=Text(chat=chat))
+    task = SimpleNamespace(total_steps=3, choice=SimpleNamespace(name="gpt"), feed=feed)
+    out = io.StringIO()
+    header.say_end(task, tmp_path, 3, None, None, out)
+    assert out.getvalue().splitlines()[-1] == f"next    vitzoo generate --checkpoint {tmp_path} {flags}"

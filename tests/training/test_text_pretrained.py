@@ -125,7 +125,7 @@ def test_another_tokenizer_file_is_not_taken_for_other_data(made):
 def test_rows_longer_than_the_context_are_refused_wherever_they_are_made(made):
     task = prepared(made)
     feed = task.feed.evaluating(SimpleNamespace(text={"sequence_length": 65}))
-    assert feed.text == Text(sequence_length=65, source_length=48)
+    assert feed.text == Text(sequence_length=65, source_length=48, chat=False)  # of prompts and completions
     source = feed.source(task.resolved.experiment.data)
     with pytest.raises(Refused, match=r"text.sequence_length = 65: is more than model.context_length = 64"):
         feed.rows(source, task.resolved.experiment.data, task.model_config, train=False)
