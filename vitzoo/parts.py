@@ -38,6 +38,7 @@ PARTS: dict[str, dict[str, str]] = {
         "adafactor": "vitzoo.optim.adafactor:Adafactor",
         "lamb": "vitzoo.optim.lamb:LAMB",
         "lion": "vitzoo.optim.lion:Lion",
+        "t5_adafactor": "vitzoo.optim.adafactor:T5Adafactor",
     },
     "schedule": {
         "constant": "vitzoo.optim.schedules:Constant",

@@ -22,16 +22,7 @@ def get_config(arg="small"):
     config.data = dict(name="c4/en", split="train", batch_size=2048)
     config.tokenizer = dict(kind="file", file=vitzoo.config.required("spiece.model"), sentinels=100)
     config.text = dict(source_length=512, sequence_length=114)
-    config.optimizer = dict(
-        name="adafactor",
-        learning_rate=1e-2,
-        beta1=0.0,
-        beta2=1.0,
-        update_clip=1.0,
-        scale_by_parameter=True,
-        min_factored_size=128,
-        weight_decay=0.0,
-    )
+    config.optimizer = dict(name="t5_adafactor", learning_rate=1e-2)
     # constant for 10,000 steps, then 1/sqrt(step)
     config.schedule = dict(name="rsqrt", warmup_steps=10_000, warmup_start=1.0, timescale=10_000)
     config.checkpoint = dict(every_steps=5000)

@@ -19,16 +19,7 @@ def get_config():
     config.model = dict(dropout=0.1)
     config.objective = dict(name="seq2seq")
     config.data = dict(name=vitzoo.config.required("jsonl:FILE"), split="train", batch_size=16)
-    config.optimizer = dict(
-        name="adafactor",
-        learning_rate=1e-3,
-        beta1=0.0,
-        beta2=1.0,
-        update_clip=1.0,
-        scale_by_parameter=True,
-        min_factored_size=128,
-        weight_decay=0.0,
-    )
+    config.optimizer = dict(name="t5_adafactor", learning_rate=1e-3)
     config.schedule = dict(name="constant")
     config.checkpoint = dict(every_epochs=1, keep=1, keep_best="val/loss")
     config.evaluate = dict(

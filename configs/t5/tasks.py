@@ -43,16 +43,7 @@ def get_config(arg="glue/mnli"):
     config.objective = dict(name="seq2seq")
     config.data = dict(name=f"tasks/{arg}", split="train", batch_size=128)
     config.text = dict(prefix=prefix, source_length=512, sequence_length=length)
-    config.optimizer = dict(
-        name="adafactor",
-        learning_rate=1e-3,
-        beta1=0.0,
-        beta2=1.0,
-        update_clip=1.0,
-        scale_by_parameter=True,
-        min_factored_size=128,
-        weight_decay=0.0,
-    )
+    config.optimizer = dict(name="t5_adafactor", learning_rate=1e-3)
     config.schedule = dict(name="constant")
     written = dict(name="generation", metrics=metrics, max_new_tokens=min(length, 256))
     if arg in LONG:

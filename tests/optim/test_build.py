@@ -1,3 +1,5 @@
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -5,7 +7,7 @@ import optax
 import pytest
 
 from vitzoo.nn.paths import flatten, is_stacked, unflatten
-from vitzoo.optim.adafactor import Adafactor
+from vitzoo.optim.adafactor import Adafactor, T5Adafactor
 from vitzoo.optim.adamw import AdamW
 from vitzoo.optim.build import build, clip
 from vitzoo.optim.lamb import LAMB
@@ -388,8 +390,9 @@ def test_adafactor_as_t5_trains_is_the_first_paper_step_by_step():
     # root mean square of at least 1e-3
     weights = np.float64([0.5, -2.0, 3.0])
     gradients = [np.float32(g) for g in ([0.1, -0.2, 0.3], [0.4, 0.0, -0.1], [-1.0, 2.0, 0.01])]
-    optimizer = Adafactor(beta1=0.0, beta2=1.0, update_clip=1.0, scale_by_parameter=True, min_factored_size=128)
-    ours, _ = run(optimizer, {"w": np.float32(weights)}, [{"w": g} for g in gradients], constant(0.01))
+    stated = dict(beta1=0.0, beta2=1.0, update_clip=1.0, scale_by_parameter=True, min_factored_size=128)
+    assert dataclasses.asdict(T5Adafactor()) == dataclasses.asdict(Adafactor(**stated))
+    ours, _ = run(T5Adafactor(), {"w": np.float32(weights)}, [{"w": g} for g in gradients], constant(0.01))
     square = np.zeros(3)
     for t, g in enumerate(gradients, 1):
         decay = 1 - t**-0.8

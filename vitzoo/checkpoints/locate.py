@@ -10,8 +10,8 @@ from vitzoo.errors import Refused
 from vitzoo.paths import named_path, readable_path
 
 CHECKPOINTS = "checkpoints"
-WEIGHTS = ("model.safetensors", "pytorch_model.bin", "model.safetensors.index.json")
-"""Names by which others publish weights."""
+WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
+"""Names by which others publish weights in a folder, best first."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -15,8 +15,10 @@ def feed_of(experiment: Any) -> Feed:
         objective, text = experiment.objective, experiment.text
         # such an objective reads labels as numbers, whether that is stated or not
         text = dataclasses.replace(text, regression=text.regression or getattr(objective, "HEAD", "") == "number")
-        feed = TextFeed(experiment.tokenizer, text, objective.rows, experiment.seed, experiment.mixture)
-        return dataclasses.replace(feed, prefix_lm=getattr(objective, "PREFIX_LM", False))
+        prefix_lm = getattr(objective, "PREFIX_LM", False)
+        return TextFeed(
+            experiment.tokenizer, text, objective.rows, experiment.seed, experiment.mixture, prefix_lm=prefix_lm
+        )
     from vitzoo.data.image_feed import ImageFeed
 
     return ImageFeed(experiment.preprocessing, experiment.augment)

@@ -71,9 +71,9 @@ def generate(
     check_whole("stop", *stop)
     generator = Generator(checkpoint, weights=weights, platform=platform)
     texts = [_prompt(prompt, chat, generator.info) for prompt in prompts]
-    generator.encoded(texts)  # what is refused is refused before anything is shown
     live = out is not None and len(texts) == 1
     if out is not None and live and not generator.encodes and isinstance(texts[0], str):
+        generator.encoded(texts)  # what is refused is refused before anything is shown
         print(texts[0], end="", file=out, flush=True)
     wrote = (lambda _, text: print(text, end="", file=out, flush=True)) if live else None
     answers = generator(texts, max_new_tokens=max_new_tokens, how=how, stop=stop, seed=seed, wrote=wrote)

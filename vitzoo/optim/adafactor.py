@@ -17,8 +17,7 @@ class Adafactor(Optimizer):
     """Adam's memory at about half its price: the second moment factored into rows and columns, momentum in bfloat16.
 
     Unlike the first paper's: learning rates like Adam's, no scaling by the parameters' size, momentum on and without
-    bias correction, the second moment's decay 1 − step^−0.8 capped at `beta2`. T5 trains with the first paper's
-    (Raffel et al. 2020, 3.1.2): `beta1=0, beta2=1, update_clip=1, scale_by_parameter=True, min_factored_size=128`.
+    bias correction, the second moment's decay 1 − step^−0.8 capped at `beta2`. The first paper's is `T5Adafactor`.
     """
 
     beta1: float = setting(0.9, "decay of the momentum, which has no bias correction; 0 is off", minimum=0.0, below=1.0)
@@ -51,3 +50,18 @@ class Adafactor(Optimizer):
             if self.beta1
             else optax.identity(),
         )
+
+
+@dataclasses.dataclass(frozen=True)
+class T5Adafactor(Adafactor):
+    """Adafactor of the first paper, as T5 trains with it (Raffel et al. 2020, 3.1.2): learning rates are relative to a
+    tensor's size, updates are clipped one by one, and there is no momentum.
+    """
+
+    beta1: float = setting(0.0, "decay of the momentum, which has no bias correction; 0 is off", minimum=0.0, below=1.0)
+    beta2: float = setting(1.0, "cap of the second moment's decay", above=0.0, maximum=1.0)
+    update_clip: float = setting(1.0, "largest root mean square of one tensor's update; 0 is off", minimum=0.0)
+    scale_by_parameter: bool = setting(
+        True, "a tensor's update is multiplied by the root mean square of its values, at least 1e-3"
+    )
+    min_factored_size: int = setting(128, "factor a tensor whose second largest dimension has this size", minimum=1)

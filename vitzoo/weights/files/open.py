@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from vitzoo.checkpoints.locate import WEIGHTS
 from vitzoo.errors import Refused
 from vitzoo.weights.files.big_vision import is_big_vision, newest, read_big_vision
 from vitzoo.weights.files.json_file import read_json, shown
@@ -27,8 +28,6 @@ SUFFIXES = {
 }
 FOLDERS = ((is_t5x, read_t5x), (is_big_vision, read_big_vision))
 """Kinds of folders whose own folders are arrays: how one is told, and what reads it."""
-IN_FOLDERS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
-"""What a folder is looked through for, best first; otherwise its only file of a known kind."""
 WRAPPERS = ("module.", "_orig_mod.")
 """Prefixes that torch's wrappers put before every name."""
 PARAMETERS = ("opt/target/", "params/")
@@ -79,7 +78,8 @@ def _split(name: str) -> tuple[Path, str]:
 def _candidates(folder: Path) -> list[Path]:
     if _reader(folder):
         return [folder]
-    known = [folder / name for name in IN_FOLDERS if (folder / name).is_file()]
+    # otherwise its only file of a known kind
+    known = [folder / name for name in WEIGHTS if (folder / name).is_file()]
     return known[:1] or sorted(path for path in folder.iterdir() if path.is_file() and path.suffix in SUFFIXES)
 
 
@@ -99,7 +99,7 @@ def _file_in(folder: Path, name: str) -> Path:
     raise Refused(
         "checkpoint",
         name,
-        f"holds no file of weights (looked for {', '.join(IN_FOLDERS)} or one {', '.join(SUFFIXES)})",
+        f"holds no file of weights (looked for {', '.join(WEIGHTS)} or one {', '.join(SUFFIXES)})",
     )
 
 
