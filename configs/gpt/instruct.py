@@ -14,11 +14,12 @@ def get_config():
     config = vitzoo.config.default()
     config.init_from = vitzoo.config.required("RUN")
     config.total_epochs = 3
+    config.min_steps = 100  # few answers need more than three rounds
     config.objective = dict(name="causal_lm", rows="answers")
     config.data = dict(name=vitzoo.config.required("jsonl:FILE"), split="train", batch_size=16)
     config.text = dict(packing=True)
     config.optimizer = dict(name="adamw", learning_rate=5e-5, weight_decay=0.0, grad_clip=1.0)
     config.schedule = dict(name="linear", warmup_fraction=0.03)
-    config.checkpoint = dict(every_epochs=1, keep=1, keep_best="val/loss")
-    config.evaluate = dict(val=dict(name="perplexity", split="validation", every_epochs=1))
+    config.checkpoint = dict(every_steps=100, keep=1, keep_best="val/loss")
+    config.evaluate = dict(val=dict(name="perplexity", split="validation", every_steps=100))
     return config

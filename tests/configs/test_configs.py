@@ -17,6 +17,7 @@ sys.path.append(str(Path(__file__).parents[1] / "weights"))  # where run folders
 GRAY = {"data.name": "config_data:gray28"}
 SPLIT_GRAY = GRAY | {"evaluate.val.split": "test"}
 FROM, TAUGHT = {"init_from": "CKPT"}, {"objective.teacher": "CKPT"}
+FROM_GRAY, HELD_OUT = {"init_from": "GRAY"}, {"data.split": "train[:50]", "evaluate.val.split": "train[50:]"}
 PROSE, PAIRS, MAILS, TAGGED = ({"data.name": f"config_data:{name}"} for name in ("prose", "pairs", "mails", "tagged"))
 BYTES = {"tokenizer.kind": "bytes", "tokenizer.file": ""}
 TASKS = {"translate": "pairs", "pronounce": "pairs", "spam": "mails"}
@@ -44,7 +45,8 @@ TEXT_CASES = [
 CASES = [
     ("quickstart", {}),
     *TEXT_CASES,
-    *[(f"vit/fashion_mnist:{length}", GRAY) for length in ("short", "long")],
+    *[(f"vit/fashion_mnist:{recipe}", GRAY) for recipe in ("short", "long", "student")],
+    ("vit/fashion_mnist:distilled", GRAY | {"objective.teacher": "GRAY"}),
     *[
         (f"vit/ablation:{kind}", GRAY | {"data.split": "train"})
         for kind in ("none", "1d", "2d", "relative", "sincos2d", "rotary", "cls", "gap", "map")
@@ -55,6 +57,8 @@ CASES = [
     ("vit/augreg:i21k,S/16", SPLIT_GRAY),
     *[(f"vit/original_finetune:{task}", FROM) for task in ("cifar10", "cifar100", "imagenet")],
     *[(f"vit/transfer:{task}", FROM) for task in ("imagenet", "cifar10", "cifar100", "pets", "flowers")],
+    *[(f"vit/transfer_small:{task}", FROM_GRAY) for task in ("digits", "mnist_5k")],
+    ("vit/transfer_small:fashion_mnist", FROM_GRAY | GRAY | HELD_OUT),
     *[(f"vit/scaling:{variant}", SPLIT_GRAY) for variant in ("g/14", "G/14")],
     *[(f"vit/deit:{variant}", {}) for variant in ("Ti/16", "B/16")],
     ("vit/deit:S/16,distilled", TAUGHT),
@@ -80,21 +84,23 @@ def test_no_config_is_forgotten_here():
 
 CATALOGUE = (
     "vit/imagenet",
-    *("vit/augreg:i1k", "vit/original_finetune", "vit/transfer", "vit/deit", "vit/linear_probe", "vit/distill"),
+    *("vit/augreg:i1k", "vit/original_finetune", "vit/transfer:", "vit/deit", "vit/linear_probe", "vit/distill"),
 )
 
 
 @pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory):
-    """A small model of ImageNet's classes, to start from and to learn from."""
+def checkpoints(tmp_path_factory):
+    """Small models to start from and to learn from: of ImageNet's classes, and of ten for gray images."""
     from made_checkpoint import make_run
 
     from vitzoo.models.vit import Config
 
     shape = {"patch_size": 16, "width": 16, "depth": 2, "mlp_dim": 32, "num_heads": 2, "image_size": (32, 32)}
-    folder = tmp_path_factory.mktemp("runs") / "run"
-    make_run(folder, Config(**shape, num_classes=1000, channels=3), classes=None)
-    return str(folder)
+    folder = tmp_path_factory.mktemp("runs")
+    make_run(folder / "colour", Config(**shape, num_classes=1000, channels=3), classes=None)
+    gray = Config(**shape | {"patch_size": 7, "image_size": (28, 28)}, num_classes=10, channels=1)
+    make_run(folder / "gray", gray, [f"class {number}" for number in range(10)])
+    return {"CKPT": str(folder / "colour"), "GRAY": str(folder / "gray")}
 
 
 @contextlib.contextmanager
@@ -130,8 +136,8 @@ QUICK |= {"vit/deit3:S/16", "vit/linear_probe", "vit/deit:S/16,distilled"}
     ("name", "changes"),
     [pytest.param(*case, id=case[0], marks=[pytest.mark.slow] * (case[0] not in QUICK)) for case in CASES],
 )
-def test_a_config_resolves_and_its_step_and_evaluators_trace(name, changes, checkpoint):
-    changes = {setting: checkpoint if value == "CKPT" else value for setting, value in changes.items()}
+def test_a_config_resolves_and_its_step_and_evaluators_trace(name, changes, checkpoints):
+    changes = {setting: checkpoints.get(value, value) for setting, value in changes.items()}
     resolved = vitzoo.config.resolve(name, overrides={"mesh": "data:8", **changes})
     with data_for(name):
         task = setup.prepare(resolved, setup.mesh_of(resolved.experiment))

@@ -1,5 +1,6 @@
 """Several processes: how they find each other, and that they train as one does."""
 
+import json
 import re
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from pathlib import Path
 import jax
 import pytest
 import train_together
+from families import FAMILIES, STEPS, write_texts
 
 from vitzoo.checkpoints import manifest, read
 from vitzoo.cli import main
@@ -21,7 +23,6 @@ import common
 
 HERE = Path(__file__).parent
 BY_HAND = HERE.parents[1] / "scripts" / "launch" / "by_hand.sh"
-STEP = 14
 
 SRUN = {"SLURM_JOB_ID": "7", "SLURM_STEP_NODELIST": "n[1-2]", "SLURM_PROCID": "0", "SLURM_LOCALID": "0"}
 MPIRUN = {"OMPI_MCA_orte_hnp_uri": "1.0;tcp://10.0.0.1:1"}
@@ -118,43 +119,50 @@ def test_what_is_read_from_the_coordinator_is_never_executed(capsys):
     assert capsys.readouterr().out == ""
 
 
-def launch(count: int, devices: int, folder: Path, kind: str) -> subprocess.CompletedProcess:
-    """The training of `train_together` as several processes."""
-    command = [str(BY_HAND), str(count), sys.executable, str(HERE / "train_together.py"), str(folder), kind]
+def launch(count: int, devices: int, command: list[str]) -> subprocess.CompletedProcess:
+    """A command as several processes."""
     settings = common.environment(devices) | {"RESTARTS": "0"}
-    done = subprocess.run(command, capture_output=True, text=True, env=settings, timeout=280)
+    done = subprocess.run(
+        [str(BY_HAND), str(count), sys.executable, *command], capture_output=True, text=True, env=settings, timeout=280
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done
 
 
-@pytest.fixture(scope="module", params=["images", "text"])
+def train_as(count: int, devices: int, folder: Path, family: str, texts: Path) -> subprocess.CompletedProcess:
+    """The training of `train_together` as several processes."""
+    return launch(count, devices, [str(HERE / "train_together.py"), str(folder), family, str(texts)])
+
+
+@pytest.fixture(scope="module", params=FAMILIES)
 def alone(request, tmp_path_factory):
-    """The training by one process with one device: its kind and folder."""
+    """The training by one process with one device: its family, folder and texts."""
+    texts = write_texts(tmp_path_factory.mktemp("texts"))
     folder, patch = tmp_path_factory.mktemp("alone") / request.param, pytest.MonkeyPatch()
     patch.setattr(meshes, "devices", lambda platform="": jax.devices(platform or None)[:1])
-    train_together.train(folder, request.param)
+    train_together.train(folder, request.param, texts)
     patch.undo()
-    return request.param, folder
+    return request.param, folder, texts
 
 
 @pytest.fixture(scope="module")
 def together(alone, tmp_path_factory):
     """By two processes with two devices each: the folder and what was printed."""
-    kind, _ = alone
-    folder = tmp_path_factory.mktemp("together") / kind
-    return folder, launch(2, 2, folder, kind)
+    family, _, texts = alone
+    folder = tmp_path_factory.mktemp("together") / family
+    return folder, train_as(2, 2, folder, family, texts)
 
 
 @pytest.mark.slow
 def test_two_processes_have_the_losses_and_evaluations_of_one(alone, together):
-    assert common.step_of(together[0]) == STEP
+    assert common.step_of(together[0]) == STEPS
     assert common.differences(alone[1], together[0]) == []
 
 
 @pytest.mark.slow
 def test_what_two_processes_save_is_whole_and_one_reads_it(alone, together):
     assert common.saved(together[0]) == common.saved(alone[1])
-    folders = [run / "checkpoints" / str(STEP) for run in (alone[1], together[0])]
+    folders = [run / "checkpoints" / str(STEPS) for run in (alone[1], together[0])]
     manifest.verify(folders[1])
     left, right = (read.values(folder / "loop") for folder in folders)
     assert (left["step"], left["updates"], left["evaluated"]) == (right["step"], right["updates"], right["evaluated"])
@@ -172,7 +180,18 @@ def test_only_process_0_prints(together):
 
 
 @pytest.mark.slow
+def test_two_processes_measure_a_checkpoint_as_one_did(alone, tmp_path):
+    done = launch(2, 1, ["-m", "vitzoo", "eval", "--checkpoint", str(alone[1]), "--output", str(tmp_path), "--json"])
+    measured = json.loads(done.stdout.splitlines()[-1])["results"]
+    trained = {line["split"]: line for line in common.lines_of(alone[1]) if line["split"] in measured}
+    assert trained.keys() == measured.keys() == train_together.families.evaluators_of(alone[0]).keys()
+    for name, result in measured.items():
+        assert trained[name]["n"] == result["n"]
+        assert {key: trained[name][key] for key in result["metrics"]} == pytest.approx(result["metrics"], rel=1e-5)
+
+
+@pytest.mark.slow
 def test_four_processes_have_the_losses_of_one(alone, tmp_path):
-    kind, straight = alone
-    launch(4, 1, tmp_path / kind, kind)
-    assert common.differences(straight, tmp_path / kind) == []
+    family, straight, texts = alone
+    train_as(4, 1, tmp_path / family, family, texts)
+    assert common.differences(straight, tmp_path / family) == []
