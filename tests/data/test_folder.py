@@ -49,6 +49,14 @@ def test_the_fraction_is_of_each_class_at_least_one_and_never_all(photos):
     assert open_source(data, "train").info.class_counts == (8, 16, 1, 1)
 
 
+def test_a_slice_that_cuts_classes_off_says_so(photos):
+    data = folder(photos, validation_fraction=0.0)  # ten cats, then twenty dogs
+    (note,) = open_source(data, "train[:10]").info.notes
+    assert note.startswith("warning: train[:10] has no example of 1 of the 2 classes (dog)")
+    assert "(cat)" in open_source(data, "train[50%:]").info.notes[0]
+    assert [open_source(data, split).info.notes for split in ("train[:11]", "train", "all")] == [(), (), ()]
+
+
 def test_without_a_fraction_all_is_train(photos):
     assert dict(open_dataset(folder(photos, validation_fraction=0.0)).counts()) == {"train": 30}
 

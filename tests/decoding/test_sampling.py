@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from vitzoo.decoding.generate import how_of
 from vitzoo.decoding.sampling import NEVER, Sampling, best, draw, nucleus
 
 LOGITS = jnp.log(jnp.array([[0.5, 0.25, 0.15, 0.1]]))
@@ -43,3 +44,13 @@ def test_a_repeated_token_is_penalised_whichever_sign_its_logit_has():
     logits = jnp.array([[2.0, -2.0, 1.5, -3.0]])
     ids = draw(logits, seen, jax.random.split(jax.random.key(0), 1), Sampling(temperature=0.0, repetition_penalty=2.0))
     assert int(ids[0]) == 2  # 2 becomes 1, -2 becomes -4
+
+
+@pytest.mark.parametrize(
+    ("settings", "temperature"),
+    [({}, 0.0), ({"repetition_penalty": 2.0}, 0.0), ({"top_k": 3}, None), ({"top_p": 0.9}, None)],
+)
+def test_an_encoder_decoder_answers_unless_draws_are_asked_for(settings, temperature):
+    assert how_of(settings, encodes=True).temperature == temperature
+    assert how_of(settings).temperature is None
+    assert how_of(settings | {"temperature": 0.7}, encodes=True).temperature == 0.7

@@ -297,6 +297,11 @@ def test_the_command_skips_what_is_not_there_and_fails_where_nothing_is(made, ca
         (["--benchmark", "imagenet-a:knn"], "imagenet_a has no training examples"),
         (["--benchmark", "imagenet:sketch"], "behind a benchmark of images may stand knn"),
         (["--benchmark", "imagenet", "--config.data.split=train"], "data.split = train: a benchmark has its own"),
+        (["--benchmark", ""], "--benchmark = '': no such benchmark"),
+        (["--benchmark", ":knn"], "--benchmark = :knn: no such benchmark"),
+        (["--benchmark", "imagenet:knn", "--config.evaluate.val.k=5"], "evaluate.val: has no effect with --benchmark"),
+        (["--benchmark", "imagenet", "--shots", "3"], "--shots = 3: none of these benchmarks asks questions"),
+        (["--benchmark", "imagenet", "--benchmark", "perplexity"], "data.name: must name your text"),
         (["--benchmark", "imagenet", "--all-classes"], "--all-classes: doesn't go with --benchmark"),
     ],
 )

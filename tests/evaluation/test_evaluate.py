@@ -73,6 +73,15 @@ def test_other_data_without_a_split_are_refused(run):
         evaluated(run, {"data.name": "made_data:Four"})
 
 
+def test_an_evaluator_may_be_another_than_the_one_by_which_the_run_kept_its_best(run, tmp_path):
+    shutil.copytree(run, tmp_path / "run")
+    file = tmp_path / "run" / "config.json"
+    config = json.loads(file.read_text())
+    file.write_text(json.dumps(config | {"checkpoint": {"keep_best": "test/accuracy"}}))
+    ready = make_ready(str(tmp_path / "run"), {"evaluate.test.name": "knn"}, "auto")
+    assert type(ready.evaluators["test"]).__name__ == "KNNEvaluator"
+
+
 def test_settings_of_the_runs_evaluators_are_refused_where_other_data_take_their_place(run):
     with pytest.raises(Refused, match=r"evaluate.test: has no effect with data.split, which is measured in place of"):
         evaluated(run, {"data.split": "five", "evaluate.test.calibration_bins": 5})

@@ -129,6 +129,17 @@ def test_one_class_and_too_few_iterations_are_refused():
         build(LinearProbeEvaluator, {"penalties": ()})
 
 
+@pytest.mark.parametrize(("part", "field"), [(KNNEvaluator, "k"), (FewShotEvaluator, "shots")])
+def test_no_number_to_measure_by_is_refused(part, field):
+    with pytest.raises(Refused, match=f"{field} = \\(\\): names none"):
+        build(part, {field: ()})
+
+
+def test_the_nearest_neighbour_votes_however_low_the_temperature():
+    at = lambda temperature: KNNEvaluator(k=(1, 10), temperature=temperature).measure(TRAIN, TEST, CLASSES)  # noqa: E731
+    assert at(1e-300)["accuracy_k10"] == at(1e-300)["accuracy_k1"] == at(0.07)["accuracy_k1"] > 0.4
+
+
 GRAPH, _ = state.abstract(lambda rngs: ViT(TINY, rngs=rngs))
 PARAMS = random_params(TINY)
 
@@ -184,4 +195,26 @@ def test_any_features_can_be_taken_and_unknown_ones_are_named():
 
 def test_several_labels_are_refused():
     with pytest.raises(Refused, match="several labels to an example"):
-        evaluation(KNNEvaluator(split="test", train_split="five"), name="made_data:Several")
+        evaluation(KNNEvaluator(split="test[5:]", train_split="five"), name="made_data:Several")
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            {"train_split": "test[:5]"},
+            r"train_split = test\[:5\]: holds 5 of the examples to be measured, test; name others",
+        ),
+        ({"train_split": "trian"}, "train_split = trian: no split 'trian'; did you mean train"),
+    ],
+)
+def test_examples_to_learn_from_are_there_and_none_of_them_is_measured(settings, message):
+    with pytest.raises(Refused, match=message):
+        evaluation(KNNEvaluator(split="test", **settings))
+
+
+def test_a_single_example_to_learn_from_is_refused_without_a_warning(recwarn):
+    one = Examples(TRAIN.features[:1], TRAIN.label[:1])
+    with pytest.raises(Refused, match="train_split = train: holds examples of one class only"):
+        LinearProbeEvaluator().measure(one, TEST, CLASSES)
+    assert not list(recwarn)

@@ -3,6 +3,7 @@
 import base64
 import html.parser
 import json
+import os
 import re
 
 import numpy as np
@@ -155,6 +156,9 @@ def test_the_command_prints_the_first_table_and_gives_it_as_json(runs, capsys, t
     [
         (["{root}"], "is no run: it has no config.json"),
         (["{root}/nothing"], "is no folder; name runs"),
+        (["{root}/a", "{root}/b/../a"], "b/../a: is there twice"),
+        (["{root}/" + "a" * 256], "longer than 255 bytes"),
+        (["~nobody-of-this-name/a"], "there is no user"),
         (["{root}/a", "--output", "page.txt"], "--output = page.txt: must end in .html"),
     ],
 )
@@ -172,3 +176,39 @@ def test_runs_of_one_name_are_told_apart_and_bare_ones_have_a_page(tmp_path, cap
     assert [row[0] for row in Page(output.read_text()).tables[0][1:]] == [
         str(tmp_path / one) for one in ("x/run", "y/run")
     ]
+
+
+def test_the_last_value_of_a_run_that_diverged_is_none_and_not_an_earlier_one(tmp_path, capsys):
+    (tmp_path / "config.json").write_text("{}")
+    lines = [{"step": 5, "split": "train", "loss": 0.5}, {"step": 10, "split": "train", "loss": None}]
+    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert main(["report", str(tmp_path), "--output", str(tmp_path / "report.html"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["runs"] == {tmp_path.name: {"step": 10, "train/loss": None}}
+    assert Page((tmp_path / "report.html").read_text()).tables[0][1] == [tmp_path.name, "10", "–"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("metrics.json", b'{"metrics": [1]}'), ("metrics.json", b'{"metrics": null}'), ("mistakes.csv", b"a\n\xff\n")],
+)
+def test_a_damaged_evaluation_is_refused_by_its_file(tmp_path, capsys, name, content):
+    (tmp_path / "config.json").write_text("{}")
+    folder = tmp_path / "eval" / "1-raw"
+    folder.mkdir(parents=True)
+    (folder / "metrics.json").write_text('{"metrics": {}}')
+    (folder / name).write_bytes(content)
+    assert main(["report", str(tmp_path), "--output", str(tmp_path / "report.html")]) == 2
+    assert f"vitzoo: DIR = {folder / name}: " in capsys.readouterr().err
+    assert not (tmp_path / "report.html").exists()
+
+
+def test_long_texts_and_names_that_are_no_unicode_have_their_place(tmp_path):
+    folder = tmp_path / os.fsdecode(b"run\xff")
+    (folder / "eval" / "1-raw").mkdir(parents=True)
+    (folder / "config.json").write_text("{}")
+    (folder / "eval/1-raw/metrics.json").write_text('{"metrics": {}}')
+    (folder / "eval/1-raw/mistakes.csv").write_text("text\n" + "x" * 200_000 + "\n")
+    assert main(["report", str(folder), "--output", str(tmp_path / "report.html")]) == 0
+    tables = Page((tmp_path / "report.html").read_text()).tables
+    assert tables[0][1][0] == r"run\xff" or tables[0][1][0] == r"run\udcff"
+    assert tables[-1][1] == ["x" * 200_000]

@@ -64,6 +64,9 @@ def greedy_by(monkeypatch, scores, better):
         ([0.5, 0.7, 0.6, 0.8, 0.79], max, [False, True, True], 0.8),
         # a tie is taken, as in the paper
         ([0.5, 0.7, 0.6, 0.7, 0.7], max, [True, True, True], 0.7),
+        # what is not a number is never the best, wherever it stands
+        ([float("nan"), 0.7, 0.6, 0.8, float("nan")], max, [False, True, True], 0.8),
+        ([float("nan"), 0.7, 0.6, 0.65, float("nan")], min, [False, False, True], 0.6),
         # of a loss, less is better: alone a is the best, and neither of the others helps
         ([0.5, 0.7, 0.6, 0.8, 0.79], min, [True, False, False], 0.5),
     ],
@@ -72,10 +75,21 @@ def test_a_greedy_soup_takes_in_order_what_does_no_harm(runs, tmp_path, monkeypa
     greedy_by(monkeypatch, scores, better)
     values = soup(runs, tmp_path / "soup", greedy="val/accuracy", out=io.StringIO())
     assert [row["taken"] for row in values["ingredients"]] == taken
-    assert [row["score"] for row in values["ingredients"]] == scores[:3]
+    assert [row["score"] for row in values["ingredients"]] == pytest.approx(scores[:3], nan_ok=True)
     assert values["score"] == score
     chosen = [run for run, is_taken in zip(runs, taken, strict=True) if is_taken]
     jax.tree.map(np.testing.assert_array_equal, params_of(str(tmp_path / "soup")), mean_of(chosen))
+
+
+def test_without_a_score_or_with_weights_that_are_not_finite_there_is_no_soup(runs, tmp_path, monkeypatch):
+    greedy_by(monkeypatch, [float("nan")] * 3, max)
+    with pytest.raises(Refused, match=r"--greedy = val/loss: is not a number for any of the checkpoints"):
+        soup(runs, tmp_path / "soup", greedy="val/loss", out=io.StringIO())
+    broken = {"head": {"bias": np.array([np.nan], np.float32)}}
+    monkeypatch.setattr(soups, "read_params", lambda *_: (broken, "raw"))
+    with pytest.raises(Refused, match=rf"CKPT = {runs[0]}: its weights are not all finite \(head/bias\)"):
+        soup(runs, tmp_path / "soup", out=io.StringIO())
+    assert not (tmp_path / "soup").exists()
 
 
 @pytest.mark.slow

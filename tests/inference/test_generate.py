@@ -37,6 +37,14 @@ def test_beam_search_answers_a_prompt_in_a_batch_of_other_lengths_as_among_its_l
     assert [one.reason for one in together] == ["end" if end else "length" for end in ended]
 
 
+def test_an_answer_is_the_most_probable_and_a_continuation_is_drawn(generator):
+    said = [generator(PROMPTS, max_new_tokens=9, seed=seed) for seed in (0, 1)]
+    greedy = generator(PROMPTS, max_new_tokens=9, temperature=0.0)
+    assert (said == [greedy, greedy]) is generator.encodes
+    drawn = [generator(PROMPTS, max_new_tokens=9, seed=seed, top_p=0.99) for seed in (0, 1)]
+    assert drawn[0] != drawn[1]
+
+
 def test_neither_padding_nor_ids_that_the_tokenizer_lacks_are_written(generator):
     answers = generator(PROMPTS * 20, max_new_tokens=16, temperature=3.0)
     written = np.concatenate([one.ids for one in answers])

@@ -3,6 +3,7 @@
 import contextlib
 import io
 import json
+from pathlib import Path
 
 import pytest
 
@@ -58,6 +59,19 @@ def test_every_figure_is_labelled_and_the_setting_can_be_copied(planned):
         (("--config", "vit/finetune", "--topology", "cpu:8", "--config.init_from="), "model.name: must be set"),
         (("--config", "quickstart", "--topology", "cpu:8", "--config.mesh=fsdp:4"), "mesh = fsdp:4: takes 4 devices"),
         (("--config", "quickstart", "--topology", "cpu:8", "--examples", "0"), "--examples"),
+        (
+            ("--config", "gpt/quickstart", "--topology", "cpu:8", "--config.text.sequence_length=128"),
+            "text.sequence_length = 128: is more than model.context_length = 64",
+        ),
+        (
+            ("--config", "quickstart", "--topology", "h100:8", "--compile", "2"),
+            "--compile = 2: h100:8 compiles nothing",
+        ),
+        (
+            ("--config", "quickstart", "--topology", "v5e:2x2", "--compile", "2", "--formula"),
+            "--formula compiles nothing",
+        ),
+        (("--config", "quickstart", "--topology", "cpu:8", "--config.total_epochs=1e300"), "total_epochs = 1e+300: of"),
         (("--config", "quickstart", "--topology", "cpu:8", "--price-per-device-hour", "x"), "--price-per-device-hour"),
     ],
 )
@@ -66,3 +80,19 @@ def test_a_mistake_is_one_line(capsys, arguments, said):
     refused = capsys.readouterr().err
     assert said in refused
     assert refused.count("\n") == 1
+
+
+@pytest.fixture(scope="module")
+def small_gpt(tmp_path_factory):
+    """A run of a GPT of published form, with random weights, whose rows are shorter than a config's by default."""
+    weights, run = Path(__file__).parents[1] / "goldens/weights/gpt2", tmp_path_factory.mktemp("gpt") / "run"
+    assert main(["convert", str(weights), str(run)]) == 0
+    return run
+
+
+def test_a_checkpoints_model_and_rows_are_those_of_the_training(small_gpt, capsys):
+    asked = ("plan", "--formula", "--topology", "h100:1", f"--config.init_from={small_gpt}")
+    capsys.readouterr()
+    assert main([*asked, "--config", "gpt/finetune"]) == 0
+    assert main([*asked, "--config", "vit/finetune"]) == 2
+    assert f"init_from = {small_gpt}: holds gpt, which takes no images" in capsys.readouterr().err

@@ -29,6 +29,7 @@ def test_a_topology_is_read_and_shown_as_it_is_written(text, count):
     [
         ("v5q:4x4", "did you mean v5p"),
         ("", "It is written KIND:SIZE"),
+        ("tpu", r"no such device 'tpu'\. It is"),  # not: did you mean cpu?
         ("v5e", "v5e:16x16"),
         ("v5e:0x3", "2 whole numbers from 1 on"),
         ("v5e:16", "2 whole numbers"),

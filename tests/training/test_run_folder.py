@@ -48,6 +48,25 @@ def test_lines_after_the_checkpoint_move_away_and_a_cut_line_with_them(tmp_path)
     assert (tmp_path / "metrics.lost.jsonl").read_text().splitlines() == [lines[2], '{"step": 20, "spl']
 
 
+@pytest.mark.parametrize(
+    "broken",
+    [
+        b'{"step": 7, "split": "\xff"}',
+        b'{"step": "7", "split": "val"}',
+        b'{"step": 7}',
+        b'{"step": 7, "split": ["a"]}',
+        b"7",
+    ],
+)
+def test_a_line_that_is_none_of_ours_is_not_read_and_moves_away_as_it_is(tmp_path, broken):
+    file, line = tmp_path / "metrics.jsonl", b'{"step": 5, "split": "train", "loss": 1.5}'
+    file.write_bytes(line + b"\n" + broken + b"\n")
+    assert metrics.read(tmp_path) == [{"step": 5, "split": "train", "loss": 1.5}]
+    metrics.set_back(tmp_path, 10)
+    assert file.read_bytes() == line + b"\n"
+    assert (tmp_path / "metrics.lost.jsonl").read_bytes() == broken + b"\n"
+
+
 def test_a_number_that_is_not_finite_is_null_in_the_file(tmp_path):
     writer = Metrics(tmp_path, 0, Log())
     writer.evaluation(1, "val", {"n": 5, "loss": float("nan")})
@@ -114,6 +133,7 @@ def test_curves_have_a_panel_for_each_metric_and_a_line_for_each_split(tmp_path)
         "loss": {"train": ([5], [2.0]), "val": ([5], [1.5])},
         "accuracy": {"val": ([5], [0.5])},
     }
+    assert curves.last(lines) == {"train/loss": (10, None), "val/loss": (5, 1.5), "val/accuracy": (5, 0.5)}
     (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert curves.draw(tmp_path).read_bytes().startswith(b"\x89PNG")
 

@@ -66,12 +66,19 @@ def test_the_argument_of_the_config_can_be_swept_and_settings_of_one_last_name_a
         ({"optimizer.learning_rate": ["0.1", "fast"]}, [], "optimizer.learning_rate"),
         ({"seed": ["1"]}, ["seed=2"], "--config.seed"),
         ({"data.dir": ["/a", "a/"]}, [], "--over"),  # both would lie in dir=a
+        ({"optimizer.learning_rate": ["0.01", "1e-2"]}, [], "--over"),  # one training twice
+        ({"data.dir": ["a" * 200], "init_from": ["b" * 200]}, [], "--over"),  # no folder has such a name
     ],
 )
 def test_what_no_run_could_be_is_refused_before_the_first(file, axes, overrides, field):
     with pytest.raises(Refused) as refusal:
         points(file, axes, overrides)
     assert refusal.value.field == field
+
+
+def test_an_argument_is_given_by_the_configs_name_or_swept(file):
+    with pytest.raises(Refused, match=r"--config = .*tiny.py:8: names an argument, and --over arg= does too"):
+        points(f"{file}:8", {"arg": ["16", "32"]})
 
 
 @pytest.mark.slow
@@ -140,3 +147,69 @@ def test_a_signal_ends_the_sweep_and_what_is_done_is_told(file, tmp_path, monkey
     values = swept(file, tmp_path, monkeypatch, [trained(0.5), trained(0.9, exit_code=75)])
     assert values["exit_code"] == 75
     assert [run["name"] for run in values["runs"]] == ["seed=0"]
+
+
+def refused(file, workdir, axes, monkeypatch, overrides=()):
+    """Why a sweep is refused before it trains anything."""
+    monkeypatch.setattr(sweeps, "train", lambda *_: pytest.fail("a run was trained"))
+    with pytest.raises(Refused) as refusal:
+        sweep(points(file, axes, overrides), workdir)
+    return str(refusal.value)
+
+
+SEEDS = {"seed": ["0", "1"]}
+
+
+def test_what_stands_in_the_way_of_any_run_is_refused_before_the_first(file, tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("mine")
+    assert "is not a folder" in refused(file, tmp_path / "file", SEEDS, monkeypatch)
+    for name in ("a", "b", "run", "table"):
+        (tmp_path / name / "seed=1").mkdir(parents=True)
+    (tmp_path / "a/seed=1/notes.txt").write_text("mine")
+    assert "seed=1: holds notes.txt and no config.json" in refused(file, tmp_path / "a", SEEDS, monkeypatch)
+    (tmp_path / "b/seed=1/config.json").write_text("{")
+    assert "seed=1/config.json: can't be read" in refused(file, tmp_path / "b", SEEDS, monkeypatch)
+    (before,) = points(file, {"seed": ["1"]}, ["optimizer.learning_rate=0.5"])
+    (tmp_path / "b/seed=1/config.json").write_text(json.dumps(before.resolved.values))
+    assert "this run was started with 0.5" in refused(file, tmp_path / "b", SEEDS, monkeypatch)
+    (tmp_path / "run/config.json").write_text("{}")
+    assert "is the folder of a run" in refused(file, tmp_path / "run", SEEDS, monkeypatch)
+    (tmp_path / "table/sweep.csv").write_text("mine")
+    assert "holds sweep.csv, not written by a sweep" in refused(file, tmp_path / "table", SEEDS, monkeypatch)
+    assert (tmp_path / "table/sweep.csv").read_text() == "mine"
+    found = refused(file, tmp_path / "new", {"init_from": ["none", str(tmp_path / "nothing")]}, monkeypatch)
+    assert found.startswith(f"init_from = {tmp_path}/nothing: ")
+    assert "mesh = data:3: takes 3 devices" in refused(
+        file, tmp_path / "new", {"mesh": ["auto", "data:3"]}, monkeypatch
+    )
+    assert not (tmp_path / "new").exists()
+
+
+def test_runs_that_would_be_compared_by_different_metrics_are_refused(file, tmp_path, monkeypatch):
+    axes = {"checkpoint.keep_best": ["test/accuracy", "test/loss"]}
+    message = refused(file, tmp_path / "new", axes, monkeypatch)
+    assert "checkpoint.keep_best=test/loss: would be compared by test/loss" in message
+
+
+def test_without_a_loss_runs_are_compared_by_the_evaluators_first_metric_that_they_have(file, tmp_path, monkeypatch):
+    result = {"exit_code": 0, "best": None, "metrics": {"test": {"step": 3, "split": "test", "accuracy_k5": 0.5}}}
+    better = {**result, "metrics": {"test": {"step": 3, "split": "test", "accuracy_k5": 0.75}}}
+    left = [result, better]
+    monkeypatch.setattr(sweeps, "train", lambda resolved, workdir, out: workdir.mkdir(parents=True) or left.pop(0))
+    knn = ["evaluate.test.name=knn", "evaluate.test.k=5", "checkpoint.keep_best="]
+    values = sweep(points(file, SEEDS, knn), tmp_path / "knn")
+    assert (values["metric"], values["best"]) == ("test/accuracy_k5", "seed=1")
+
+
+def test_a_run_without_memory_leaves_the_others(file, tmp_path, monkeypatch):
+    values = swept(file, tmp_path, monkeypatch, [trained(0.5), RuntimeError("RESOURCE_EXHAUSTED: 9 GB"), trained(0.4)])
+    assert values["best"] == "seed=2"
+    assert values["runs"][1]["error"].startswith("out of memory: lower data.batch_size")
+
+
+def test_a_table_that_told_of_other_runs_is_not_replaced_in_silence(file, tmp_path, monkeypatch, capsys):
+    (tmp_path / "seeds").mkdir()
+    (tmp_path / "seeds/sweep.json").write_text('{"runs": [{"name": "seed=2"}, {"name": "learning_rate=0.1"}]}')
+    swept(file, tmp_path, monkeypatch, [trained(0.5), trained(0.4), trained(0.3)])
+    said = capsys.readouterr().out
+    assert "replaced sweep.json, sweep.csv, sweep.png, which told of learning_rate=0.1 too" in said

@@ -38,14 +38,15 @@ def average(run: str | Path, last: int, output: str | Path) -> list[int]:
     check_outside("--output", output)
     if last < 2:
         raise Refused("--last", last, "must be at least 2")
-    newest = locate(folder)
     there = steps.listed(folder / CHECKPOINTS)
+    if not there:
+        raise _no_run(folder)
     if len(there) < last:
         why = f"{folder} keeps {len(there)} ({', '.join(map(str, there)) or 'none'}); train with config.checkpoint.keep"
         raise Refused("--last", last, f"{why}={last}")
     chosen = there[-last:]
     mean = mean_params([_verified(folder, step) for step in chosen])
-    write_mean(newest, mean, chosen, target)
+    write_mean(locate(folder), mean, chosen, target)
     return chosen
 
 
@@ -53,7 +54,7 @@ def mean_params(folders: list[Path]) -> Any:
     """The mean of the item `params` of checkpoints, leaf by leaf, in the leaves' type.
 
     Raises:
-        Refused: one is damaged, or has other leaves than the first.
+        Refused: one is damaged, holds what is not finite, or has other leaves than the first.
     """
     total: Any = None
     for folder in folders:
@@ -61,12 +62,38 @@ def mean_params(folders: list[Path]) -> Any:
             params = read.arrays(folder / "params")
         except manifest.Damaged as error:
             raise Refused("--workdir", str(folder), str(error)) from None
+        check_finite("--workdir", folder, params)
         if total is not None:
             _check_alike(folders[0], total, folder, params)
         wide = jax.tree.map(lambda leaf: leaf.astype(np.float64), params)
         total = wide if total is None else jax.tree.map(np.add, total, wide)
         like = params
     return jax.tree.map(lambda sums, leaf: (sums / len(folders)).astype(leaf.dtype), total, like)
+
+
+def check_finite(flag: str, checkpoint: str | Path, params: Any) -> None:
+    """Refuses parameters of which no mean can be made.
+
+    Args:
+        flag: what names the checkpoint.
+        checkpoint: as it is named.
+        params: the nested parameters.
+
+    Raises:
+        Refused: one is infinite or NaN; its leaf is named.
+    """
+    for path, leaf in flatten(params).items():
+        if not np.isfinite(leaf).all():
+            raise Refused(flag, str(checkpoint), f"its weights are not all finite ({display(path)}); leave it out")
+
+
+def _no_run(folder: Path) -> Refused:
+    """Why a folder holds no checkpoints to choose from."""
+    try:
+        locate(folder)
+    except Refused as refusal:
+        return Refused("--workdir", str(folder), refusal.message)
+    return Refused("--workdir", str(folder), "names one checkpoint; name its run's folder")
 
 
 def _check_alike(first: Path, total: Any, folder: Path, params: Any) -> None:

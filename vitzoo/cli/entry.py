@@ -11,7 +11,7 @@ from pathlib import Path
 from vitzoo.checkpoints.quiet import is_orbax_waiting
 from vitzoo.cli.arguments import Parser, expand_flagfiles, set_platform, split_overrides
 from vitzoo.cli.output import last_line, one_line
-from vitzoo.errors import Failed, Refused
+from vitzoo.errors import Failed, Refused, out_of_memory
 from vitzoo.parallel import cluster
 from vitzoo.parts import own_fault
 from vitzoo.schema import nearest
@@ -140,11 +140,8 @@ def _end(error: Refused | Failed, as_json: bool, debug: bool = False) -> int:
 
 def _unexpected(error: Exception, debug: bool, as_json: bool) -> int:
     """A fault that no one foresaw: one line all the same, and the trace where it can be read."""
-    if "RESOURCE_EXHAUSTED" in str(error):
-        return _end(
-            Failed("out of memory: lower data.batch_size, or raise accumulate (same result), or set remat=full"),
-            as_json,
-        )
+    if failed := out_of_memory(error):
+        return _end(failed, as_json)
     if debug:
         traceback.print_exception(error)
         where = ""

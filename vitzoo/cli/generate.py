@@ -45,7 +45,13 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--prompts", metavar="FILE", help="a file with a prompt in each line; -: standard input")
     parser.add_argument("--chat", action="store_true", help="a prompt is a user's turn, as in a training on messages")
     number("--max-new-tokens", int, 128, "most tokens added (128)", minimum=1)
-    number("--temperature", float, None, "below 1 sharper; 0: always the most probable token (1)", minimum=0)
+    number(
+        "--temperature",
+        float,
+        None,
+        "below 1 sharper; 0: always the most probable token (1; of encoder-decoders 0)",
+        minimum=0,
+    )
     number("--top-k", int, None, "only the k most probable tokens; 0: all (0)", minimum=0)
     number("--top-p", float, None, "only the most probable tokens that reach this probability (1)", above=0, maximum=1)
     number("--repetition-penalty", float, None, "above 1: tokens that are there come less often (1)", above=0)

@@ -1,10 +1,13 @@
 """`vitzoo plan`."""
 
 import argparse
+import dataclasses
 from typing import TYPE_CHECKING
 
 from vitzoo.cli.arguments import Parser, typed
 from vitzoo.cli.output import Result, table
+from vitzoo.errors import Refused
+from vitzoo.schema import to_json
 
 if TYPE_CHECKING:
     from vitzoo.config import Resolved
@@ -56,11 +59,15 @@ def run(args: argparse.Namespace) -> Result:
     from vitzoo.planning.plan import plan
 
     where = topology.parse(args.topology)
-    resolved = resolve(args.config, overrides=args.overrides, complete=False)
+    if args.compile and (args.formula or where.device.platform != "tpu"):
+        raise Refused(
+            "--compile", args.compile, f"{'--formula' if args.formula else where} compiles nothing; leave it out"
+        )
+    resolved, choice = _of_checkpoint(resolve(args.config, overrides=args.overrides, complete=False), args.overrides)
     made = plan(
         resolved,
         where,
-        choice=_choice(resolved, args.overrides),
+        choice=choice,
         examples=args.examples,
         price=args.price_per_device_hour,
         runners_up=args.compile,
@@ -72,17 +79,24 @@ def run(args: argparse.Namespace) -> Result:
     return Result(made.to_json())
 
 
-def _choice(resolved: "Resolved", overrides: list[str]) -> "ModelChoice | None":
-    """The model of the checkpoint to start from, where one is named."""
+def _of_checkpoint(resolved: "Resolved", overrides: list[str]) -> "tuple[Resolved, ModelChoice | None]":
+    """The config with the rows of the checkpoint to start from, where one is named, and its model, as in training."""
     experiment = resolved.experiment
     given = any(text.partition("=")[0] == "init_from" for text in overrides)
     if not experiment.init_from or (
         resolved.sources.get("init_from") == "file" and not given and experiment.model.name
     ):
-        return None
+        return resolved, None
+    from vitzoo.config.feeds import feed_of
     from vitzoo.training.pretrained import Pretrained
+    from vitzoo.training.setup import check_fits
 
-    return experiment.model.over(Pretrained.open(experiment.init_from, experiment.model.changes).model)
+    pretrained = Pretrained.open(experiment.init_from, experiment.model.changes)
+    choice = experiment.model.over(pretrained.model)
+    check_fits(choice, resolved)
+    text = getattr(pretrained.feed(feed_of(experiment), resolved), "text", experiment.text)
+    values = {**resolved.values, "text": to_json(text)}
+    return dataclasses.replace(resolved, experiment=dataclasses.replace(experiment, text=text), values=values), choice
 
 
 def _figures(made: "Plan") -> list[str]:

@@ -2,11 +2,13 @@
 
 import argparse
 import functools
+from collections.abc import Sequence
 from pathlib import Path
 
 from vitzoo.cli.arguments import Parser
 from vitzoo.cli.output import Result, table
 from vitzoo.errors import Refused
+from vitzoo.paths import named_path
 
 TAKES_CONFIG = False
 EXAMPLES = """\
@@ -31,23 +33,38 @@ def run(args: argparse.Namespace) -> Result:
     from vitzoo.outputs import checked_file, there, write_whole, wrote
     from vitzoo.training import curves, metrics
 
-    folders = [Path(folder).expanduser() for folder in args.runs]
-    for folder in folders:
-        if not folder.is_dir():
-            raise Refused("DIR", str(folder), "is no folder; name runs, the folders that --workdir named")
+    folders = _folders(args.runs)
     output = checked_file("--output", args.output, (".html",))
     before = there(output)
-    runs = [
-        read_run(folder, name, curves.collect(metrics.read(folder)))
-        for folder, name in zip(folders, names_of(folders), strict=True)
-    ]
-    write_whole(output, functools.partial(Path.write_text, data=page(runs), encoding="utf-8"))
+    runs = []
+    for folder, name in zip(folders, names_of(folders), strict=True):
+        lines = metrics.read(folder)
+        runs.append(read_run(folder, name, curves.collect(lines), curves.last(lines)))
+    content = page(runs).encode("utf-8", "backslashreplace")
+    write_whole(output, functools.partial(Path.write_bytes, data=content))
     header, rows = metrics_table(runs)
     if not args.json:
         print(table([header, *([_shown(value) for value in row] for row in rows)], right=range(1, len(header))))
         print(wrote(output, before))
     told = {name: dict(zip(header[1:], values, strict=True)) for name, *values in rows}
     return Result({"output": str(output), "runs": told})
+
+
+def _folders(names: Sequence[str]) -> list[Path]:
+    """The runs' folders, each once.
+
+    Raises:
+        Refused: one is none, or there twice.
+    """
+    folders: list[Path] = []
+    for name in names:
+        folder = named_path("DIR", name)
+        if not folder.is_dir():
+            raise Refused("DIR", name, "is no folder; name runs, the folders that --workdir named")
+        if folder.resolve() in [other.resolve() for other in folders]:
+            raise Refused("DIR", name, "is there twice")
+        folders.append(folder)
+    return folders
 
 
 def _shown(value: object) -> str:

@@ -44,6 +44,9 @@ def run(args: argparse.Namespace) -> Result:
         axes[key] = parts
     chosen = points(args.config, axes, args.overrides)
     if args.dry_run:
+        from vitzoo.training.sweep_check import check_sweep
+
+        check_sweep(chosen, workdir)
         names = [point.name for point in chosen]
         print("\n".join(names))
         return Result({"runs": names})
@@ -56,7 +59,8 @@ def run(args: argparse.Namespace) -> Result:
         print(f"{left} of {len(chosen)} runs are left; the same command goes on")
     if values["best"] is not None:
         print(f"best    {values['best']} by {values['metric']}")
-        print(f"next    vitzoo eval --checkpoint {workdir}/{values['best']}")
+        kept = any(run["name"] == values["best"] and run["best"] is not None for run in values["runs"])
+        print(f"next    vitzoo eval --checkpoint {workdir}/{values['best']}{'@best' * kept}")
     return Result(values, values["exit_code"])
 
 

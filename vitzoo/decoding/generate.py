@@ -28,8 +28,13 @@ class Written(NamedTuple):
     scores: jax.Array | None  # float32 [batch], of beam search
 
 
-def how_of(settings: Mapping[str, Any], prefix: str = "") -> How:
+def how_of(settings: Mapping[str, Any], prefix: str = "", encodes: bool = False) -> How:
     """Sampling, or beam search where `num_beams` is above 1. Settings that are None aren't given.
+
+    Args:
+        settings: by name.
+        prefix: of their names in a refusal.
+        encodes: whether they are for an encoder-decoder, which is asked for the most probable by default.
 
     Raises:
         Refused: an unknown setting, a value outside its limits, or one that the way of writing doesn't have.
@@ -46,7 +51,8 @@ def how_of(settings: Mapping[str, Any], prefix: str = "") -> How:
         raise Refused(dotted(prefix, odd[0]), given[odd[0]], message)
     if searched:
         return build(BeamSearch, given, prefix)
-    return build(Sampling, {name: value for name, value in given.items() if name != "num_beams"}, prefix)
+    sampling = build(Sampling, {name: value for name, value in given.items() if name != "num_beams"}, prefix)
+    return sampling.of_answers() if encodes else sampling
 
 
 def write(
@@ -132,7 +138,7 @@ def generate(
     Raises:
         Refused: settings, shapes or lengths that don't fit.
     """
-    how = how_of(settings)
+    how = how_of(settings, encodes=hasattr(model, "encode"))
     if max_new_tokens < 1:
         raise Refused("max_new_tokens", max_new_tokens, "must be at least 1")
     tokens, lengths = _checked(model, tokens, lengths)

@@ -14,10 +14,21 @@ NEVER = jnp.finfo(jnp.float32).min
 class Sampling:
     """How a next token is drawn: the repetition penalty first, then temperature, top-k and top-p."""
 
-    temperature: float = setting(1.0, "below 1 sharper, above 1 flatter; 0: always the most probable", minimum=0.0)
+    temperature: float | None = setting(
+        None,
+        "below 1 sharper, above 1 flatter; 0: always the most probable; none: 1, but 0 of an encoder-decoder without "
+        "top_k and top_p, since an answer is wanted",
+        minimum=0.0,
+    )
     top_k: int = setting(0, "only the k most probable; 0: all", minimum=0)
     top_p: float = setting(1.0, "only the most probable that together have this probability", above=0.0, maximum=1.0)
     repetition_penalty: float = setting(1.0, "divides the odds of tokens that are there already", above=0.0)
+
+    def of_answers(self) -> "Sampling":
+        """What is meant for an encoder-decoder: the most probable, unless draws are asked for."""
+        if self.temperature is None and self.top_k == 0 and self.top_p == 1:
+            return dataclasses.replace(self, temperature=0.0)
+        return self
 
 
 def draw(logits: jax.Array, seen: jax.Array, keys: jax.Array, how: Sampling) -> jax.Array:
@@ -31,9 +42,10 @@ def draw(logits: jax.Array, seen: jax.Array, keys: jax.Array, how: Sampling) -> 
     """
     if how.repetition_penalty != 1.0:
         logits = jnp.where(seen, penalised(logits, how.repetition_penalty), logits)
-    if how.temperature == 0 or how.top_k == 1:
+    temperature = 1.0 if how.temperature is None else how.temperature
+    if temperature == 0 or how.top_k == 1:
         return logits.argmax(-1).astype(jnp.int32)
-    logits = nucleus(best(logits / how.temperature, how.top_k), how.top_p)
+    logits = nucleus(best(logits / temperature, how.top_k), how.top_p)
     return jax.vmap(jax.random.categorical)(keys, logits).astype(jnp.int32)
 
 

@@ -120,7 +120,8 @@ def config_of_run(located: Located, flags: dict[str, Any], instead: str = "") ->
     if instead or "name" in flags.get("data", {}):
         data = {key: value for key, value in data.items() if key in ANY_DATA}
         data |= {"name": instead} if instead else {}
-    return {**base, **HERE, "model": description["model"], "data": data}
+    kept = {**base.get("checkpoint", {}), "keep_best": ""}  # of the training: evaluators may be changed here
+    return {**base, **HERE, "model": description["model"], "data": data, "checkpoint": kept}
 
 
 def evaluators_of(experiment: Experiment, flags: dict[str, Any]) -> dict[str, Any]:

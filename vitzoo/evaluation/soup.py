@@ -2,6 +2,7 @@
 https://arxiv.org/abs/2203.05482)."""
 
 import dataclasses
+import math
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any, TextIO
 import jax
 import numpy as np
 
-from vitzoo.checkpoints.average import write_mean
+from vitzoo.checkpoints.average import check_finite, write_mean
 from vitzoo.checkpoints.locate import Located, check_outside, locate
 from vitzoo.checkpoints.read import read_params
 from vitzoo.config.resolution import Overrides, nested
@@ -78,7 +79,8 @@ def soup(
         `output`, `ingredients` (`checkpoint`, `score` alone, `taken`), and the soup's `score` (None if uniform).
 
     Raises:
-        Refused: they are of unlike models or the same one twice, or there is no such evaluator or metric.
+        Refused: they are of unlike models or the same one twice, hold what is not finite, or there is no such evaluator
+            or metric.
         Failed: the soup couldn't be written.
     """
     out, names = out or sys.stdout, [str(checkpoint) for checkpoint in checkpoints]
@@ -96,7 +98,7 @@ def soup(
         mean, taken, alone, score = _greedy(names, located, greedy, weights, overrides, out)
         scores = list(alone)
     else:
-        mean, taken = _uniform(located, weights), [True] * len(names)
+        mean, taken = _uniform(names, located, weights), [True] * len(names)
     chosen = [name for name, is_taken in zip(names, taken, strict=True) if is_taken]
     write_mean(located[taken.index(True)], mean, chosen, target)
     rows = [
@@ -106,12 +108,19 @@ def soup(
     return {"output": str(output), "ingredients": rows, "score": score}
 
 
-def _uniform(located: Sequence[Located], weights: str) -> Any:
+def _uniform(names: Sequence[str], located: Sequence[Located], weights: str) -> Any:
     total, like = Sum(), None
-    for one in located:
-        like, _ = read_params(one, weights)
+    for name, one in zip(names, located, strict=True):
+        like = _params(name, one, weights)
         total = total.plus(like)
     return total.mean(like)
+
+
+def _params(name: str, located: Located, weights: str) -> Any:
+    """The parameters of an ingredient; Refused where they are not finite."""
+    params = read_params(located, weights)[0]
+    check_finite("CKPT", name, params)
+    return params
 
 
 def _greedy(
@@ -121,9 +130,12 @@ def _greedy(
     score, better = _scorer(names[0], metric, weights, overrides)
     alone = []
     for name, one in zip(names, located, strict=True):
-        alone.append(score(read_params(one, weights)[0]))
+        alone.append(score(_params(name, one, weights)))
         print(f"alone    {name}: {metric} {alone[-1]:.4f}", file=out, flush=True)
-    order = sorted(range(len(names)), key=lambda index: alone[index], reverse=better is max)
+    if all(math.isnan(value) for value in alone):
+        raise Refused("--greedy", metric, "is not a number for any of the checkpoints; take another metric")
+    sign = -1 if better is max else 1
+    order = sorted(range(len(names)), key=lambda index: (math.isnan(alone[index]), sign * alone[index]))
     like = read_params(located[order[0]], weights)[0]
     total, best, taken = Sum().plus(like), alone[order[0]], [index == order[0] for index in range(len(names))]
     for index in order[1:]:

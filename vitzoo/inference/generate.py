@@ -50,9 +50,10 @@ def generate(
         platform: `cpu`, `gpu`, `tpu`; empty for the best there is.
         output: a JSON lines file to write, what is returned, a line each.
         out: where a single prompt's answer is written as it comes; nowhere by default.
-        settings: of drawing, `temperature` (1; 0 is always the most probable), `top_k` (0: all), `top_p` (1: all),
-            `repetition_penalty` (1: none); or of beam search, `num_beams` (above 1), `length_penalty` (1),
-            `length_normalisation` (`power`, `gnmt`), `early_stopping` (False, True, `never`): see `decoding.beams`.
+        settings: of drawing, `temperature` (1, of encoder-decoders 0: always the most probable), `top_k` (0: all),
+            `top_p` (1: all), `repetition_penalty` (1: none); or of beam search, `num_beams` (above 1), `length_penalty`
+            (1), `length_normalisation` (`power`, `gnmt`), `early_stopping` (False, True, `never`): see
+            `decoding.beams`.
 
     Returns:
         For each prompt `{"prompt", "text", "tokens", "reason"}`: the prompt as the model was given it, what follows
@@ -61,7 +62,7 @@ def generate(
     Raises:
         Refused: no such checkpoint, a model that doesn't write, or a prompt or setting that doesn't fit.
     """
-    how = how_of(settings)
+    how_of(settings)
     file = None if output is None else checked_file("output", output, (".jsonl",))
     prompts = [prompts] if isinstance(prompts, str) else list(prompts)
     stop = [stop] if isinstance(stop, str) else list(stop)
@@ -76,7 +77,7 @@ def generate(
         generator.encoded(texts)  # what is refused is refused before anything is shown
         print(texts[0], end="", file=out, flush=True)
     wrote = (lambda _, text: print(text, end="", file=out, flush=True)) if live else None
-    answers = generator(texts, max_new_tokens=max_new_tokens, how=how, stop=stop, seed=seed, wrote=wrote)
+    answers = generator(texts, max_new_tokens=max_new_tokens, stop=stop, seed=seed, wrote=wrote, **settings)
     if out is not None:
         print(file=out) if live else say(answers, generator.encodes, out)
     rows = [{"prompt": one.prompt, "text": one.text, "tokens": len(one.ids), "reason": one.reason} for one in answers]

@@ -117,7 +117,8 @@ class Generator:
         Args:
             prompts: texts; all are written in one batch.
             max_new_tokens: most tokens added to each.
-            how: they are chosen; or as keywords, `temperature=0.8, top_k=50`, or `num_beams=4`.
+            how: they are chosen; or as keywords, `temperature=0.8, top_k=50`, or `num_beams=4`. By default a decoder
+                draws at temperature 1, and an encoder-decoder writes the most probable.
             stop: texts at which an answer ends; they don't belong to it. What beam search finds is cut there.
             seed: of the draws. A prompt's answer depends on the seed, its own place among the prompts and itself.
             wrote: called as text is added; of beam search, with the whole.
@@ -128,7 +129,7 @@ class Generator:
         Raises:
             Refused: no prompt, one that fills the context, or settings that don't fit.
         """
-        how = how or how_of(settings)
+        how = how or how_of(settings, encodes=self.encodes)
         if max_new_tokens < 1:
             raise Refused("max_new_tokens", max_new_tokens, "must be at least 1")
         ids = self.encoded(prompts)

@@ -12,6 +12,7 @@ from vitzoo.errors import Failed, Refused
 
 JOIN_SECONDS = 300
 """How long to wait for the others."""
+HOST_PORT = "must be HOST:PORT, an address of process 0's machine and a port from 1 to 65535"
 _left = threading.Event()  # the others, for good
 
 
@@ -58,8 +59,9 @@ def cluster_of(
     assert index is not None
     if distributed is False:
         raise Refused("--no-distributed", None, "contradicts --coordinator")
-    if not re.fullmatch(r"(\[[0-9a-fA-F:]+\]|[^\s:]+):\d{1,5}", coordinator):
-        raise Refused("--coordinator", coordinator or "''", "must be HOST:PORT, an address of process 0's machine")
+    address = re.fullmatch(r"(\[[0-9a-fA-F:]+\]|[^\s:]+):([0-9]{1,5})", coordinator)
+    if not address or not 0 < int(address[2]) < 2**16:
+        raise Refused("--coordinator", coordinator or "''", HOST_PORT)
     if index >= count:
         raise Refused("--process-id", index, f"must be from 0 to {count - 1}, as --num-processes = {count}")
     return Cluster(coordinator, count, index) if count > 1 else None

@@ -193,6 +193,7 @@ def _of_text(experiment: Any, choice: ModelChoice, examples: int | None) -> tupl
         if not choice.changes.get("num_classes"):
             notes = (*notes, f"{TEXT_CLASSES} classes assumed (--config.model.num_classes states them)")
     config = choice.config(**fields)
+    feed.check_length(config, experiment.text)
     row = row_shapes.text_row(experiment.objective.rows, experiment.text, config, number=feed.head == "number")
     return config, experiment.objective.bind(info, getattr(config, "num_classes", None)), row, notes
 

@@ -3,6 +3,10 @@
 from fractions import Fraction
 from typing import Any, overload
 
+from vitzoo.errors import Refused
+
+MOST = 2**31 - 1  # steps, which devices count in int32
+
 
 @overload
 def total_steps(experiment: Any, examples: int) -> int: ...
@@ -18,6 +22,9 @@ def total_steps(experiment: Any, examples: int | None) -> int | None:
     Args:
         examples: rows of an epoch; None where they aren't known, and then the length is only known of a config that
             doesn't count epochs.
+
+    Raises:
+        Refused: so many epochs are more steps than can be counted.
     """
     if experiment.total_steps is not None:
         return experiment.total_steps
@@ -27,7 +34,11 @@ def total_steps(experiment: Any, examples: int | None) -> int | None:
         return None
     else:
         seen = exact(experiment.total_epochs) * examples
-    return max(1, experiment.min_steps, -(-seen // experiment.data.batch_size))
+    steps = max(1, experiment.min_steps, -(-seen // experiment.data.batch_size))
+    if steps > MOST:
+        message = f"of {examples:,} examples come to {float(steps):.3g} steps; there can be {MOST:,}"
+        raise Refused("total_epochs", experiment.total_epochs, message)
+    return steps
 
 
 def exact(number: float) -> Fraction:

@@ -15,6 +15,8 @@ SLICES = {
 }
 """The slices that Google Cloud lists; of v4 and v5p there are many, of sides 1, 2 and multiples of 4."""
 LARGEST = {"v4": 4096, "v5p": 8960}
+PLATFORMS = ("tpu", "gpu", "cuda", "rocm")
+"""Which are no kinds, and near to other ones' names."""
 FORMS = "cpu:8, v5e:16x16, v6e:16x16, v5p:4x4x4, v4:4x4x4, h100:8, h200:8, a100:16, a100-80gb:16"
 
 
@@ -79,9 +81,9 @@ def parse(text: str) -> Topology:
     """
     kind, _, size = text.partition(":")
     if kind not in DEVICES:
-        near = difflib.get_close_matches(kind.lower(), DEVICES, 1, 0.5)
-        hint = f"did you mean {near[0]}? " if near else ""
-        raise Refused("topology", text, f"no such device {kind!r}; {hint}It is written KIND:SIZE: {FORMS}")
+        near = [] if kind.lower() in PLATFORMS else difflib.get_close_matches(kind.lower(), DEVICES, 1, 0.5)
+        hint = f"; did you mean {near[0]}?" if near else "."
+        raise Refused("topology", text, f"no such device {kind!r}{hint} It is written KIND:SIZE: {FORMS}")
     device = DEVICES[kind]
     example = next(form for form in FORMS.split(", ") if form.startswith(f"{kind}:"))
     sides = size.split("x")

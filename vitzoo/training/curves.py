@@ -1,7 +1,9 @@
 """`curves.png`: what a run's metrics did, for a first look."""
 
+import math
 import os
 from pathlib import Path
+from typing import Any
 
 from vitzoo.parallel import processes
 from vitzoo.training import metrics
@@ -45,8 +47,26 @@ def collect(lines: list[dict]) -> dict[str, dict[str, tuple[list, list]]]:
     panels: dict[str, dict[str, tuple[list, list]]] = {}
     for line in lines:
         for name, value in line.items():
-            if name not in _NOT_CURVES and isinstance(value, int | float):
+            if name not in _NOT_CURVES and _is_number(value):
                 steps, values = panels.setdefault(name, {}).setdefault(line["split"], ([], []))
                 steps.append(line["step"])
                 values.append(value)
     return panels
+
+
+def last(lines: list[dict]) -> dict[str, tuple[int, float | None]]:
+    """By SPLIT/METRIC, in the order of `collect`, step and value of the last line that has it; None where that value
+    was not finite: it is not the finite one of an earlier line.
+    """
+    found: dict[str, dict[str, tuple[int, float | None]]] = {}
+    for line in lines:
+        for name, value in line.items():
+            if name not in _NOT_CURVES and (value is None or _is_number(value)):
+                found.setdefault(name, {})[line["split"]] = (line["step"], value)
+    return {f"{split}/{name}": entry for name, splits in found.items() for split, entry in splits.items()}
+
+
+def _is_number(value: Any) -> bool:
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return type(value) is int and abs(value) < 2**63

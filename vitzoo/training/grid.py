@@ -2,14 +2,18 @@
 
 import dataclasses
 import itertools
+import json
+import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from vitzoo.config import Resolved, resolve
+from vitzoo.config.files import find_config
 from vitzoo.config.resolution import Overrides
 from vitzoo.errors import Refused
+from vitzoo.paths import LONGEST
 
 ARGUMENT = "arg"
 """In place of a setting: the argument of the config, what stands behind `:` in its name."""
@@ -28,6 +32,11 @@ class Point:
     name: str
     values: Mapping[str, str]
     resolved: Resolved
+
+    @property
+    def typed(self) -> str:
+        """Its values as they were typed, for messages."""
+        return ", ".join(f"{key}={value}" for key, value in self.values.items())
 
 
 def parse_axis(text: str) -> tuple[str, list[str]]:
@@ -56,19 +65,33 @@ def points(config: str | Path, axes: Mapping[str, Sequence[str]], overrides: Ove
         overrides: what all runs share.
 
     Raises:
-        Refused: a setting or value that there isn't, one that is given both ways, or values whose folders would have
-            one name.
+        Refused: a setting or value that there isn't, one that is given both ways, values whose folders would have
+            one name or none, or two ways to write one training.
     """
     shared = [f"{key}={value}" for key, value in overrides.items()] if isinstance(overrides, Mapping) else [*overrides]
     fixed = {text.partition("=")[0] for text in shared}
     if both := sorted(fixed & set(axes)):
         raise Refused(f"--config.{both[0]}", None, "is given for all runs and with --over too")
+    if ARGUMENT in axes and isinstance(config, str | Path) and find_config(config)[1] is not None:
+        raise Refused("--config", config, "names an argument, and --over arg= does too; leave one out")
     names = _short(list(axes))
     made = [_point(config, dict(zip(axes, values, strict=True)), names, shared) for values in _product(axes)]
-    for first, second in itertools.combinations(made, 2):
-        if first.name == second.name:
-            raise Refused("--over", dict(second.values), f"has the same folder as {dict(first.values)}: {first.name}")
+    _check_apart(made)
     return made
+
+
+def _check_apart(made: Sequence[Point]) -> None:
+    """Refuses runs that would have one folder, or be one training under two names, and names that are too long."""
+    names: dict[str, Point] = {}
+    trainings: dict[str, Point] = {}
+    for point in made:
+        if len(os.fsencode(point.name)) > LONGEST:
+            raise Refused("--over", point.typed, f"has values too long for a folder's name, {LONGEST} bytes at most")
+        if (first := names.setdefault(point.name, point)) is not point:
+            raise Refused("--over", point.typed, f"has the same folder as {first.typed}: {first.name}")
+        training = json.dumps(point.resolved.values, sort_keys=True, default=str)
+        if (first := trainings.setdefault(training, point)) is not point:
+            raise Refused("--over", point.typed, f"is the same training as {first.typed}; leave one out")
 
 
 def _product(axes: Mapping[str, Sequence[str]]) -> Any:

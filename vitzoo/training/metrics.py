@@ -78,10 +78,19 @@ class Metrics:
 
 
 def read(workdir: Path) -> list[dict[str, Any]]:
-    """The lines of a run's `metrics.jsonl`, without one that was cut off by a kill."""
-    file = workdir / FILE
-    lines = file.read_text().splitlines() if file.is_file() else []
-    return [content for content in map(_parsed, lines) if content is not None]
+    """The lines of a run's `metrics.jsonl`, without one that was cut off by a kill.
+
+    Raises:
+        Refused: the file can't be read.
+    """
+    return [content for content in map(_parsed, _lines(workdir / FILE)) if content is not None]
+
+
+def _lines(file: Path) -> list[bytes]:
+    try:
+        return file.read_bytes().splitlines() if file.is_file() else []
+    except OSError as error:
+        raise Refused("workdir", str(file), f"can't be read: {error.strerror}") from error
 
 
 def set_back(workdir: Path, step: int) -> float:
@@ -90,7 +99,7 @@ def set_back(workdir: Path, step: int) -> float:
     if not file.is_file():
         return 0.0
     kept, lost, seconds = [], [], 0.0
-    for line in file.read_text().splitlines():
+    for line in _lines(file):
         content = _parsed(line)
         if content is None or content["step"] > step:
             lost.append(line)
@@ -98,20 +107,22 @@ def set_back(workdir: Path, step: int) -> float:
             kept.append(line)
             seconds = content.get("seconds", seconds)
     if lost:
-        with (workdir / LOST).open("a") as stream:
-            stream.writelines(line + "\n" for line in lost)
+        with (workdir / LOST).open("ab") as stream:
+            stream.writelines(line + b"\n" for line in lost)
         partial = workdir / f".{FILE}.partial"
-        partial.write_text("".join(line + "\n" for line in kept))
+        partial.write_bytes(b"".join(line + b"\n" for line in kept))
         os.replace(partial, file)
     return seconds
 
 
-def _parsed(line: str) -> dict | None:
+def _parsed(line: bytes) -> dict | None:
+    """What a line of ours says; None where it is none."""
     try:
-        content = json.loads(line)
+        content = json.loads(line, parse_constant=lambda _: None)
     except ValueError:
         return None
-    return content if isinstance(content, dict) and "step" in content else None
+    known = isinstance(content, dict) and type(content.get("step")) is int and type(content.get("split")) is str
+    return content if known else None
 
 
 def _plain(value: Any) -> Any:

@@ -142,7 +142,7 @@ def prepare(resolved: Resolved, mesh: Mesh) -> Task:
     pretrained = Pretrained.open(experiment.init_from, experiment.model.changes) if experiment.init_from else None
     choice = experiment.model.over(pretrained.model) if pretrained else experiment.model
     if pretrained:
-        _check_fits(choice, resolved)
+        check_fits(choice, resolved)
     feed = feed_of(experiment) if pretrained is None else pretrained.feed(feed_of(experiment), resolved)
     source = feed.source(experiment.data)
     feed = feed.learned(source)
@@ -222,9 +222,12 @@ def _trace_own(task: Task) -> None:
             evaluation.trace(task.state["params"])
 
 
-def _check_fits(choice: ModelChoice, resolved: Resolved) -> None:
+def check_fits(choice: ModelChoice, resolved: Resolved) -> None:
     """Refuses a checkpoint's model that the objective or an evaluator can't do with; what the config itself says of
     its model was checked when it was resolved.
+
+    Raises:
+        Refused: it can't; where the config names no model, the checkpoint is at fault.
     """
     experiment, source = resolved.experiment, resolved.experiment.init_from
     names = {key: part["name"] for key, part in resolved.values["evaluate"].items()}

@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
-from vitzoo.errors import Failed, Refused
+from vitzoo.errors import Failed, Refused, out_of_memory
 from vitzoo.outputs import write_whole
 from vitzoo.training.grid import Point
 from vitzoo.training.loop import train
+from vitzoo.training.sweep_check import TABLES, check_sweep, comparable_by, told_runs
 from vitzoo.training.sweep_picture import draw
 
 STOPPED = (75, 130)  # a signal asked for the end: the runs that are left are for the next time
@@ -52,10 +53,11 @@ def sweep(points: Sequence[Point], workdir: str | Path, out: TextIO | None = Non
         `values`, `metrics`, `best`, `error`), `exit_code` (0, 1 where a run failed, 75 or 130 after a signal).
 
     Raises:
-        Refused: no run could begin.
+        Refused: something stands in the way of one of the runs before the first begins (see `check_sweep`), or no run
+            could begin.
     """
     out, workdir = out or sys.stdout, Path(workdir)
-    metric = _metric(points)
+    check_sweep(points, workdir)
     outcomes: list[Outcome] = []
     refusals: list[Refused] = []
     exit_code = 0
@@ -65,8 +67,12 @@ def sweep(points: Sequence[Point], workdir: str | Path, out: TextIO | None = Non
             result = train(point.resolved, workdir / point.name, out)
         except (Refused, Failed) as error:
             refusals += [error] if isinstance(error, Refused) else []
-            outcomes.append(Outcome(point, {}, None, str(error)))
-            print(f"failed  {error}", file=out, flush=True)
+            outcomes.append(_failed(point, error, out))
+            continue
+        except Exception as error:
+            if (failed := out_of_memory(error)) is None:
+                raise
+            outcomes.append(_failed(point, failed, out))
             continue
         if result["exit_code"] in STOPPED:
             exit_code = result["exit_code"]
@@ -75,17 +81,21 @@ def sweep(points: Sequence[Point], workdir: str | Path, out: TextIO | None = Non
     if points and len(refusals) == len(points):
         raise refusals[0]
     exit_code = exit_code or int(any(outcome.error for outcome in outcomes))
+    metric = _metric(points, outcomes)
     values = _values(workdir, metric, outcomes, exit_code)
-    _write(workdir, outcomes, metric, values)
+    _write(workdir, outcomes, metric, values, out)
     return values
 
 
-def _metric(points: Sequence[Point]) -> str:
-    """What runs are compared by: what the config keeps the best of, else the first evaluator's loss."""
-    experiment = points[0].resolved.experiment
-    if experiment.checkpoint.keep_best:
-        return experiment.checkpoint.keep_best
-    return next((f"{name}/loss" for name in experiment.evaluate), "train/loss")
+def _metric(points: Sequence[Point], outcomes: Sequence[Outcome]) -> str:
+    """What runs are compared by: the first of the metrics that they could be compared by which some run has."""
+    able = comparable_by(points[0].resolved.experiment)
+    return next((metric for metric in able if any(one.score(metric) is not None for one in outcomes)), able[0])
+
+
+def _failed(point: Point, error: Refused | Failed, out: TextIO) -> Outcome:
+    print(f"failed  {error}", file=out, flush=True)
+    return Outcome(point, {}, None, str(error))
 
 
 def _outcome(point: Point, result: dict[str, Any]) -> Outcome:
@@ -127,10 +137,13 @@ def _values(workdir: Path, metric: str, outcomes: Sequence[Outcome], exit_code: 
     return {"workdir": str(workdir), "metric": metric, "best": best, "runs": runs, "exit_code": exit_code}
 
 
-def _write(workdir: Path, outcomes: Sequence[Outcome], metric: str, values: dict[str, Any]) -> None:
+def _write(workdir: Path, outcomes: Sequence[Outcome], metric: str, values: dict[str, Any], out: TextIO) -> None:
     done = [outcome for outcome in outcomes if outcome.error is None]
     if not workdir.is_dir() or not done:
         return
+    if gone := [name for name in told_runs(workdir) if name not in {outcome.point.name for outcome in outcomes}]:
+        names = ", ".join(gone[:3]) + (f" and {len(gone) - 3} more" if len(gone) > 3 else "")
+        print(f"replaced {', '.join(TABLES)}, which told of {names} too; their folders stay", file=out, flush=True)
     text = json.dumps({key: value for key, value in values.items() if key != "workdir"}, indent=1) + "\n"
     write_whole(workdir / "sweep.json", lambda path: path.write_text(text))
     write_whole(workdir / "sweep.csv", lambda path: _write_table(path, outcomes))

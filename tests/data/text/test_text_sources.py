@@ -166,6 +166,13 @@ def test_classes_are_the_labels_of_train_in_order(tmp_path):
     assert train.info.class_counts == (1, 2, 1)
 
 
+def test_a_slice_that_cuts_classes_off_says_so(tmp_path):
+    name = write(tmp_path, [{"text": str(number), "label": "ab"[number // 50]} for number in range(60)], "train.jsonl")
+    (note,) = set(read(name, "train[:40]").info.notes) - set(read(name).info.notes)
+    assert note.startswith("warning: train[:40] has no example of 1 of the 2 classes (b)")
+    assert read(name, "train[:50]").info.notes == read(name).info.notes
+
+
 def test_a_label_that_train_lacks_is_refused(tmp_path):
     write(tmp_path, [{"text": "a", "label": "p"}], "train.jsonl")
     write(tmp_path, [{"text": "a", "label": "q"}], "test.jsonl")

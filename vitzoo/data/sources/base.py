@@ -10,6 +10,7 @@ import numpy as np
 
 from vitzoo.data import splits
 
+NAMED = 4  # classes that a note lists
 Labels = np.ndarray  # int32 [examples], or float32 [examples, classes] where an image may have several labels
 
 
@@ -99,8 +100,7 @@ class Table:
     notes: tuple[str, ...] = ()
 
     def open(self, split: str) -> "TableSource":
-        pieces = splits.parse(split, self.counts())
-        return TableSource(self, split, np.concatenate([self.splits[p.name][p.start : p.stop] for p in pieces]))
+        return TableSource(self, split, rows_of(split, self.splits))
 
     def counts(self) -> Mapping[str, int]:
         return {name: len(rows) for name, rows in self.splits.items()}
@@ -121,7 +121,7 @@ class TableSource:
             multi_label=table.labels.ndim == 2,
             fingerprint=fingerprint(split, table.classes, table.labels[rows], table.checksums[rows]),
             files=None if table.files is None else [table.files[row] for row in rows],
-            notes=table.notes,
+            notes=(*table.notes, *classes_cut_off(split, table.classes, table.labels, table.splits)),
             labels=self.labels,
         )
 
@@ -138,6 +138,51 @@ class TableSource:
     def where(self, index: int) -> str:
         row = int(self.ids[index])
         return self.table.files[row] if self.table.files is not None else f"{self.table.name} example {row}"
+
+
+def rows_of(split: str, named: Mapping[str, np.ndarray]) -> np.ndarray:
+    """The rows of a split expression, in its order.
+
+    Args:
+        split: in TFDS's syntax.
+        named: the rows of each split that has a name.
+    Raises:
+        Refused: see `vitzoo.data.splits.parse`.
+    """
+    pieces = splits.parse(split, {name: len(rows) for name, rows in named.items()})
+    return np.concatenate([named[piece.name][piece.start : piece.stop] for piece in pieces])
+
+
+def classes_cut_off(
+    split: str, classes: Sequence[str] | None, labels: Labels | None, named: Mapping[str, np.ndarray]
+) -> list[str]:
+    """A note of the classes that a slice has no example of though the splits that it slices have: data often lie class
+    by class.
+
+    Args:
+        split: in TFDS's syntax.
+        classes: their names.
+        labels: of all rows.
+        named: the rows of each split that has a name.
+    """
+    if classes is None or labels is None or "[" not in split:
+        return []
+    pieces = splits.parse(split, {name: len(rows) for name, rows in named.items()})
+    there = _classes_of(labels[np.concatenate([named[piece.name] for piece in pieces])])
+    cut = sorted(there - _classes_of(labels[rows_of(split, named)]))
+    if not cut:
+        return []
+    some = ", ".join(classes[number] for number in cut[:NAMED]) + (", ..." if len(cut) > NAMED else "")
+    return [
+        f"warning: {split} has no example of {len(cut)} of the {len(there)} classes ({some}), for a slice takes "
+        f"examples in the order in which they are stored"
+    ]
+
+
+def _classes_of(labels: Labels) -> set[int]:
+    """Those that have an example."""
+    found = np.flatnonzero(labels.any(0)) if labels.ndim == 2 else np.unique(labels[labels >= 0])
+    return {int(number) for number in found}
 
 
 def fingerprint(*parts: Any) -> str:

@@ -188,7 +188,8 @@ class TextFeed:
             message = f"the tokenizer has {size:,} ids; leave it out, or at least that"
             raise Refused("model.vocabulary_size", config.vocabulary_size, message)
 
-    def _check_length(self, config: Any, text: Text) -> None:
+    def check_length(self, config: Any, text: Text) -> None:
+        """Refuses rows that are longer than the model's context."""
         limit, length = getattr(config, "context_length", None), text.sequence_length
         if limit is not None and length > limit and self.rows_of not in ASKED:  # those fill the context as it is
             raise Refused("text.sequence_length", length, f"is more than model.context_length = {limit}")
@@ -209,7 +210,7 @@ class TextFeed:
         return self._made(source, self.text, config, train)
 
     def _made(self, source: TextSource, text: Text, config: Any, train: bool) -> Rows:
-        self._check_length(config, text)
+        self.check_length(config, text)
         if is_prefix_lm(config) and self.rows_of in WITHOUT_PREFIX:
             message = "give a prefix LM no prefix: take prefix, which splits each text at a draw, or answers"
             raise Refused("rows", self.rows_of, message)

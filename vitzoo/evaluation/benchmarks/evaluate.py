@@ -10,7 +10,7 @@ from typing import Any, TextIO
 from vitzoo.checkpoints.locate import check_outside
 from vitzoo.config.resolution import Overrides, nested
 from vitzoo.errors import Failed, Refused
-from vitzoo.evaluation.benchmarks.bound import bound
+from vitzoo.evaluation.benchmarks.bound import bound, with_data
 from vitzoo.evaluation.benchmarks.means import means
 from vitzoo.evaluation.benchmarks.row import Benchmark
 from vitzoo.evaluation.benchmarks.scores import MORE
@@ -23,6 +23,7 @@ from vitzoo.evaluation.ready import Ready, make_ready
 from vitzoo.evaluation.report import written
 from vitzoo.outputs import checked_folder
 from vitzoo.parallel import processes
+from vitzoo.parts import find
 
 TOLD = 3  # reasons that a failure gives; each is printed as it comes
 
@@ -59,8 +60,10 @@ def evaluate_benchmarks(
     """
     out = processes.only_first(out or sys.stdout)
     rows = asked_for(names)
-    data = nested(overrides).get("data", {})
+    flags = nested(overrides)
+    data = flags.get("data", {})
     check_data(rows, data)
+    check_effect(rows, flags, shots)
     if output is not None:
         checked_folder("--output", output)
         check_outside("--output", output)
@@ -93,11 +96,23 @@ def results_of(
 
 
 def check_data(rows: Sequence[Benchmark], data: dict[str, Any]) -> None:
-    """Refuses a dataset or split of the user's where none of the benchmarks takes one."""
+    """Refuses a dataset or split of the user's where none of the benchmarks takes one, and none where one needs it."""
+    for row in rows:
+        with_data(row, data)
     for key in ("name", "split"):
         if key in data and all(row.dataset for row in rows):
             message = "a benchmark has its own; leave it out, or leave --benchmark out"
             raise Refused(f"data.{key}", data[key], message)
+
+
+def check_effect(rows: Sequence[Benchmark], flags: dict[str, Any], shots: int | None) -> None:
+    """Refuses what would change nothing: settings of the run's evaluators, and shots where no benchmark asks."""
+    if own := list(flags.get("evaluate", {})):
+        message = "has no effect with --benchmark, which is measured in place of the run's evaluators; leave one out"
+        raise Refused(f"evaluate.{own[0]}", None, message)
+    asking = [row for row in rows if row.takes == "text" and hasattr(find("evaluator", row.evaluator), "shots")]
+    if shots is not None and not asking:
+        raise Refused("--shots", shots, "none of these benchmarks asks questions; leave it out")
 
 
 def measured(row: Benchmark, ready: Ready, shots: int | None, data: dict[str, Any], out: TextIO) -> dict[str, Any]:

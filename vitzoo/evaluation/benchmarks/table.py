@@ -21,8 +21,8 @@ def asked_for(names: Sequence[str]) -> list[Benchmark]:
     found: dict[str, Benchmark] = {}
     for name in names:
         base, colon, evaluator = name.partition(":")
-        rows = [row for row in BENCHMARKS.values() if base in (row.name, row.group[0])]
+        rows = [row for row in BENCHMARKS.values() if base and base in (row.name, row.group[0])]
         if not rows:
-            raise Refused("--benchmark", name, f"no such benchmark; {nearest(base, [*BENCHMARKS, *GROUPS])}")
+            raise Refused("--benchmark", name or "''", f"no such benchmark; {nearest(base, [*BENCHMARKS, *GROUPS])}")
         found |= {row.name: row for row in ([measured_by(row, evaluator) for row in rows] if colon else rows)}
     return list(found.values())

@@ -3,6 +3,7 @@
 import csv
 import dataclasses
 import json
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,12 @@ from vitzoo.errors import Refused
 Curves = Mapping[str, Mapping[str, tuple[list, list]]]
 """By metric and split, steps and values."""
 
+Last = Mapping[str, tuple[int, float | None]]
+
 PICTURES = ("confusion.png", "mistakes.png")
 SAMPLES = "mistakes.csv"
 SHOWN = 10  # rows of sample predictions
+LONGEST = 2**27  # characters of a cell, which may hold a whole document
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,25 +46,18 @@ class Run:
         name: what it is called on the page.
         config: its settings by dotted name.
         curves: its metrics.
+        last: step and value of each metric's last entry, by SPLIT/METRIC; None where that was not finite.
         evaluated: what `vitzoo eval` left in its folder.
     """
 
     name: str
     config: Mapping[str, Any]
     curves: Curves
+    last: Last
     evaluated: tuple[Evaluated, ...]
 
-    @property
-    def last(self) -> dict[str, tuple[int, float]]:
-        """Step and value of each metric's last entry, by SPLIT/METRIC."""
-        return {
-            f"{split}/{metric}": (steps[-1], values[-1])
-            for metric, splits in self.curves.items()
-            for split, (steps, values) in splits.items()
-        }
 
-
-def read_run(folder: Path, name: str, curves: Curves) -> Run:
+def read_run(folder: Path, name: str, curves: Curves, last: Last) -> Run:
     """A run of a folder.
 
     Raises:
@@ -69,13 +66,14 @@ def read_run(folder: Path, name: str, curves: Curves) -> Run:
     file = folder / "config.json"
     if not file.is_file():
         raise Refused("DIR", str(folder), "is no run: it has no config.json")
-    return Run(name, flat(_json(file)), curves, tuple(_evaluated(folder / "eval")))
+    return Run(name, flat(_json(file)), curves, last, tuple(_evaluated(folder / "eval")))
 
 
 def names_of(folders: Sequence[Path]) -> list[str]:
     """A name for each folder: its last part, or the whole path where that isn't one folder's alone."""
     last = [folder.resolve().name for folder in folders]
-    return [name if last.count(name) == 1 else str(folder) for folder, name in zip(folders, last, strict=True)]
+    names = [name if last.count(name) == 1 else str(folder) for folder, name in zip(folders, last, strict=True)]
+    return [os.fsencode(name).decode("utf-8", "backslashreplace") for name in names]
 
 
 def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -98,6 +96,8 @@ def _evaluated(folder: Path) -> list[Evaluated]:
     found = []
     for file in sorted(folder.rglob("metrics.json")):
         result = _json(file)
+        if not isinstance(result.get("metrics", {}), Mapping):
+            raise Refused("DIR", str(file), "is no evaluation's: its `metrics` are no object")
         pictures = tuple(file.with_name(name) for name in PICTURES if file.with_name(name).is_file())
         samples = _samples(file.with_name(SAMPLES))
         found.append(Evaluated(str(file.parent.relative_to(folder)), result, pictures, samples))
@@ -107,8 +107,12 @@ def _evaluated(folder: Path) -> list[Evaluated]:
 def _samples(file: Path) -> tuple[Mapping[str, str], ...]:
     if not file.is_file():
         return ()
-    with file.open(newline="", encoding="utf-8") as opened:
-        return tuple(row for row, _ in zip(csv.DictReader(opened), range(SHOWN), strict=False))
+    csv.field_size_limit(LONGEST)
+    try:
+        with file.open(newline="", encoding="utf-8") as opened:
+            return tuple(row for row, _ in zip(csv.DictReader(opened), range(SHOWN), strict=False))
+    except (OSError, ValueError, csv.Error) as error:
+        raise Refused("DIR", str(file), f"can't be read: {error}") from error
 
 
 def _json(file: Path) -> dict[str, Any]:

@@ -38,7 +38,14 @@ class FrozenEvaluator(Evaluator, abc.ABC):
 
     def examples_of(self, feed: Any, data: Any) -> Both:
         """Those to learn from, then those to measure."""
-        return Both(feed.source(data, self.train_split), feed.source(data))
+        test = feed.source(data)
+        try:
+            train = feed.source(data, self.train_split)
+        except Refused as refusal:
+            if refusal.field != "data.split":
+                raise
+            raise Refused("train_split", refusal.value, refusal.message) from None
+        return Both(train, test)
 
     def bind(self, *, feed: Any, source: Any, config: Any) -> "Frozen":
         """Refuses data without one class to an example."""
@@ -157,6 +164,12 @@ def _mean(tokens: jax.Array, segments: jax.Array | None) -> jax.Array:
 def by_number(prefix: str, numbers: tuple[int, ...], suffix: str = "") -> dict[str, Callable]:
     """Metrics of which more is better, one for each number."""
     return {f"{prefix}{number}{suffix}": max for number in numbers}
+
+
+def check_some(field: str, numbers: tuple) -> None:
+    """Refuses a list of numbers to measure by that names none."""
+    if not numbers:
+        raise Refused(field, "()", "names none")
 
 
 def standardised(train: np.ndarray, *others: np.ndarray) -> list[np.ndarray]:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from vitzoo.evaluation.frozen.features import Examples, FrozenEvaluator, by_number, standardised
+from vitzoo.evaluation.frozen.features import Examples, FrozenEvaluator, by_number, check_some, standardised
 from vitzoo.schema import setting
 
 SHOTS = (1, 5, 10, 25)
@@ -30,6 +30,10 @@ class FewShotEvaluator(FrozenEvaluator):
     @property
     def BETTER(self) -> dict[str, Callable]:  # type: ignore[override]
         return by_number("accuracy_", self.shots, "_shot")
+
+    def check(self) -> None:
+        super().check()
+        check_some("shots", self.shots)
 
     def measure(self, train: Examples, test: Examples, classes: int) -> dict[str, float]:
         """`accuracy_5_shot`, the mean over draws, and `accuracy_5_shot_deviation`, the standard deviation over them

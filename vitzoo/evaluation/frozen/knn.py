@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from vitzoo.evaluation.frozen.features import Examples, FrozenEvaluator, by_number
+from vitzoo.evaluation.frozen.features import Examples, FrozenEvaluator, by_number, check_some
 from vitzoo.schema import setting
 
 KS = (10, 20, 100, 200)
@@ -26,6 +26,10 @@ class KNNEvaluator(FrozenEvaluator):
     @property
     def BETTER(self) -> dict[str, Callable]:  # type: ignore[override]
         return by_number("accuracy_k", self.k)
+
+    def check(self) -> None:
+        super().check()
+        check_some("k", self.k)
 
     def measure(self, train: Examples, test: Examples, classes: int) -> dict[str, float]:
         known, asked = normalised(train.features), normalised(test.features)
@@ -58,7 +62,9 @@ def votes(
         temperature: of their votes.
     """
     nearest = _nearest(similar, min(max(ks), similar.shape[1]))
-    weight = np.exp((np.take_along_axis(similar, nearest, 1) - 1) / temperature)  # less 1, so that none overflows
+    found = np.take_along_axis(similar, nearest, 1)
+    with np.errstate(over="ignore"):
+        weight = np.exp((found - found[:, :1]) / temperature)  # of the nearest 1: not all vanish, and none overflows
     chosen, rows = label[nearest], np.arange(len(similar))[:, None]
     said = {}
     for k in ks:

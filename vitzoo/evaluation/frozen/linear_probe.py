@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from vitzoo.errors import Refused
-from vitzoo.evaluation.frozen.features import Examples, FrozenEvaluator, standardised
+from vitzoo.evaluation.frozen.features import Examples, FrozenEvaluator, check_some, standardised
 from vitzoo.schema import setting
 
 PENALTIES = tuple(10.0**power for power in range(-6, 2))
@@ -37,11 +37,11 @@ class LinearProbeEvaluator(FrozenEvaluator):
 
     def check(self) -> None:
         super().check()
-        if not self.penalties:
-            raise Refused("penalties", "()", "names none")
+        check_some("penalties", self.penalties)
 
     def measure(self, train: Examples, test: Examples, classes: int) -> dict[str, float]:
         """`accuracy`, and `penalty`, the one that was chosen."""
+        self._check_classes(train.label)
         penalty = self.penalties[0] if len(self.penalties) == 1 else self._chosen(train)
         return {"accuracy": self._accuracy(train, test, penalty), "penalty": penalty}
 
@@ -63,8 +63,7 @@ class LinearProbeEvaluator(FrozenEvaluator):
         from sklearn.exceptions import ConvergenceWarning
         from sklearn.linear_model import LogisticRegression
 
-        if len(np.unique(label)) < 2:
-            raise Refused("train_split", self.train_split, "holds examples of one class only: nothing to tell apart")
+        self._check_classes(label)
         model = LogisticRegression(C=1 / (penalty * len(label)), max_iter=self.iterations, tol=1e-6)
         with warnings.catch_warnings():
             warnings.simplefilter("error", ConvergenceWarning)
@@ -73,3 +72,7 @@ class LinearProbeEvaluator(FrozenEvaluator):
             except ConvergenceWarning:
                 message = f"not enough for the penalty {penalty:g} to converge; give more, or larger penalties only"
                 raise Refused("iterations", self.iterations, message) from None
+
+    def _check_classes(self, label: np.ndarray) -> None:
+        if len(np.unique(label)) < 2:
+            raise Refused("train_split", self.train_split, "holds examples of one class only: nothing to tell apart")

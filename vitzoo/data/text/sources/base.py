@@ -7,8 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from vitzoo.data import splits
-from vitzoo.data.sources.base import SourceInfo, fingerprint
+from vitzoo.data.sources.base import SourceInfo, classes_cut_off, fingerprint, rows_of
 from vitzoo.errors import Refused
 
 SPLIT_SEED = 0
@@ -110,8 +109,7 @@ class TextTable:
     unusable: Refused | None = None
 
     def open(self, split: str) -> "TextTableSource":
-        pieces = splits.parse(split, self.counts())
-        return TextTableSource(self, split, np.concatenate([self.splits[p.name][p.start : p.stop] for p in pieces]))
+        return TextTableSource(self, split, rows_of(split, self.splits))
 
     def counts(self) -> Mapping[str, int]:
         return {name: len(rows) for name, rows in self.splits.items()}
@@ -127,7 +125,8 @@ class TextTableSource:
         if table.labels is not None:
             parts.append(table.labels[rows])
         self.info = text_info(
-            table.name, split, len(rows), fingerprint(*parts), table.classes, table.notes,
+            table.name, split, len(rows), fingerprint(*parts), table.classes,
+            (*table.notes, *classes_cut_off(split, table.classes, table.labels, table.splits)),
             None if table.labels is None else self.labels,
         )  # fmt: skip
 

@@ -1,0 +1,83 @@
+"""What stands in the way of a sweep, found before the first of its runs is trained."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from vitzoo.errors import Refused
+from vitzoo.outputs import checked_folder
+from vitzoo.training import lock, run_folder, setup
+from vitzoo.training.grid import Point
+from vitzoo.weights.opened import open_weights
+
+TABLES = ("sweep.json", "sweep.csv", "sweep.png")
+"""What a sweep writes in its folder, besides the folders of its runs."""
+WEIGHTS = ("init_from", "objective.teacher")
+"""Settings that name a checkpoint."""
+
+
+def check_sweep(points: Sequence[Point], workdir: Path) -> None:
+    """Looks at the folder, at those of the runs, at the devices and at the checkpoints that the runs differ in; leaves
+    no trace.
+
+    Raises:
+        Refused: the folder is a run's, holds files that a sweep would overwrite, or can't be used; the runs would be
+            compared by different metrics; or one of them can't be trained in its folder or on these devices.
+    """
+    _check_folder(checked_folder("--workdir", workdir))
+    _check_comparable(points)
+    for point in points:
+        setup.mesh_of(point.resolved.experiment)
+        lock.check_usable(workdir / point.name)
+        run_folder.check_config(workdir / point.name, point.resolved.values)
+    for field in WEIGHTS:
+        # what all runs share is found by the first
+        for name in dict.fromkeys(point.values[field] for point in points if field in point.values):
+            _check_weights(field, name)
+
+
+def comparable_by(experiment: Any) -> list[str]:
+    """The metrics that runs of a config could be compared by, best first: what it keeps the best of, else the first
+    evaluator's loss and then its other metrics, else the training's loss.
+    """
+    if experiment.checkpoint.keep_best:
+        return [experiment.checkpoint.keep_best]
+    for name, evaluator in experiment.evaluate.items():
+        known = sorted(evaluator.BETTER, key=lambda metric: metric != "loss")
+        return [f"{name}/{metric}" for metric in known] or [f"{name}/loss"]
+    return ["train/loss"]
+
+
+def told_runs(workdir: Path) -> list[str]:
+    """The names of the runs of which the table in a sweep's folder tells; none where there is no such table."""
+    try:
+        return [str(run["name"]) for run in json.loads((workdir / TABLES[0]).read_bytes())["runs"]]
+    except (OSError, ValueError, TypeError, KeyError):
+        return []
+
+
+def _check_folder(workdir: Path) -> None:
+    if (workdir / run_folder.CONFIG).exists():
+        raise Refused("--workdir", str(workdir), "is the folder of a run; name another for the sweep's runs")
+    there = [name for name in TABLES if (workdir / name).exists()]
+    if there and not told_runs(workdir):
+        message = f"holds {', '.join(there)}, not written by a sweep; move it away, or name another folder"
+        raise Refused("--workdir", str(workdir), message)
+
+
+def _check_comparable(points: Sequence[Point]) -> None:
+    first, *others = [(comparable_by(point.resolved.experiment)[0], point) for point in points]
+    for metric, point in others:
+        if metric != first[0]:
+            message = f"would be compared by {metric}, and {first[1].typed} by {first[0]}; sweep it apart"
+            raise Refused("--over", point.typed, message)
+
+
+def _check_weights(field: str, name: str) -> None:
+    if name in ("", "none"):
+        return
+    try:
+        open_weights(name)
+    except Refused as refusal:
+        raise Refused(field, name, refusal.message) from None
