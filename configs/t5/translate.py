@@ -3,6 +3,8 @@
 Command:   vitzoo train --config t5/translate --workdir runs/t5-translate
 Hardware:  2 CPU cores.
 Data:      `verses`: Debian's packages sword-text-web and sword-text-sparv, split by chapter.
+Result:    sacreBLEU 9.8, chrF 24.7 on 1,701 test verses (copying the source: 0.2 and 18.0, the most common verse 0.2
+           and 7.6). transformer/translate, of 12 epochs, has 23.5 and 44.5.
 Source:    the model of T5 v1.1 (https://arxiv.org/abs/1910.10683), with attention scaled for AdamW; sizes and recipe
            are our own.
 """

@@ -39,7 +39,7 @@ def test_models_lists_texts_with_their_length_in_a_table_of_their_own(capsys):
 def test_configs_lists_every_config_with_what_it_is(capsys):
     said = printed(capsys, "configs")
     assert "vit/imagenet" in said
-    assert "  :short (default), :long\n" in said
+    assert "  :short (default), :long, :student, :distilled\n" in said
     found = json.loads(printed(capsys, "configs", "--json").splitlines()[-1])["configs"]
     assert {"quickstart", "vit/finetune", "vit/imagenet"} <= {config["name"] for config in found}
 

@@ -301,7 +301,7 @@ def test_the_command_skips_what_is_not_there_and_fails_where_nothing_is(made, ca
         (["--benchmark", ":knn"], "--benchmark = :knn: no such benchmark"),
         (["--benchmark", "imagenet:knn", "--config.evaluate.val.k=5"], "evaluate.val: has no effect with --benchmark"),
         (["--benchmark", "imagenet", "--shots", "3"], "--shots = 3: none of these benchmarks asks questions"),
-        (["--benchmark", "imagenet", "--benchmark", "perplexity"], "data.name: must name your text"),
+        (["--benchmark", "perplexity"], "data.name: must name your text"),
         (["--benchmark", "imagenet", "--all-classes"], "--all-classes: doesn't go with --benchmark"),
     ],
 )

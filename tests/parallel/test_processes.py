@@ -63,6 +63,8 @@ def test_flags_win_over_the_environment():
         ((None, 2, None), "--num-processes"),
         ((None, None, 0), "--process-id"),
         ((None, 2, 1), "--num-processes"),
+        (("h:0", 2, 0), "--coordinator"),
+        (("h:65536", 2, 0), "--coordinator"),
         (("h:1", None, 0), "--coordinator"),
         (("h:1", 2, None), "--coordinator"),
         (("h", 2, 0), "--coordinator"),

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from vitzoo.checkpoints.quiet import is_orbax_waiting
+from vitzoo.cli.allocator import keep_freed_memory
 from vitzoo.cli.arguments import Parser, expand_flagfiles, set_platform, split_overrides
 from vitzoo.cli.output import last_line, one_line
 from vitzoo.errors import Failed, Refused, out_of_memory
@@ -45,6 +46,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
         The exit code: 0 done, 1 failed after it had begun, 2 refused, 75 preempted and saved, 130 interrupted.
     """
+    if argv is None:
+        keep_freed_memory()
     code = _main(list(sys.argv[1:] if argv is None else argv))
     if argv is None:
         cluster.end(code)

@@ -96,9 +96,9 @@ def results_of(
 
 
 def check_data(rows: Sequence[Benchmark], data: dict[str, Any]) -> None:
-    """Refuses a dataset or split of the user's where none of the benchmarks takes one, and none where one needs it."""
-    for row in rows:
-        with_data(row, data)
+    """Refuses a dataset or split of the user's where none of the benchmarks takes one, and none where all need it."""
+    if not any(row.dataset for row in rows):
+        with_data(rows[0], data)
     for key in ("name", "split"):
         if key in data and all(row.dataset for row in rows):
             message = "a benchmark has its own; leave it out, or leave --benchmark out"
