@@ -26,10 +26,12 @@ set -u
 
 # SIGTERM is for the processes, which srun hands it to; this script waits for how they end
 trap '' TERM
-# a task that ends is left alone, since the others save or end by themselves; a killed one gives 137
 # one process with all GPUs of its machine: JAX would give it the first alone
 local_devices=$(seq -s, 0 $((${SLURM_GPUS_ON_NODE:-1} - 1)))
 [ "${SLURM_NTASKS_PER_NODE:-1}" = 1 ] && [ -n "${SLURM_GPUS_ON_NODE:-}" ] && export JAX_LOCAL_DEVICE_IDS=$local_devices
+# srun of Slurm 22.05 and later doesn't take the number of CPUs from the lines above by itself
+export SRUN_CPUS_PER_TASK="${SLURM_CPUS_PER_TASK:-1}"
+# a task that ends is left alone, since the others save or end by themselves; a killed one gives 137
 srun --kill-on-bad-exit=0 --wait=60 vitzoo train "$@"
 code=$? # the highest of all tasks
 

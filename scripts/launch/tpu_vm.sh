@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # One training on all machines of a Cloud TPU slice. Run it where gcloud is set up:
 #
-#   scripts/launch/tpu_vm.sh my-slice us-central2-b vitzoo train --config vit/imagenet:B/16 --workdir gs://bucket/runs/b16
+#   scripts/launch/tpu_vm.sh my-slice us-central2-b vitzoo train --config vit/imagenet:B/16 --workdir /shared/runs/b16
 #
 # The command is run on every machine of the slice, with --distributed: each asks the TPU's metadata for the others.
-# vitzoo must be installed on each (pip install 'vitzoo[tpu]'), and the folder of the run must be one that all see.
+# vitzoo must be installed on each (pip install 'vitzoo[tpu]'), and the folder of the run must be one that all see:
+# a disk, not a bucket's address (a bucket that gcsfuse mounts is a folder).
 # RESTARTS (10) bounds how often it starts again after a preemption or a lost machine.
 set -u
 slice=$1

@@ -21,9 +21,9 @@ def keep_freed_memory() -> bool:
     """Lets the process keep what it frees, in one heap, for the next step to use.
 
     XLA allocates the temporaries of a step on the CPU anew each time. glibc returns large blocks to the kernel as soon
-    as they are free, and the kernel clears every page of the next ones: up to a third of the time of `t5/translate`,
-    whose logits are large, and little of models with small ones (`scripts/bench_allocator.py`). To be called before
-    threads begin, which would have heaps of their own.
+    as they are free, and the kernel clears every page of the next ones: a tenth to a third of the time of
+    `t5/translate`, whose logits are large, and little of models with small ones (`scripts/bench_allocator.py`). To be
+    called before threads begin, which would have heaps of their own.
 
     Returns:
         Whether it is so now. Not with another C library, where MALLOC_... in the environment says what is wanted, or
