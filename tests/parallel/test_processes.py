@@ -9,7 +9,7 @@ from pathlib import Path
 import jax
 import pytest
 import train_together
-from families import FAMILIES, STEPS, write_texts
+from families import FAMILIES, STEPS, evaluators_of, write_texts
 
 from vitzoo.checkpoints import manifest, read
 from vitzoo.cli import main
@@ -186,7 +186,7 @@ def test_two_processes_measure_a_checkpoint_as_one_did(alone, tmp_path):
     done = launch(2, 1, ["-m", "vitzoo", "eval", "--checkpoint", str(alone[1]), "--output", str(tmp_path), "--json"])
     measured = json.loads(done.stdout.splitlines()[-1])["results"]
     trained = {line["split"]: line for line in common.lines_of(alone[1]) if line["split"] in measured}
-    assert trained.keys() == measured.keys() == train_together.families.evaluators_of(alone[0]).keys()
+    assert trained.keys() == measured.keys() == evaluators_of(alone[0]).keys()
     for name, result in measured.items():
         assert trained[name]["n"] == result["n"]
         assert {key: trained[name][key] for key in result["metrics"]} == pytest.approx(result["metrics"], rel=1e-5)

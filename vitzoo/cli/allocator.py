@@ -7,21 +7,14 @@ import os
 # mallopt(3)
 TRIM_THRESHOLD, TOP_PAD, MMAP_MAX, ARENA_MAX = -1, -2, -4, -8
 GROWTH = 2**28  # bytes by which the heap grows
-ACCELERATORS = (
-    "libtpu",
-    "jax_cuda12_plugin",
-    "jax_cuda13_plugin",
-    "jax_rocm60_plugin",
-    "jax_rocm7_plugin",
-    "jax_plugins",
-)
+ACCELERATORS = ("libtpu", "jax_plugins")  # the second is where plugins for GPUs and others register
 
 
 def keep_freed_memory() -> bool:
     """Lets the process keep what it frees, in one heap, for the next step to use.
 
     XLA allocates the temporaries of a step on the CPU anew each time. glibc returns large blocks to the kernel as soon
-    as they are free, and the kernel clears every page of the next ones: a tenth to a third of the time of
+    as they are free, and the kernel clears every page of the next ones: about a tenth of the time of
     `t5/translate`, whose logits are large, and little of models with small ones (`scripts/bench_allocator.py`). To be
     called before threads begin, which would have heaps of their own.
 

@@ -62,7 +62,7 @@ def generate(
     Raises:
         Refused: no such checkpoint, a model that doesn't write, or a prompt or setting that doesn't fit.
     """
-    how_of(settings)
+    how_of(settings)  # what is refused is refused before anything is loaded
     file = None if output is None else checked_file("output", output, (".jsonl",))
     prompts = [prompts] if isinstance(prompts, str) else list(prompts)
     stop = [stop] if isinstance(stop, str) else list(stop)
