@@ -28,7 +28,11 @@ def strange(tmp_path_factory):
         "a broken link": (str(folder / "dangling"), "dangling is a link to gone, which isn't there"),
         "below a broken link": (str(folder / "dangling" / "x"), "dangling is a link to gone, which isn't there"),
         "a circle of links": (str(folder / "loop"), "can't be looked at: Too many levels of symbolic links"),
-        "half a character": ("\ud800", "characters that no path has"),
+        "a bucket": ("gs://bucket/runs", "is an address, not a path of this machine; mount the bucket"),
+        "an address": ("https://example.org/a.png", "is an address, not a path of this machine; mount or copy"),
+        "a model's page": ("https://huggingface.co/org/name", "models of the hub are named ORG/NAME"),
+        "half a character": ("\ud800", "is not UTF-8"),
+        "a byte of Latin-1": (os.fsdecode(b"caf\xe9"), "is not UTF-8"),
     }
 
 
@@ -87,6 +91,15 @@ COMMANDS = [
     ["data", "check", "csv:PATH"],
     ["data", "check", "jsonl:PATH"],
     ["data", "check", "text:PATH"],
+    [
+        "train",
+        "--config",
+        "gpt/quickstart",
+        "--config.tokenizer.kind=file",
+        "--config.tokenizer.file=PATH",
+        "--dry-run",
+    ],
+    ["train", "--config", "quickstart", "--config.data.dir=PATH", "--workdir", "OUT", "--config.data.name=mnist"],
     ["configs", "--flagfile", "PATH"],
 ]
 """Where a path is read."""
@@ -97,6 +110,7 @@ WRITING = [
     ["sweep", "--config", "quickstart", "--over", "seed=0,1", "--workdir", "PATH"],
     ["soup", "OUT", "OUT", "--output", "PATH"],
     ["data", "show", "digits", "--output", "PATH.png"],
+    ["data", "prepare", "digits", "--dir", "PATH"],
     ["predict", "--checkpoint", "OUT", "--text", "a", "--output", "PATH.csv"],
     ["predict", "--checkpoint", "OUT", "--text", "a", "--features", "PATH.npz"],
     ["generate", "--checkpoint", "OUT", "--prompt", "a", "--output", "PATH.jsonl"],

@@ -1,12 +1,15 @@
 """Paths that a user names: refused in one line where the system can have no such path, or nothing can be read there."""
 
 import os
+import re
 import stat
 from pathlib import Path
 from typing import Any
 
 from vitzoo.errors import Refused
 
+ADDRESS = re.compile("[A-Za-z][A-Za-z0-9+.-]*://")  # of a URI, RFC 3986
+HUB = re.compile("hf://|https?://(huggingface[.]co|hf[.]co)/")  # of models
 LONGEST = 255  # bytes of a name, on every common file system
 PIPE = "a pipe"
 KINDS = {stat.S_ISFIFO: PIPE, stat.S_ISSOCK: "a socket", stat.S_ISCHR: "a device", stat.S_ISBLK: "a device"}
@@ -21,7 +24,7 @@ def named_path(flag: str, path: Any) -> Path:
         path: what was given.
 
     Raises:
-        Refused: it is empty, no path can be so (NUL, too long, no such user's home), a folder above it can't be
+        Refused: it is empty, an address (`gs://...`) or not UTF-8, no path can be so (NUL, too long, no such user's home), a folder above it can't be
             entered, or it is a link to nothing.
     """
     text = os.fspath(path)
@@ -29,6 +32,10 @@ def named_path(flag: str, path: Any) -> Path:
         raise Refused(flag, "''", "names nothing; give a path")
     if "\0" in text:
         raise Refused(flag, text.replace("\0", "\\0"), "holds a NUL character, which no path has")
+    if not _is_utf8(text):
+        raise Refused(flag, ascii(text), "is not UTF-8, without which no checkpoint can be written; rename it")
+    if scheme := ADDRESS.match(text):
+        raise Refused(flag, text, f"is an address, not a path of this machine; {_instead(scheme[0], text)}")
     try:
         file = Path(text).expanduser()
     except RuntimeError:
@@ -41,8 +48,6 @@ def named_path(flag: str, path: Any) -> Path:
         _refuse_broken_link(flag, text, file)
     except OSError as error:
         raise Refused(flag, text, f"can't be looked at: {error.strerror}") from None
-    except ValueError:  # half of a surrogate pair
-        raise Refused(flag, ascii(text), "holds characters that no path has") from None
     return file
 
 
@@ -74,6 +79,26 @@ def strange_kind(file: str | os.PathLike) -> str:
     except (OSError, ValueError):
         return ""
     return next((what for is_kind, what in KINDS.items() if is_kind(mode)), "")
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # half of a surrogate pair, as Python reads a byte that it can't decode
+        return False
+    return True
+
+
+def _instead(scheme: str, text: str) -> str:
+    """What to do in place of giving an address."""
+    if HUB.match(text):
+        return "models of the hub are named ORG/NAME"
+    known = {
+        "file://": "leave out file://",
+        "gs://": "mount the bucket (gcsfuse) and name the folder where it lies, or copy it",
+        "s3://": "mount the bucket (mount-s3) and name the folder where it lies, or copy it",
+    }
+    return known.get(scheme.lower(), "mount or copy what lies there, and name the path")
 
 
 def _refuse_broken_link(flag: str, text: str, file: Path) -> None:

@@ -1,33 +1,111 @@
 #!/usr/bin/env bash
-# One training on all machines of a Cloud TPU slice. Run it where gcloud is set up:
+# One training on all machines of a Cloud TPU slice. Run it where gcloud is set up, on a machine that stays on:
 #
-#   scripts/launch/tpu_vm.sh my-slice us-central2-b vitzoo train --config vit/imagenet:B/16 --workdir /shared/runs/b16
+#   VENV=/opt/venv scripts/launch/tpu_vm.sh my-slice us-central2-b vitzoo train --config vit/imagenet:B/16 --workdir /shared/runs/b16
 #
 # The command is run on every machine of the slice, with --distributed: each asks the TPU's metadata for the others.
-# vitzoo must be installed on each (pip install 'vitzoo[tpu]'), and the folder of the run must be one that all see:
-# a disk, not a bucket's address (a bucket that gcsfuse mounts is a folder).
-# RESTARTS (10) bounds how often it starts again after a preemption or a lost machine.
-set -u
+# The folder of the run must be one that all see: a disk, not a bucket's address (a bucket that gcsfuse mounts is one).
+#
+# VENV      the environment that holds vitzoo, at the same path on every machine; left out: vitzoo is in their PATH
+# RESTARTS  (10) how often it starts again after a preemption or a lost machine
+# MINUTES   (60) how long it waits for the slice to be READY
+# RECREATE  a command that makes the slice again, and installs vitzoo there, once it was taken away; left out: it ends
+#
+# Ctrl-C and SIGTERM are handed on to the machines, which save; a second one ends this script alone.
+# Exit code: that of the training: 0 done, 1 failed, 2 refused (or no such slice), 75 preempted, 130 Ctrl-C.
+set -um # m: what it starts is in a group of its own, which Ctrl-C doesn't reach
+if [ "$#" -lt 3 ]; then
+  echo "tpu_vm.sh: give a slice, its zone and a command" >&2
+  exit 2
+fi
 slice=$1
 zone=$2
 shift 2
+say() { echo "tpu_vm.sh: $*" >&2; }
+output=$(mktemp)
+trap 'rm -f "$output" "$output.code"' EXIT
 
+on_all() { # runs a command on every machine; one that doesn't answer for a minute is lost
+  gcloud compute tpus tpu-vm ssh "$slice" --zone="$zone" --worker=all --command="$1" \
+    --ssh-flag="-o ServerAliveInterval=15" --ssh-flag="-o ServerAliveCountMax=4" </dev/null
+}
+
+asked="" # the exit code, once somebody asks this script to end
+hand_on() {
+  [ -n "$asked" ] && exit "$asked"
+  asked=$2
+  say "asks the machines to save and end"
+  on_all "pkill -$1 -x vitzoo" >/dev/null 2>&1 &
+}
+trap 'hand_on INT 130' INT
+trap 'hand_on TERM 75' TERM
+
+wait_for_slice() { # sets `machines`, how many the slice has
+  local state seen="" until=$((SECONDS + 60 * ${MINUTES:-60}))
+  while [ -z "$asked" ]; do
+    read -r state machines <<<"$(
+      gcloud compute tpus tpu-vm describe "$slice" --zone="$zone" --format='value(state,networkEndpoints.len())' ||
+        echo "not there" 0
+    )"
+    case $state in
+      READY) return ;;
+      not | PREEMPTED | TERMINATED | STOPPED)
+        if [ -z "${RECREATE:-}" ]; then
+          say "$slice is ${state/#not/not there}; make it again, then the same command goes on from the last checkpoint"
+          exit "${code:-2}"
+        fi
+        say "$slice is ${state/#not/not there}; makes it again: $RECREATE"
+        bash -c "$RECREATE" || { say "RECREATE failed"; exit 1; }
+        ;;
+    esac
+    if [ "$SECONDS" -ge "$until" ]; then
+      say "$slice is $state after ${MINUTES:-60} minutes, not READY; the same command goes on from the last checkpoint"
+      exit "${code:-2}"
+    fi
+    [ "$state" = "$seen" ] || say "$slice is $state; waits for READY"
+    seen=$state
+    sleep "${PAUSE:-30}"
+  done
+  exit "$asked"
+}
+
+# What each machine runs. gcloud tries again where ssh lost its connection, but a start is to be made once; and what an
+# earlier one left running is asked to save first.
+of_machine() {
+  local start=$1 activate="" clear=""
+  shift
+  [ -n "${VENV:-}" ] && activate="source $(printf %q "$VENV/bin/activate") && "
+  [ "$start" -gt 0 ] && clear='pkill -TERM -x vitzoo; for i in {1..60}; do pgrep -x vitzoo || break; sleep 2; done >/dev/null; '
+  echo "mkdir \"\${TMPDIR:-/tmp}/vitzoo-$began-$start\" && { $clear$activate$(printf '%q ' "$@") --distributed; code=\$?;" \
+    'echo "tpu_vm.sh: exit code $code"; exit $code; }'
+}
+
+began=$(date +%s)-$$
 for ((start = 0; start <= ${RESTARTS:-10}; start++)); do
-  # --worker=all starts the same command on every machine; gcloud gives back the code of one that failed
-  gcloud compute tpus tpu-vm ssh "$slice" --zone="$zone" --worker=all --command="$(printf '%q ' "$@") --distributed"
-  code=$?
-  case $code in
-    0 | 2 | 130) exit "$code" ;; # done, refused, Ctrl-C
-    75) why="preempted, and saved" ;;
-    *) why="a process failed or its machine is lost (exit code $code)" ;;
-  esac
+  wait_for_slice
+  { on_all "$(of_machine "$start" "$@")"; echo $? >"$output.code"; } | tee "$output" &
+  job=$!
+  while kill -0 "$job" 2>/dev/null; do wait "$job"; done # a signal to this script ends the waiting, not the job
+  code=$(cat "$output.code")
+  codes=$(sed -n 's/^tpu_vm.sh: exit code //p' "$output")
+  told=$(wc -w <<<"$codes")
+
+  if grep -qx 2 <<<"$codes"; then exit 2; fi    # refused
+  if grep -qx 130 <<<"$codes"; then exit 130; fi # Ctrl-C
+  if [ "$code" = 0 ]; then exit 0; fi
+  if [ -n "$asked" ]; then exit "$asked"; fi
+  if grep -qx 75 <<<"$codes"; then
+    code=75 why="preempted, and saved"
+  elif [ "$told" -lt "$machines" ]; then
+    code=1 why="$((machines - told)) of $machines machines told no exit code, so they are lost"
+  elif grep -qxE '13[1-9]|1[4-9][0-9]' <<<"$codes"; then
+    code=1 why="a process died (exit codes ${codes//$'\n'/ })"
+  else
+    exit 1 # failed by itself, and would again
+  fi
   if [ "$start" -lt "${RESTARTS:-10}" ]; then
-    echo "tpu_vm.sh: $why; starts again from the last checkpoint ($((start + 1)) of ${RESTARTS:-10})" >&2
-    # a slice that was taken away comes back when its queued resource is granted again
-    until [ "$(gcloud compute tpus tpu-vm describe "$slice" --zone="$zone" --format='value(state)')" = READY ]; do
-      sleep 60
-    done
+    say "$why; starts again from the last checkpoint ($((start + 1)) of ${RESTARTS:-10})"
   fi
 done
-echo "tpu_vm.sh: $why; no start is left, so it ends" >&2
+say "$why; no start is left, so it ends"
 exit "$code"

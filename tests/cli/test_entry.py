@@ -1,6 +1,7 @@
 """How commands begin and end: flags are read, and whatever goes wrong is one line and the right exit code."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -227,6 +228,17 @@ def test_a_command_trains_with_worker_processes_and_a_flag_file(tmp_path):
     assert done.returncode == 0, done.stderr
     config = json.loads((tmp_path / "run" / "config.json").read_text())
     assert (config["data"]["workers"], config["optimizer"]["learning_rate"]) == (2, 1e-4)
+
+
+def test_what_a_terminal_cannot_show_is_shown_by_its_number():
+    command = [sys.executable, "-m", "vitzoo", "train", "--config", "quickstart", "--config.data.name=folder:é\033[1m"]
+    done = subprocess.run(
+        [*command, "--dry-run"], capture_output=True, timeout=60, env={**os.environ, "PYTHONIOENCODING": "ascii"}
+    )
+    assert done.returncode == 2
+    assert rb"/\xe9" in done.stdout
+    assert rb"\xe9\x1b[1m is not a folder" in done.stderr
+    assert b"\033" not in done.stderr
 
 
 def test_a_reader_that_has_seen_enough_is_no_fault():

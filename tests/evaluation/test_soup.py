@@ -46,6 +46,7 @@ def test_a_uniform_soup_is_the_mean_of_all_and_a_checkpoint_that_can_be_measured
     assert main(["soup", *runs, "--output", output, "--json"]) == 0
     said = capsys.readouterr().out.splitlines()
     assert f"averaged 3 of 3: {', '.join(runs)}" in said
+    assert said[-2] == f"next     vitzoo eval --checkpoint {output}"
     assert [row["taken"] for row in json.loads(said[-1])["ingredients"]] == [True] * 3
     jax.tree.map(np.testing.assert_array_equal, params_of(output), mean_of(runs))
     assert evaluate(output, out=io.StringIO())["results"]["val"]["n"] == 5

@@ -16,6 +16,7 @@ from vitzoo.planning.devices import DEVICES, GIB, peak_flops
         ("v5p:4x4x4", 64),
         ("v4:2x2x1", 4),
         ("h100:8", 8),
+        ("h200:3", 3),
         ("a100:16", 16),
     ],
 )
@@ -39,6 +40,8 @@ def test_a_topology_is_read_and_shown_as_it_is_written(text, count):
         ("h100:x", "a number of devices: h100:8"),
         ("h100:-8", "a number of devices"),
         ("cpu:8.5", "a number of devices"),
+        ("h100:12", "whole boards of 8: h100:8, h100:16"),
+        ("a100-80gb:9", "whole boards of 8: a100-80gb:8, a100-80gb:16"),
     ],
 )
 def test_a_mistaken_topology_is_one_line_that_says_what_is_right(text, said):

@@ -25,6 +25,7 @@ SHORT = {
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)  # each starts dozens of trainings
 @pytest.mark.parametrize("name", SHORT)
 def test_a_short_drill_finds_nothing_wrong(name, tmp_path):
     command = [sys.executable, str(DRILLS / f"{name}.py"), *SHORT[name], "--workdir", str(tmp_path)]

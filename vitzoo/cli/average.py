@@ -1,6 +1,7 @@
 """`vitzoo average`."""
 
 import argparse
+import shlex
 
 from vitzoo.cli.arguments import Parser, typed
 from vitzoo.cli.output import Result
@@ -30,4 +31,5 @@ def run(args: argparse.Namespace) -> Result:
     steps = average(args.workdir, args.last, args.output)
     print(f"averaged steps {', '.join(map(str, steps))}")
     print(f"wrote    {args.output}")
+    print(f"next     vitzoo eval --checkpoint {shlex.quote(args.output)}")
     return Result({"steps": steps, "output": args.output})

@@ -7,6 +7,7 @@ from vitzoo.cli.arguments import Parser, typed
 from vitzoo.cli.output import Result
 from vitzoo.errors import Refused
 from vitzoo.outputs import there, wrote
+from vitzoo.paths import named_path
 from vitzoo.schema import nearest
 
 TAKES_CONFIG = True
@@ -73,6 +74,8 @@ def run(args: argparse.Namespace) -> Result:
     given = {name for names in ACTIONS.values() for name in names if getattr(args, name) is not None}
     for name in sorted(given - set(ACTIONS[args.action])):
         raise Refused(_flag(name), getattr(args, name), f"is no flag of `vitzoo data {args.action}`")
+    if args.dir is not None:
+        named_path("--dir", args.dir)
     if is_text(args.name):
         return run_text(args, {name: getattr(args, name) for name in given})
     if args.action == "prepare":

@@ -1,6 +1,7 @@
 """Where every command begins and ends: the command is found and run, and whatever goes wrong is one line."""
 
 import importlib
+import io
 import os
 import sys
 import tempfile
@@ -48,6 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     if argv is None:
         keep_freed_memory()
+    _print_anything()
     code = _main(list(sys.argv[1:] if argv is None else argv))
     if argv is None:
         cluster.end(code)
@@ -55,6 +57,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         os._exit(code)  # Python would wait for those threads, for ten minutes
     return code
+
+
+def _print_anything() -> None:
+    """A character that the terminal can't show is shown by its number, as standard error does it."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _main(arguments: list[str]) -> int:
@@ -150,6 +158,6 @@ def _unexpected(error: Exception, debug: bool, as_json: bool) -> int:
         where = ""
     else:
         file = Path(tempfile.mkstemp(prefix="vitzoo-", suffix=".txt")[1])
-        file.write_text("".join(traceback.format_exception(error)))
+        file.write_text("".join(traceback.format_exception(error)), errors="backslashreplace")
         where = f" (the trace is in {file}; --debug prints it)"
     return _end(Failed(f"unexpected {type(error).__name__}: {one_line(error)}{where}"), as_json)

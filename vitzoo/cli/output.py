@@ -18,8 +18,9 @@ class Result:
 
 
 def one_line(error: BaseException) -> str:
-    """What an exception says, in one line."""
-    return " ".join(str(error).split()) or type(error).__name__
+    """What an exception says, in one line that moves no terminal's cursor: `\\x1b` for an escape."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
 
 
 def last_line(values: Mapping[str, Any]) -> str:

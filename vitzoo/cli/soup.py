@@ -1,6 +1,7 @@
 """`vitzoo soup`."""
 
 import argparse
+import shlex
 
 from vitzoo.cli.arguments import Parser
 from vitzoo.cli.output import Result
@@ -36,4 +37,5 @@ def run(args: argparse.Namespace) -> Result:
     if values["score"] is not None:
         print(f"soup     {args.greedy} {values['score']:.4f}")
     print(f"wrote    {args.output}")
+    print(f"next     vitzoo eval --checkpoint {shlex.quote(args.output)}")
     return Result(values)

@@ -59,5 +59,5 @@ def data_folders(data: Data) -> list[pathlib.Path]:
 def cache_folder() -> pathlib.Path:
     """Where indexes of image folders are kept: `$VITZOO_CACHE`, else `vitzoo` in `$XDG_CACHE_HOME` or `~/.cache`."""
     if own := os.environ.get("VITZOO_CACHE"):
-        return pathlib.Path(own).expanduser()
+        return named_path("$VITZOO_CACHE", own)
     return pathlib.Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "vitzoo"

@@ -196,4 +196,4 @@ def _print_in_first() -> None:
     sys.stdout.flush()
     kept = os.dup(number)
     os.dup2(nowhere, number)
-    sys.stdout = os.fdopen(kept if processes.is_first() else nowhere, "w", buffering=1)
+    sys.stdout = os.fdopen(kept if processes.is_first() else nowhere, "w", buffering=1, errors="backslashreplace")

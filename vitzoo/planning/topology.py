@@ -94,7 +94,16 @@ def parse(text: str) -> Topology:
         raise Refused("topology", text, f"{kind} is followed by {what}: {example}")
     made = Topology(device, tuple(map(int, sides)))
     _check_slice(text, made)
+    _check_boards(text, made)
     return made
+
+
+def _check_boards(text: str, made: Topology) -> None:
+    group = made.device.group
+    if group and made.count > group and made.count % group:
+        below = made.count // group * group
+        near = f"{made.device.name}:{below}, {made.device.name}:{below + group}"
+        raise Refused("topology", text, f"more than {group} {made.device.name} are whole boards of {group}: {near}")
 
 
 def _check_slice(text: str, made: Topology) -> None:

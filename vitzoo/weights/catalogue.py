@@ -16,6 +16,7 @@ from typing import Any
 
 from vitzoo.data.folders import cache_folder
 from vitzoo.errors import Refused
+from vitzoo.paths import named_path
 from vitzoo.weights.hub import is_cached
 
 KEPT = Path(__file__).with_name("catalogue.json")
@@ -128,7 +129,7 @@ def table(pattern: str = "*") -> list[Entry]:
 def weights_folder() -> Path:
     """Where files that aren't on the hub are looked for: `$VITZOO_WEIGHTS`, else `weights` in vitzoo's cache."""
     own = os.environ.get("VITZOO_WEIGHTS")
-    return Path(own).expanduser() if own else cache_folder() / "weights"
+    return named_path("$VITZOO_WEIGHTS", own) if own else cache_folder() / "weights"
 
 
 @functools.cache

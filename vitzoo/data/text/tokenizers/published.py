@@ -13,6 +13,7 @@ from vitzoo.data.text.tokenizers.base import TextTokenizer
 from vitzoo.data.text.tokenizers.definition import check_definition, check_ids
 from vitzoo.data.text.tokenizers.library import LibraryTokenizer, roles_of, with_sentinels
 from vitzoo.errors import Refused
+from vitzoo.paths import named_path
 
 FILES = ("tokenizer.json", "spiece.model", "tokenizer.model", "vocab.json", "encoder.json", "vocab.txt")
 MERGES = ("merges.txt", "vocab.bpe")
@@ -54,7 +55,7 @@ def find_published(settings: Tokenizer) -> pathlib.Path:
     Raises:
         Refused: there is none.
     """
-    path = pathlib.Path(settings.file).expanduser()
+    path = named_path("tokenizer.file", settings.file)
     if path.is_file():
         if path.name in MERGES:
             return next((f for n in ("vocab.json", "encoder.json") if (f := path.with_name(n)).is_file()), path)
