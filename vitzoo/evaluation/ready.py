@@ -140,9 +140,9 @@ def evaluators_of(experiment: Experiment, flags: dict[str, Any]) -> dict[str, An
         evaluator = find("evaluator", getattr(objective, "EVALUATOR", EVALUATORS[feed_kind(objective)]))
         return {"eval": evaluator(split=experiment.data.split)}
     if "name" in asked:
-        own = next(iter(flags.get("evaluate", {})), "NAME")
+        name = next(iter(flags.get("evaluate", {})), "NAME")
         message = "must be given with data.name: test, validation, train[:10%], all, ...; or, to measure one evaluator "
-        raise Refused("data.split", None, f"{message}elsewhere, evaluate.{own}.data.name in place of data.name")
+        raise Refused("data.split", None, f"{message}elsewhere, evaluate.{name}.data.name in place of data.name")
     if not experiment.evaluate:
         raise Refused("evaluate", None, "the checkpoint's run has no evaluators; set data.split (and data.name)")
     return experiment.evaluate
