@@ -88,8 +88,8 @@ def _of_checkpoint(resolved: "Resolved", overrides: list[str]) -> "tuple[Resolve
     ):
         return resolved, None
     from vitzoo.config.feeds import feed_of
+    from vitzoo.training.fits import check_fits
     from vitzoo.training.pretrained import Pretrained
-    from vitzoo.training.setup import check_fits
 
     pretrained = Pretrained.open(experiment.init_from, experiment.model.changes)
     choice = experiment.model.over(pretrained.model)

@@ -18,12 +18,8 @@ from vitzoo.config.contracts import check_bound
 from vitzoo.config.experiment import CHOICES, ModelChoice
 from vitzoo.config.feeds import feed_of
 from vitzoo.data.feed import Feed
-from vitzoo.data.image_feed import ImageFeed
 from vitzoo.data.pipeline import TrainStream
 from vitzoo.data.sources.base import SourceInfo
-from vitzoo.data.splits import NoSuchSplit
-from vitzoo.errors import Refused
-from vitzoo.evaluation.naming import of_evaluator
 from vitzoo.evaluation.run import Evaluation
 from vitzoo.nn import state as modules
 from vitzoo.nn.execution import Execution
@@ -37,6 +33,7 @@ from vitzoo.schema import to_json
 from vitzoo.steps import state as states
 from vitzoo.steps.compile import batch_shapes, compile_train_step
 from vitzoo.steps.train import make_train_step
+from vitzoo.training.fits import check_best, check_fits, check_outputs, named_evaluation
 from vitzoo.training.pretrained import Pretrained
 from vitzoo.training.teacher import Teacher
 from vitzoo.weights.load import builder
@@ -154,7 +151,7 @@ def prepare(resolved: Resolved, mesh: Mesh) -> Task:
     build, steps = builder(choice.name, config, execution), total_steps(experiment, rows.info.n)
     graph, shapes = modules.abstract(build)
     if choice.name not in PARTS["model"]:
-        _check_outputs(choice.name, graph, shapes, feed, config)
+        check_outputs(choice.name, graph, shapes, feed, config)
     objective = experiment.objective.bind(rows.info, getattr(config, "num_classes", None))
     check_bound(objective, resolved.values["objective"]["name"])
     peak = experiment.optimizer.learning_rate
@@ -186,8 +183,8 @@ def prepare(resolved: Resolved, mesh: Mesh) -> Task:
         mesh=mesh,
         objective=experiment.objective,
     )
-    evaluations = {name: _named(name, evaluate, part) for name, part in experiment.evaluate.items()}
-    _check_best(experiment, evaluations, getattr(config, "num_classes", None))
+    evaluations = {name: named_evaluation(name, evaluate, part) for name, part in experiment.evaluate.items()}
+    check_best(experiment, evaluations, getattr(config, "num_classes", None))
     task = Task(
         resolved=resolved,
         mesh=mesh,
@@ -220,66 +217,6 @@ def _trace_own(task: Task) -> None:
     for name, evaluation in task.evaluations.items():
         if model or ":" in values["evaluate"][name]["name"]:
             evaluation.trace(task.state["params"])
-
-
-def check_fits(choice: ModelChoice, resolved: Resolved) -> None:
-    """Refuses a checkpoint's model that the objective or an evaluator can't do with; what the config itself says of
-    its model was checked when it was resolved.
-
-    Raises:
-        Refused: it can't; where the config names no model, the checkpoint is at fault.
-    """
-    experiment, source = resolved.experiment, resolved.experiment.init_from
-    names = {key: part["name"] for key, part in resolved.values["evaluate"].items()}
-    try:
-        choice.check_takes(experiment.objective)
-        choice.check_measured(experiment.objective, experiment.evaluate, names)
-    except Refused as refusal:
-        if refusal.field != "model.name" or experiment.model.name:
-            raise
-        raise Refused("init_from", source, f"holds {choice.name}, which {refusal.message}") from None
-
-
-def _check_outputs(name: str, graph: Any, shapes: dict, feed: Feed, config: Any) -> None:
-    """Refuses a user's own model of images that doesn't give each image a number for each class."""
-    if not isinstance(feed, ImageFeed):
-        return
-    call = lambda params, *given: modules.merge(graph, params)(*given, train=False, key=None)  # noqa: E731
-    outputs = jax.eval_shape(call, shapes, *feed.arguments(config))
-    if getattr(outputs, "shape", None) != (1, config.num_classes):
-        given = getattr(outputs, "shape", type(outputs).__name__)
-        raise Refused("model.name", name, f"gives {given} for one image; wanted are logits (1, {config.num_classes})")
-
-
-def _check_best(experiment: Any, evaluations: dict[str, Evaluation], classes: int | None) -> None:
-    """Refuses a best checkpoint by a metric that this kind of data doesn't give."""
-    best = experiment.checkpoint.keep_best
-    name, _, metric = best.partition("/")
-    part = evaluations[name].evaluator if name in evaluations else None
-    if part is not None and hasattr(part, "metric_names"):
-        mapping = evaluations[name].classes
-        count = classes if mapping is None else mapping.count
-        given = part.metric_names(evaluations[name].source.info.multi_label, count)
-        if metric not in given:
-            choices = ", ".join(f"{name}/{one}" for one in given)
-            raise Refused("checkpoint.keep_best", best, f"these data give no {metric}; take one of {choices}")
-
-
-def _named(name: str, evaluate: Callable, part: Any) -> Evaluation:
-    try:
-        return evaluate(part)
-    except Refused as refusal:
-        told = of_evaluator(name, part, refusal)
-        raise Refused(told.field, told.value, told.message + _split_instead(name, refusal)) from None
-
-
-def _split_instead(name: str, refusal: Refused) -> str:
-    """Where a split isn't there, the flag that names one which is."""
-    if not isinstance(refusal, NoSuchSplit):
-        return ""
-    held_out = [split for split in refusal.there if split != "train"]
-    cut = f"--config.data.split='train[:90%]' --config.evaluate.{name}.split='train[90%:]'"
-    return f"; add {f'--config.evaluate.{name}.split={held_out[0]}' if held_out else cut}"
 
 
 def _execution(experiment: Any, mesh: Mesh) -> Execution:

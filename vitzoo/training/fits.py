@@ -1,0 +1,89 @@
+"""Whether the parts of a training fit each other: model, objective, evaluators, data, and weights to start from."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+from vitzoo.config import Resolved
+from vitzoo.config.experiment import ModelChoice
+from vitzoo.data.feed import Feed
+from vitzoo.data.image_feed import ImageFeed
+from vitzoo.data.splits import NoSuchSplit
+from vitzoo.errors import Refused
+from vitzoo.evaluation.naming import of_evaluator
+from vitzoo.evaluation.run import Evaluation
+from vitzoo.nn import state as modules
+
+
+def check_fits(choice: ModelChoice, resolved: Resolved) -> None:
+    """Refuses a checkpoint's model that the objective or an evaluator can't do with; what the config itself says of
+    its model was checked when it was resolved.
+
+    Raises:
+        Refused: it can't; where the config names no model, the checkpoint is at fault.
+    """
+    experiment, source = resolved.experiment, resolved.experiment.init_from
+    names = {key: part["name"] for key, part in resolved.values["evaluate"].items()}
+    try:
+        choice.check_takes(experiment.objective)
+        choice.check_measured(experiment.objective, experiment.evaluate, names)
+    except Refused as refusal:
+        if refusal.field != "model.name" or experiment.model.name:
+            raise
+        raise Refused("init_from", source, f"holds {choice.name}, which {refusal.message}") from None
+
+
+def check_outputs(name: str, graph: Any, shapes: dict, feed: Feed, config: Any) -> None:
+    """Refuses a user's own model of images that doesn't give each image a number for each class.
+
+    Raises:
+        Refused: it gives something else than logits `[batch, classes]`.
+    """
+    if not isinstance(feed, ImageFeed):
+        return
+    call = lambda params, *given: modules.merge(graph, params)(*given, train=False, key=None)  # noqa: E731
+    outputs = jax.eval_shape(call, shapes, *feed.arguments(config))
+    if getattr(outputs, "shape", None) != (1, config.num_classes):
+        given = getattr(outputs, "shape", type(outputs).__name__)
+        raise Refused("model.name", name, f"gives {given} for one image; wanted are logits (1, {config.num_classes})")
+
+
+def check_best(experiment: Any, evaluations: dict[str, Evaluation], classes: int | None) -> None:
+    """Refuses a best checkpoint by a metric that this kind of data doesn't give.
+
+    Raises:
+        Refused: it doesn't; those that it gives are named.
+    """
+    best = experiment.checkpoint.keep_best
+    name, _, metric = best.partition("/")
+    part = evaluations[name].evaluator if name in evaluations else None
+    if part is not None and hasattr(part, "metric_names"):
+        mapping = evaluations[name].classes
+        count = classes if mapping is None else mapping.count
+        given = part.metric_names(evaluations[name].source.info.multi_label, count)
+        if metric not in given:
+            choices = ", ".join(f"{name}/{one}" for one in given)
+            raise Refused("checkpoint.keep_best", best, f"these data give no {metric}; take one of {choices}")
+
+
+def named_evaluation(name: str, evaluate: Callable, part: Any) -> Evaluation:
+    """`evaluate(part)`, whose refusals name the evaluator.
+
+    Raises:
+        Refused: as `evaluate` does; where a split isn't there, one that is is named.
+    """
+    try:
+        return evaluate(part)
+    except Refused as refusal:
+        told = of_evaluator(name, part, refusal)
+        raise Refused(told.field, told.value, told.message + _split_instead(name, refusal)) from None
+
+
+def _split_instead(name: str, refusal: Refused) -> str:
+    """Where a split isn't there, the flag that names one which is."""
+    if not isinstance(refusal, NoSuchSplit):
+        return ""
+    held_out = [split for split in refusal.there if split != "train"]
+    cut = f"--config.data.split='train[:90%]' --config.evaluate.{name}.split='train[90%:]'"
+    return f"; add {f'--config.evaluate.{name}.split={held_out[0]}' if held_out else cut}"
