@@ -89,8 +89,12 @@ def test_micro_batches_take_less_and_remat_takes_less(draw):
     assert by_parts[1] == pytest.approx(2 * by_parts[2], rel=0.1)
 
 
-def test_mixing_counts_the_whole_batch_on_every_device(draw):
-    # mixup takes each image's partner from the whole batch: 128 images of 8 × 8 float32 and their labels and weights
+def test_mixing_counts_a_partner_for_each_row(draw):
+    # an image of 8 × 8 float32, its labels of 10 classes and its weight
     still, mixed = draw("vit", "cpu"), draw("vit", "cpu", "augment.mixup=0.2")
-    assert Estimator(still).mixed == 0
-    assert Estimator(mixed).mixed == 128 * 4 * (8 * 8 + 10 + 1)
+    row = 4 * (8 * 8 + 10 + 1)
+    assert (Estimator(still).mixed, Estimator(mixed).mixed) == (0, row)
+    before, after = (
+        Estimator(one).memory(Layout(one.state, one.rules, {"data": 8}), "full", 1).batch for one in (still, mixed)
+    )
+    assert after - before >= 128 // 8 * row

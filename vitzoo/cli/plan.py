@@ -103,13 +103,11 @@ def _figures(made: "Plan") -> list[str]:
     best, drawn, where = made.winner, made.blueprint, made.topology
     memory, known = best.memory, made.compiled.get(best.setting)
     name = f"{drawn.choice.name} {drawn.choice.variant}".strip()
-    whole = _mixed(made)
-    mixed = f"of which {whole / GIB:.2f} GiB the whole batch, for mixing" if whole else ""
     parts = [
         ("parameters", memory.parameters, "formula", "exact"),
         ("optimizer", memory.optimizer, "formula", "exact"),
         ("gradients", memory.gradients, "formula", ""),
-        ("batch", memory.batch, "formula", mixed),
+        ("batch", memory.batch, "formula", ""),
         ("activations", memory.activations, "formula", ""),
         ("peak", memory.peak, "formula", f"of {where.capacity / GIB:,.2f} GiB"),
     ]
@@ -128,12 +126,6 @@ def _figures(made: "Plan") -> list[str]:
         "",
         *_work(made),
     ]
-
-
-def _mixed(made: "Plan") -> int:
-    """Bytes of the whole batch that every device gathers to mix rows."""
-    shards = made.winner.setting.mesh[0] * made.winner.setting.mesh[1]
-    return 0 if shards == 1 else round(made.winner.traffic.rows * shards / (shards - 1))
 
 
 def _work(made: "Plan") -> list[str]:

@@ -1,7 +1,7 @@
 """What happens to a batch on the device: scaling to floats, random erasing, mixup and CutMix.
 
-It acts on the whole global batch before that is split, so partners come from anywhere and the result doesn't depend on
-devices, processes or accumulation. Only jax is needed (with numpy and scipy, which it brings).
+It acts on the whole global batch before that is split, so the result doesn't depend on devices, processes or
+accumulation. Only jax is needed (with numpy and scipy, which it brings).
 """
 
 from collections.abc import Callable, Mapping
@@ -79,28 +79,29 @@ def _scale(preprocessing: Preprocessing, channels: int) -> tuple[jax.Array, jax.
 
 def mix(batch: Batch, augment: Augment, key: jax.Array) -> Batch:
     """Mixup (Zhang et al. 2018, https://arxiv.org/abs/1710.09412) or CutMix (Yun et al. 2019, https://arxiv.org/abs/1905.04899)
-    with one share and one window for the batch, each row with its partner under a random permutation; odd batches work.
+    with one share and one window for the batch, each row with the one half a batch before it. The rows stand in random
+    order already, and copies of an image (repeated augmentation) next to each other; each device needs the rows of
+    another, where partners from anywhere would bring it the whole batch. Odd batches work.
 
     A mixed row weighs what its parts weigh, in proportion; the batch's total weight stays.
     """
-    pair_key, share_key, window_key, choice_key, apply_key = jax.random.split(key, 5)
+    share_key, window_key, choice_key, apply_key = jax.random.split(key, 4)
     image, label, weight = batch["image"], batch["label"], batch["weight"]
-    count = image.shape[0]
-    partner = jax.random.permutation(pair_key, count)
+    partner = {name: jnp.roll(batch[name], image.shape[0] // 2, axis=0) for name in ("image", "label", "weight")}
     use_cutmix = _chooses_cutmix(augment, choice_key)
     share = jnp.where(use_cutmix, _beta(augment.cutmix, share_key), _beta(augment.mixup, share_key))
     inside = _window(image.shape[1:3], 1 - share, window_key)
     apply = jax.random.bernoulli(apply_key, augment.mix_probability)
     kept_where = jnp.where(use_cutmix, 1.0 - inside, share)  # [H, W]: how much of the row itself stays
     kept = jnp.where(use_cutmix, 1.0 - inside.mean(), share)
-    both_real = (weight > 0) & (weight[partner] > 0) & apply
+    both_real = (weight > 0) & (partner["weight"] > 0) & apply
     kept_where = jnp.where(both_real[:, None, None, None], kept_where[None, :, :, None], 1.0)
     kept = jnp.where(both_real, kept, 1.0)
     return {
         **batch,
-        "image": kept_where * image + (1 - kept_where) * image[partner],
-        "label": kept[:, None] * label + (1 - kept[:, None]) * label[partner],
-        "weight": kept * weight + (1 - kept) * weight[partner],
+        "image": kept_where * image + (1 - kept_where) * partner["image"],
+        "label": kept[:, None] * label + (1 - kept[:, None]) * partner["label"],
+        "weight": kept * weight + (1 - kept) * partner["weight"],
     }
 
 

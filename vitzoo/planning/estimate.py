@@ -128,7 +128,8 @@ class Forecast:
         memory = estimator.memory(layout, setting.remat, setting.accumulate)
         flops = estimator.flops(setting.remat)
         looped = estimator.looped(setting.remat)
-        sent = traffic(layout, looped, weigh, setting.remat, setting.accumulate, itemsize, estimator.mixed)
+        mixed = weigh.rows * setting.accumulate * estimator.mixed
+        sent = traffic(layout, looped, weigh, setting.remat, setting.accumulate, itemsize, mixed)
         return Estimate(
             setting=setting,
             memory=memory,

@@ -28,7 +28,7 @@ class Memory:
     Attributes:
         parameters, optimizer: exact, from the shardings.
         gradients: a float32 number for each parameter, where the parameters lie; twice with accumulation.
-        batch: the device's rows as loaded and as prepared, and the whole batch where rows are mixed with others.
+        batch: the device's rows as loaded and as prepared, and those that they are mixed with.
         activations: what the backward pass needs and what it works with, at the fullest moment, and the parameters'
             copy in the type of the products.
     """
@@ -177,20 +177,16 @@ class Estimator:
         if rows not in self._batches:
             loaded, prepared = self.blueprint.batch(rows), self.blueprint.prepared(rows)
             made = [leaf for name, leaf in prepared.items() if name not in loaded or loaded[name].dtype != leaf.dtype]
-            self._batches[rows] = sum(map(bytes_of, [*loaded.values(), *made]))
-        return self._batches[rows] + self.mixed
+            self._batches[rows] = sum(map(bytes_of, [*loaded.values(), *made])) + rows * self.mixed
+        return self._batches[rows]
 
     @functools.cached_property
     def mixed(self) -> int:
-        """Bytes of the global batch if its rows are mixed with others, from wherever those lie: every device gathers
-        all of it. 0 where rows stay by themselves.
-        """
+        """Bytes of the row that a row is mixed with, which lies on another device; 0 where rows stay by themselves."""
         prepare, batch = self.blueprint.prepare, self.blueprint.batch(ROWS)
         program = live.program(jax.make_jaxpr(lambda batch: prepare(batch, jax.random.key(0)))(batch))
-        taken = [one.given[0] for one in program.operations if one.kind == "gather"]
-        tables = [program.avals[var] for var in dict.fromkeys(taken)]
-        per_row = sum(bytes_of(aval) // ROWS for aval in tables if aval.shape and aval.shape[0] == ROWS)
-        return per_row * self.blueprint.experiment.data.batch_size
+        rolled = [program.avals[one.made[0]] for one in program.operations if one.kind == "concatenate"]
+        return sum(bytes_of(aval) // ROWS for aval in rolled if aval.shape and aval.shape[0] == ROWS)
 
 
 def bytes_of(aval: Any) -> int:

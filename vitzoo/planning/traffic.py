@@ -21,7 +21,7 @@ class Traffic:
         reductions: of their gradients, each device keeping its part.
         sums: of gradients over `data`, and of those that lie whole over `fsdp`.
         tensor: of activations over `tensor`.
-        rows: of the batch, where its rows are mixed with others.
+        rows: of the batch, where each row is mixed with one of another device.
     """
 
     gathers: float
@@ -48,7 +48,7 @@ def traffic(
         remat: the policy.
         accumulate: micro-batches.
         itemsize: bytes of a number in products, of which gathered weights and gradients under way are.
-        mixed: bytes of the batch that every device gathers.
+        mixed: bytes of a device's rows that others are mixed with.
     """
     sizes = layout.sizes
     gathers = reductions = sums = 0.0
@@ -65,7 +65,7 @@ def traffic(
         reductions=accumulate * reductions,
         sums=accumulate * sums,
         tensor=accumulate * tensor,
-        rows=mixed * _share(sizes["data"] * sizes["fsdp"]),
+        rows=mixed if sizes["data"] * sizes["fsdp"] > 1 else 0,
     )
 
 
