@@ -3,18 +3,23 @@
 #
 #   sbatch scripts/launch/slurm.sh --config vit/imagenet:S/16 --workdir /shared/runs/s16
 #
+# What the lines below say is changed by flags before the script: on machines without GPUs
+#
+#   sbatch --gpus-per-node=0 --cpus-per-task=16 scripts/launch/slurm.sh --config ...
+#
 # The folder of the run must lie on a disk that all machines share. `vitzoo train` finds the other processes by itself: it
 # sees that srun started several tasks.
 #SBATCH --job-name=vitzoo
 #SBATCH --nodes=2
-# one process a machine, which takes all of the machine's GPUs; with --ntasks-per-node=8 each takes one of them
+# one process a machine, which takes all of the machine's GPUs; with --ntasks-per-node=8 --cpus-per-task=4 each takes
+# one of them, without --gpus-per-task: JAX chooses among all GPUs of the machine, Slurm would show each process one alone
 #SBATCH --ntasks-per-node=1
 #SBATCH --gpus-per-node=8
 #SBATCH --cpus-per-task=32
 #SBATCH --time=12:00:00
 # may be stopped for other jobs, and is then put into the queue again
 #SBATCH --requeue
-# SIGTERM to every process two minutes before the time is over: they save and exit 75
+# SIGTERM to every process two to three minutes before the time is over: they save and exit 75
 #SBATCH --signal=TERM@120
 # one file for all starts of this job
 #SBATCH --output=vitzoo-%j.log
@@ -41,9 +46,21 @@ case $code in
   75) why="preempted, and saved" ;;
   *) why="a process died (exit code $code)" ;;
 esac
+# a cancelled job must stay ended, and one that Slurm itself puts back (preempted, a machine down) needs it only once
+state=$(squeue --noheader --jobs="$SLURM_JOB_ID" --format='%T %r')
+case $state in
+  "" | RUNNING* | *TimeLimit) ;;
+  *)
+    echo "slurm.sh: $why; Slurm has cancelled the job or put it back, so it is left alone" >&2
+    exit "$code"
+    ;;
+esac
 if [ "$restarts" -ge "${RESTARTS:-10}" ]; then
   echo "slurm.sh: $why; no start is left after $restarts, so it ends" >&2
   exit "$code"
 fi
+if ! scontrol requeue "$SLURM_JOB_ID"; then
+  echo "slurm.sh: $why; Slurm doesn't start this job again, but the same sbatch command goes on" >&2
+  exit "$code"
+fi
 echo "slurm.sh: $why; goes into the queue again ($((restarts + 1)) of ${RESTARTS:-10})" >&2
-scontrol requeue "$SLURM_JOB_ID"

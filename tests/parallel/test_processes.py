@@ -182,6 +182,11 @@ def test_only_process_0_prints(together):
 
 
 @pytest.mark.slow
+def test_one_that_compiles_for_long_is_waited_for():
+    assert launch(2, 1, [str(HERE / "compile_late.py")]).stdout == "sum 3\n"
+
+
+@pytest.mark.slow
 def test_two_processes_measure_a_checkpoint_as_one_did(alone, tmp_path):
     done = launch(2, 1, ["-m", "vitzoo", "eval", "--checkpoint", str(alone[1]), "--output", str(tmp_path), "--json"])
     measured = json.loads(done.stdout.splitlines()[-1])["results"]

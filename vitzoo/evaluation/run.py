@@ -18,7 +18,7 @@ from vitzoo.evaluation.classes import Mapping as ClassMapping
 from vitzoo.evaluation.classes import match
 from vitzoo.parallel.mesh import padded_batch_size
 from vitzoo.parallel.sharding import put, replicated, rows_of_this_process
-from vitzoo.steps.compile import batch_shapes, compile_eval_step
+from vitzoo.steps.compile import batch_shapes, compile_eval_step, compiled_together
 from vitzoo.steps.evaluate import make_eval_step
 
 Rows = dict[str, np.ndarray]
@@ -61,7 +61,8 @@ def whole_ids(mesh: Any) -> Callable[[np.ndarray], Callable[[], np.ndarray]]:
     """From the ids of this process's rows, int64, to what gives those of the global batch, once they are fetched."""
     if jax.process_count() == 1:
         return lambda ids: lambda: ids
-    joined = jax.jit(lambda halves: halves, out_shardings=replicated(mesh))  # devices may have no 64 bits
+    # devices may have no 64 bits
+    joined = compiled_together(jax.jit(lambda halves: halves, out_shardings=replicated(mesh)))
 
     def whole(ids: np.ndarray) -> Callable[[], np.ndarray]:
         halves = joined(put({"halves": ids.view(np.int32).reshape(-1, 2)}, mesh)["halves"])

@@ -121,6 +121,11 @@ def gather(value: Any) -> list[Any]:
     return [json.loads(wait_for(f"{name}/{one}")) for one in range(count())]
 
 
+def meet() -> None:
+    """Waits until every process is here, for as long as that takes."""
+    gather(None)
+
+
 def agrees_on_preemption() -> bool:
     """Whether JAX's runtime takes SIGTERM in this process and tells the other ones."""
     return count() > 1 and distributed.global_state.preemption_sync_manager is not None

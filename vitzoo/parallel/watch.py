@@ -24,7 +24,9 @@ HEARTBEAT = 10  # seconds of silence after which the runtime calls a process dea
 _PAUSE = 1.0  # seconds between two looks
 _GRACE = 2.0  # seconds that the main thread is given to end by itself
 _PATIENCE = HEARTBEAT + 4.0  # seconds to wait for the reason of a failed operation
-_FAREWELL = 8.0  # seconds that process 0 waits for the others to leave before it, who holds the coordinator
+# seconds that process 0, who holds the coordinator, waits for the others to leave before it
+_FAREWELL = 30.0
+_FAREWELL_AFTER_LOSS = 8.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -129,8 +131,9 @@ class Watch:
             processes.client().key_value_set_bytes(f"vitzoo/ended/{processes.index()}", b"1")
 
     def _wait_for_others(self) -> None:
-        end = time.monotonic() + _FAREWELL
-        waiting = set(range(1, processes.count())) - (self.verdict.lost if self.verdict else frozenset())
+        lost = self.verdict.lost if self.verdict else frozenset()
+        end = time.monotonic() + (_FAREWELL_AFTER_LOSS if lost else _FAREWELL)
+        waiting = set(range(1, processes.count())) - lost
         while waiting and time.monotonic() < end:
             waiting = {one for one in waiting if not self._has_ended(one)}
             time.sleep(0.05)

@@ -8,6 +8,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
+from vitzoo.parallel import processes
 from vitzoo.parallel.processes import place
 from vitzoo.parallel.sharding import activations, batch_sharding, replicated
 from vitzoo.steps.state import State
@@ -40,7 +41,7 @@ def compile_train_step(
 
     The seed is an argument of the compiled program, not a constant in it: another seed needs no compilation.
     """
-    compiled = jit_train_step(step, mesh, shardings)
+    compiled = compiled_together(jit_train_step(step, mesh, shardings))
     low_bits = place(np.uint32(seed % 2**32), replicated(mesh))
     return lambda state, batch: compiled(state, batch, low_bits)
 
@@ -53,7 +54,32 @@ def compile_eval_step(step: Callable, mesh: Mesh) -> Callable[[Any, Batch], dict
         mesh: where batches are put. Parameters are taken from where they lie.
     """
     places = (None, batch_sharding(mesh))
-    return jax.jit(_on(mesh, step), in_shardings=places, out_shardings=replicated(mesh))
+    return compiled_together(jax.jit(_on(mesh, step), in_shardings=places, out_shardings=replicated(mesh)))
+
+
+def compiled_together(function: jax.stages.Wrapped) -> Callable:
+    """The jitted function, which every process has compiled before any of them runs it for the first time.
+
+    Compilation takes some longer than others, by minutes where one finds it in its cache; and CPUs' processes that wait
+    for another to begin a collective operation with them fail after 30 seconds.
+
+    Args:
+        function: as `jax.jit` gives it, called with one kind of arguments only.
+    """
+    if processes.count() == 1:
+        return function
+    met = False
+
+    @functools.wraps(function)
+    def call(*arguments: Any) -> Any:
+        nonlocal met
+        if not met and not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(arguments)):
+            function.lower(*arguments).compile()
+            processes.meet()
+            met = True
+        return function(*arguments)
+
+    return call
 
 
 def _on(mesh: Mesh, step: Callable) -> Callable:
