@@ -4,7 +4,7 @@
 #   VENV=/opt/venv scripts/launch/tpu_vm.sh my-slice us-central2-b vitzoo train --config vit/imagenet:B/16 --workdir /shared/runs/b16
 #
 # The command is run on every machine of the slice, with --distributed: each asks the TPU's metadata for the others.
-# The folder of the run must be one that all see: a disk, not a bucket's address (a bucket that gcsfuse mounts is one).
+# The folder of the run must be one that all see: a disk, not a bucket's address (see docs/scaling.md).
 #
 # VENV      the environment that holds vitzoo, at the same path on every machine; left out: vitzoo is in their PATH
 # RESTARTS  (10) how often it starts again after a preemption or a lost machine
