@@ -31,8 +31,7 @@ def strange(tmp_path_factory):
         "a bucket": ("gs://bucket/runs", "is an address, not a path of this machine; mount the bucket"),
         "an address": ("https://example.org/a.png", "is an address, not a path of this machine; mount or copy"),
         "a model's page": ("https://huggingface.co/org/name", "models of the hub are named ORG/NAME"),
-        "half a character": ("\ud800", "is not UTF-8"),
-        "a byte of Latin-1": (os.fsdecode(b"caf\xe9"), "is not UTF-8"),
+        "half a character": ("\ud800", "characters that no path has"),
     }
 
 
@@ -56,6 +55,17 @@ def test_what_no_path_can_be_is_refused_for_reading_and_for_writing(strange):
             assert message in line
             assert "\n" not in line
             assert "\0" not in line
+
+
+def test_names_that_are_not_utf8_are_read_and_no_folder_is_filled_there(tmp_path, capsys):
+    name = os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9")
+    Path(name).mkdir()
+    assert readable_path("--flag", name) == Path(name)
+    for check in (checked_folder, checked_new_folder):
+        with pytest.raises(Refused, match="is not UTF-8, without which no checkpoint is written"):
+            check("--flag", name)
+    assert main(["train", "--config", "quickstart", "--dry-run", "--workdir", name]) == 2
+    assert "caf\\udce9': is not UTF-8" in capsys.readouterr().err
 
 
 def test_pipes_sockets_and_devices_are_neither_read_nor_written(unreadable, tmp_path):

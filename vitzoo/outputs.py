@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from vitzoo.errors import Failed, Refused
-from vitzoo.paths import named_path
+from vitzoo.paths import folder_to_fill, named_path
 
 STAGED = ".vitzoo-"
 """How the names of what is only half written begin."""
@@ -54,9 +54,9 @@ def checked_folder(flag: str, path: str | Path) -> Path:
     """A folder that is to be filled, made when the first file comes.
 
     Raises:
-        Refused: it has no name, or it, or what is to hold it, is no folder or can't be written to.
+        Refused: as `folder_to_fill`, or it, or what is to hold it, is no folder or can't be written to.
     """
-    folder = named_path(flag, path)
+    folder = folder_to_fill(flag, path)
     there = next(parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists())
     if not there.is_dir():
         raise Refused(flag, path, f"{there} is not a folder")

@@ -24,7 +24,7 @@ def named_path(flag: str, path: Any) -> Path:
         path: what was given.
 
     Raises:
-        Refused: it is empty, an address (`gs://...`) or not UTF-8, no path can be so (NUL, too long, no such user's
+        Refused: it is empty, an address (`gs://...`), no path can be so (NUL, too long, no such user's
             home), a folder above it can't be entered, or it is a link to nothing.
     """
     text = os.fspath(path)
@@ -32,8 +32,6 @@ def named_path(flag: str, path: Any) -> Path:
         raise Refused(flag, "''", "names nothing; give a path")
     if "\0" in text:
         raise Refused(flag, text.replace("\0", "\\0"), "holds a NUL character, which no path has")
-    if not _is_utf8(text):
-        raise Refused(flag, ascii(text), "is not UTF-8, without which no checkpoint can be written; rename it")
     if scheme := ADDRESS.match(text):
         raise Refused(flag, text, f"is an address, not a path of this machine; {_instead(scheme[0], text)}")
     try:
@@ -48,7 +46,23 @@ def named_path(flag: str, path: Any) -> Path:
         _refuse_broken_link(flag, text, file)
     except OSError as error:
         raise Refused(flag, text, f"can't be looked at: {error.strerror}") from None
+    except ValueError:  # half of a surrogate pair
+        raise Refused(flag, ascii(text), "holds characters that no path has") from None
     return file
+
+
+def folder_to_fill(flag: str, path: Any) -> Path:
+    """A folder that a user gave to be written to, whether or not it is there.
+
+    Raises:
+        Refused: as `named_path`, or it isn't UTF-8, which the libraries that write checkpoints need.
+    """
+    folder = named_path(flag, path)
+    try:
+        str(folder).encode()
+    except UnicodeEncodeError:  # how Python reads a byte that it can't decode
+        raise Refused(flag, ascii(str(folder)), "is not UTF-8, without which no checkpoint is written") from None
+    return folder
 
 
 def readable_path(flag: str, path: Any, *, pipe: bool = False) -> Path:
@@ -79,14 +93,6 @@ def strange_kind(file: str | os.PathLike) -> str:
     except (OSError, ValueError):
         return ""
     return next((what for is_kind, what in KINDS.items() if is_kind(mode)), "")
-
-
-def _is_utf8(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:  # half of a surrogate pair, as Python reads a byte that it can't decode
-        return False
-    return True
 
 
 def _instead(scheme: str, text: str) -> str:

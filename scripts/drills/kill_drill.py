@@ -1,6 +1,6 @@
 """Kills a training at random moments, resumes it each time, and compares its end with that of an undisturbed run.
 
-    python scripts/drills/kill_drill.py [--kind images|text] [--kills 20] [--seed 0] [--workdir DIR]
+    python scripts/drills/kill_drill.py [--kind images|text] [--count 20] [--seed 0] [--workdir DIR]
 
 The training is small but real, and everything random is on: of a ViT dropout, stochastic depth, shifts and mixup, of a
 T5 over a mixture of sources dropout and packing; two micro-batches a step, a moving average. Kills are `kill -9`: a
@@ -84,14 +84,14 @@ def of_text(config):
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kind", choices=("images", "text"), default="images")
-    parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--count", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0, help="of the moments; the training's own stays")
     parser.add_argument("--workdir", type=Path, help="kept afterwards; a temporary folder by default")
     options = parser.parse_args(arguments)
     if options.workdir:
-        return drill(options.workdir, options.kind, options.kills, random.Random(options.seed))
+        return drill(options.workdir, options.kind, options.count, random.Random(options.seed))
     with tempfile.TemporaryDirectory() as folder:
-        return drill(Path(folder), options.kind, options.kills, random.Random(options.seed))
+        return drill(Path(folder), options.kind, options.count, random.Random(options.seed))
 
 
 def drill(folder: Path, kind: str, kills: int, moments: random.Random) -> int:

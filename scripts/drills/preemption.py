@@ -1,21 +1,24 @@
-"""Sends SIGTERM to one process of two, to both, or to a single one, and resumes.
+"""Sends SIGTERM to one process of two, to both, or to a single one, at any moment and as a save begins, and resumes.
 
     python scripts/drills/preemption.py [--count 10] [--kind images|text] [--seed 0] [--workdir DIR]
 
 Must hold: all processes exit 75 with a checkpoint of one agreed step, at or after the last logged one; the resumed run
-begins there and ends with the losses of the undisturbed one, no line of its metrics lost.
+begins there and ends with the losses of the undisturbed one, no line of its metrics lost. The training is longer than
+any agreement takes, so that one which ends by itself has lost the signal.
 """
 
 import random
 import signal
 import sys
+import time
 from pathlib import Path
 
 import common
 
 WHO = {"process 0 of 2": (2, [0]), "process 1 of 2": (2, [1]), "both of 2": (2, [0, 1]), "a single one": (1, [0])}
 
-TRIES, LATEST = 5, 14  # of a round; the last step at which it is stopped
+STEPS, EVERY = 1000, 100  # of the training; between two saves
+FLAGS = [f"--config.total_steps={STEPS}", f"--config.checkpoint.every_steps={EVERY}"]
 
 
 def main(given: list[str] | None = None) -> int:
@@ -23,38 +26,32 @@ def main(given: list[str] | None = None) -> int:
     moments, score = random.Random(options.seed), common.Score("preemptions", options.count)
     with common.folder_of(options) as folder:
         straight = folder / "straight"
-        common.run(straight, kind=options.kind)
+        common.run(straight, kind=options.kind, flags=FLAGS)
         for number in range(options.count):
             who = list(WHO)[number % len(WHO)]
             count, told = WHO[who]
-            workdir, said, wrong = stopped(folder, number, options.kind, count, told, moments)
-            common.run(workdir, count, kind=options.kind)
+            workdir = folder / f"stopped-{number}"
+            saving = number // len(WHO) % 2 == 0  # four rounds as a save begins, four at any moment
+            said, wrong = stop(workdir, options.kind, count, told, moments, saving)
+            common.run(workdir, count, kind=options.kind, flags=FLAGS)
             wrong += common.differences(straight, workdir)
             wrong += ["lines were lost"] * (workdir / "metrics.lost.jsonl").exists()
-            score.add(f"SIGTERM to {who}: {said}", wrong)
+            score.add(f"SIGTERM to {who} {'as a save begins' if saving else ''}: {said}", wrong)
     return score.end()
 
 
-def stopped(
-    folder: Path, number: int, kind: str, count: int, told: list[int], moments: random.Random
-) -> tuple[Path, str, list[str]]:
-    """A run that was stopped: its folder, and what `stop` says of it. One that was done before the processes had agreed
-    on a step is tried again, earlier.
-    """
-    for attempt in range(TRIES):
-        workdir = folder / f"stopped-{number}-{attempt}"
-        said, wrong = stop(workdir, kind, count, told, moments, LATEST // (attempt + 1))
-        if common.step_of(workdir) < common.STEPS:
-            break
-    return workdir, said, wrong
-
-
 def stop(
-    workdir: Path, kind: str, count: int, told: list[int], moments: random.Random, latest: int
+    workdir: Path, kind: str, count: int, told: list[int], moments: random.Random, saving: bool
 ) -> tuple[str, list[str]]:
     """Start, stop somewhere; what happened, and what did not hold."""
-    started, step = common.start(workdir, count, kind=kind), moments.randint(1, latest)
-    common.wait_for(lambda: common.step_of(workdir) >= step, started)
+    started = common.start(workdir, count, kind=kind, flags=FLAGS)
+    step = moments.randint(1, 3) * EVERY if saving else moments.randint(1, 3 * EVERY)
+    if saving:
+        begun = lambda: any((workdir / "checkpoints").glob(f"{step}*"))  # noqa: E731
+        common.wait_for(begun, started)
+        time.sleep(moments.uniform(0, 0.25))
+    else:
+        common.wait_for(lambda: common.step_of(workdir) >= step, started)
     for number in told:
         started[number].send_signal(signal.SIGTERM)
     codes, reached, steps = common.ends(started), common.step_of(workdir), common.saved(workdir)

@@ -48,7 +48,6 @@ for ((start = 0; start <= ${RESTARTS:-3}; start++)); do
     if [ "${codes[$id]}" = 2 ] || [ "${codes[$id]}" = 130 ]; then code=${codes[$id]}; fi
   done
   if [ "$code" = 2 ] || [ "$code" = 130 ]; then exit "$code"; fi
-  if [ -n "$asked" ]; then exit "$asked"; fi
   if [ -n "$dead" ]; then
     why="process $dead died (exit codes ${codes[*]})"
   elif [ "$code" = 75 ]; then
@@ -56,6 +55,7 @@ for ((start = 0; start <= ${RESTARTS:-3}; start++)); do
   else
     exit "$code" # done, or a failure that would come again
   fi
+  if [ -n "$asked" ]; then exit "$asked"; fi
   if [ "$start" -lt "${RESTARTS:-3}" ]; then
     echo "by_hand.sh: $why; starts again from the last checkpoint ($((start + 1)) of ${RESTARTS:-3})" >&2
   fi

@@ -41,29 +41,38 @@ trap 'hand_on INT 130' INT
 trap 'hand_on TERM 75' TERM
 
 wait_for_slice() { # sets `machines`, how many the slice has
-  local state seen="" until=$((SECONDS + 60 * ${MINUTES:-60}))
+  local said state seen="" until=$((SECONDS + 60 * ${MINUTES:-60}))
   while [ -z "$asked" ]; do
-    read -r state machines <<<"$(
-      gcloud compute tpus tpu-vm describe "$slice" --zone="$zone" --format='value(state,networkEndpoints.len())' ||
-        echo "not there" 0
-    )"
+    if said=$(gcloud compute tpus tpu-vm describe "$slice" --zone="$zone" --format='value(state,networkEndpoints.len())' 2>"$output"); then
+      read -r state machines <<<"$(tail -n 1 <<<"$said")"
+    elif grep -q NOT_FOUND "$output"; then
+      state="not there"
+    else # a network or an account that fails says nothing of the slice
+      state="not to be seen ($(grep -m 1 . "$output"))"
+      if [ -z "${code:-}" ]; then
+        say "$slice is $state"
+        exit 2
+      fi
+    fi
     case $state in
       READY) return ;;
-      not | PREEMPTED | TERMINATED | STOPPED)
+      "not there" | PREEMPTED | TERMINATED | STOPPED)
         if [ -z "${RECREATE:-}" ]; then
-          say "$slice is ${state/#not/not there}; make it again, then the same command goes on from the last checkpoint"
+          say "$slice is $state; make it again, then the same command goes on from the last checkpoint"
           exit "${code:-2}"
         fi
-        say "$slice is ${state/#not/not there}; makes it again: $RECREATE"
+        say "$slice is $state; makes it again: $RECREATE"
         bash -c "$RECREATE" || { say "RECREATE failed"; exit 1; }
+        ;;
+      *)
+        [ "$state" = "$seen" ] || say "$slice is $state; waits for READY"
+        seen=$state
         ;;
     esac
     if [ "$SECONDS" -ge "$until" ]; then
       say "$slice is $state after ${MINUTES:-60} minutes, not READY; the same command goes on from the last checkpoint"
       exit "${code:-2}"
     fi
-    [ "$state" = "$seen" ] || say "$slice is $state; waits for READY"
-    seen=$state
     sleep "${PAUSE:-30}"
   done
   exit "$asked"

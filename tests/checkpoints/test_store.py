@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.experimental import multihost_utils
 from made_states import abstract_of, array_file, describe, flip_bit, make_state, place, same, save
 
 from vitzoo.checkpoints import manifest, read
@@ -110,6 +111,15 @@ def test_a_damaged_newest_checkpoint_is_named_once_and_the_previous_one_used(fol
     store.close()
     assert Store(folder).latest_good() == again
     assert capsys.readouterr().err == ""
+
+
+def test_saving_does_not_ask_whether_to_end(folder, monkeypatch):
+    # the runtime names one of the loop's own calls as the one in which all processes see a preemption
+    asked = []
+    monkeypatch.setattr(multihost_utils, "reached_preemption_sync_point", lambda count: asked.append(count))
+    save(folder, 3, 4)
+    assert sorted(path.name for path in folder.iterdir()) == ["3", "4"]
+    assert asked == []
 
 
 def test_leftovers_of_a_killed_save_are_ignored_and_cleaned(folder):

@@ -18,7 +18,8 @@ GCLOUD = """#!/usr/bin/env bash
 if [ "$4" = describe ]; then
   state=$(head -1 "$PLACE/states")
   [ "$(wc -l <"$PLACE/states")" -gt 1 ] && sed -i 1d "$PLACE/states"
-  [ "$state" = GONE ] && exit 1
+  [ "$state" = GONE ] && echo "ERROR: (gcloud.compute.tpus.tpu-vm.describe) NOT_FOUND: no such node" >&2 && exit 1
+  [ "$state" = BROKEN ] && echo "ERROR: (gcloud.compute.tpus.tpu-vm.describe) There was a problem" >&2 && exit 1
   printf '%s\\t2\\n' "$state"
   exit
 fi
@@ -136,6 +137,17 @@ def test_a_slice_that_was_taken_away_is_made_again_or_said(cluster, state):
     (cluster / "states").write_text("GONE\n")
     assert on_tpus(cluster, ["0 0"]).returncode == 2  # no such slice from the start
     assert on_tpus(cluster, ["0 0"], RECREATE="false").returncode == 1
+
+
+def test_a_slice_that_cannot_be_looked_at_is_not_made_again(cluster):
+    (cluster / "states").write_text("BROKEN\n")
+    done = on_tpus(cluster, ["0 0"], RECREATE='touch "$PLACE/made"')
+    assert done.returncode == 2
+    assert "slice is not to be seen (ERROR: (gcloud.compute.tpus.tpu-vm.describe) There was a problem)" in done.stderr
+    (cluster / "states").write_text("READY\nBROKEN\nREADY\n")
+    done = on_tpus(cluster, ["75 75", "0 0"], RECREATE='touch "$PLACE/made"')
+    assert (done.returncode, starts(cluster)) == (0, 2)
+    assert not (cluster / "made").exists()
 
 
 @pytest.mark.parametrize(("sent", "name", "code"), [(signal.SIGINT, "INT", 130), (signal.SIGTERM, "TERM", 130)])

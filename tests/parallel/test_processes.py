@@ -13,6 +13,8 @@ from families import FAMILIES, STEPS, evaluators_of, write_texts
 
 from vitzoo.checkpoints import manifest, read
 from vitzoo.cli import main
+from vitzoo.config import resolve
+from vitzoo.config.agreement import check_same
 from vitzoo.errors import Failed, Refused
 from vitzoo.parallel import mesh as meshes
 from vitzoo.parallel import processes
@@ -119,6 +121,47 @@ def test_what_is_read_from_the_coordinator_is_never_executed(capsys):
     with pytest.raises(ValueError, match="Expecting value"):
         processes.unpacked(command)
     assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    ("host", "index", "why"), [("127.0.0.1", 0, ""), ("no.such.host.invalid", 1, "(no.such.host.in")]
+)
+def test_whoever_waits_in_vain_for_the_others_says_so_and_ends(host, index, why):
+    code = "from vitzoo.parallel import cluster; cluster.SAY_SECONDS, cluster.JOIN_SECONDS = 1, 3\n"
+    code += f"with cluster.joined(cluster.Cluster('{host}:{common.free_port()}', 2, {index}), preemption=False): pass"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, env=common.environment()
+    )
+    assert done.returncode == 1
+    waits, ends = [line for line in done.stderr.splitlines() if line.startswith("vitzoo: ")]
+    assert waits.startswith(f"vitzoo: process {index} waits for the others at {host}:")
+    assert ", 3 s at most" in waits
+    assert "the others did not all come within 3 s" in ends
+    assert why in waits
+    assert why in ends
+
+
+def one_of(values, monkeypatch):
+    """As one of several processes that were given these settings and flags."""
+    monkeypatch.setattr(processes, "count", lambda: len(values))
+    monkeypatch.setattr(processes, "gather", lambda own: json.loads(json.dumps(values)))
+
+
+def test_processes_with_other_settings_are_refused(monkeypatch):
+    settings = [resolve("quickstart").values, resolve("quickstart", overrides=["data.dir=/elsewhere"]).values]
+    one_of([[values, {"--shots": None}] for values in settings], monkeypatch)
+    check_same(settings[0])  # data may lie elsewhere
+    for change in ("seed=7", "optimizer.learning_rate=0.1", "data.batch_size=64", "mesh=fsdp:2", "remat=full"):
+        other = resolve("quickstart", overrides=[change]).values
+        one_of([[settings[0], {}], [settings[0], {}], [other, {}]], monkeypatch)
+        name, _, value = change.partition("=")
+        with pytest.raises(
+            Refused, match=f"^{name} = .*: process 2 has {value}; give all processes the same settings$"
+        ):
+            check_same(settings[0])
+    one_of([[settings[0], {"--weights": "ema"}], [settings[0], {"--weights": "raw"}]], monkeypatch)
+    with pytest.raises(Refused, match="--weights = ema: process 1 has raw"):
+        check_same(settings[0])
 
 
 def launch(count: int, devices: int, command: list[str]) -> subprocess.CompletedProcess:

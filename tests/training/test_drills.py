@@ -12,7 +12,7 @@ import common
 DRILLS = Path(common.__file__).parent
 
 SHORT = {
-    "kill_drill": ["--kills", "2"],
+    "kill_drill": ["--count", "2"],
     "two_processes": ["--count", "2"],
     "preemption": ["--count", "3"],
     "meshes": ["--count", "12"],

@@ -148,7 +148,7 @@ class Store:
         """Orbax's manager, made with the first save so that refused runs leave no folder."""
         if self._manager is None:
             quiet()
-            self._manager = ocp.CheckpointManager(
+            self._manager = _Manager(
                 self.folder.absolute(),
                 options=ocp.CheckpointManagerOptions(
                     save_decision_policy=policies.FixedIntervalPolicy(1),  # the loop decides when
@@ -195,6 +195,16 @@ def restore(folder: Path, abstract: dict, field: str = "workdir") -> tuple[dict,
         leaf = abstract[name]
         state[name] = processes.place(np.asarray(loop[name], leaf.dtype), leaf.sharding)
     return state, loop
+
+
+class _Manager(ocp.CheckpointManager):
+    """Orbax's manager, which leaves it to the loop to ask whether all processes are to end."""
+
+    def reached_preemption(self, step: int) -> bool:
+        """Never: the runtime names one call in which all processes see it, and relies on one caller, who counts calls.
+        With the manager as a second one, who gives the step for the count, a SIGTERM during a save is seen by no one.
+        """
+        return False
 
 
 class _KeepBest(policies.PreservationPolicy):

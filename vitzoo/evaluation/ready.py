@@ -7,6 +7,7 @@ from jax.sharding import Mesh
 
 from vitzoo.checkpoints.locate import Located
 from vitzoo.config import resolve
+from vitzoo.config.agreement import check_same
 from vitzoo.config.experiment import Experiment, feed_kind
 from vitzoo.config.feeds import feed_of
 from vitzoo.config.files import load as load_config
@@ -84,6 +85,10 @@ def make_ready(
     flags = nested(overrides)
     located = open_weights(checkpoint, flags.get("model"))
     resolved = resolve(config_of_run(located, flags, instead), overrides=overrides)
+    step = located.folder.name if located.run else ""
+    check_same(
+        resolved.values, {"--checkpoint": step, "--weights": weights, "--all-classes": all_classes, "--shots": shots}
+    )
     experiment = resolved.experiment
     evaluators = {} if instead else evaluators_of(experiment, flags)
     if shots is not None:

@@ -4,6 +4,8 @@ import contextlib
 import dataclasses
 import os
 import re
+import signal
+import socket
 import sys
 import threading
 from collections.abc import Iterator, Mapping
@@ -12,6 +14,8 @@ from vitzoo.errors import Failed, Refused
 
 JOIN_SECONDS = 300
 """How long to wait for the others."""
+SAY_SECONDS = 15
+"""After how long to say that."""
 HOST_PORT = "must be HOST:PORT, an address of process 0's machine and a port from 1 to 65535"
 _left = threading.Event()  # the others, for good
 
@@ -139,26 +143,67 @@ def _join(cluster: Cluster, preemption: bool) -> None:
     jax.config.update("jax_enable_recoverability", True)  # a lost process is an error, not the end of all others
     jax.config.update("jax_enable_preemption_service", preemption)
     try:
-        jax.distributed.initialize(
-            cluster.coordinator,
-            cluster.count,
-            cluster.index,
-            # the address alone, where it is stated: not every network that the machine is in
-            coordinator_bind_address=os.environ.get("JAX_COORDINATOR_BIND_ADDRESS") or cluster.coordinator,
-            initialization_timeout=JOIN_SECONDS,
-            heartbeat_timeout_seconds=HEARTBEAT,
-        )
+        with _waiting(cluster):
+            jax.distributed.initialize(
+                cluster.coordinator,
+                cluster.count,
+                cluster.index,
+                # the address alone, where it is stated: not every network that the machine is in
+                coordinator_bind_address=os.environ.get("JAX_COORDINATOR_BIND_ADDRESS") or cluster.coordinator,
+                initialization_timeout=JOIN_SECONDS + 60,  # `_waiting` ends it before
+                heartbeat_timeout_seconds=HEARTBEAT,
+            )
     except (RuntimeError, ValueError) as error:
         raise _not_joined(cluster, error) from error
+
+
+@contextlib.contextmanager
+def _waiting(cluster: Cluster) -> Iterator[None]:
+    """While the block waits for the others: says so, ends the process in time, and lets Ctrl-C end it at once.
+
+    The runtime waits in code that Python's signals don't reach, and aborts with a page of its own when it is over.
+    """
+    joined_all = threading.Event()
+
+    def watch() -> None:
+        where = f" at {cluster.coordinator}" if cluster.coordinator else ""
+        who = f"process {cluster.index}" if cluster.index is not None else "this process"
+        if joined_all.wait(SAY_SECONDS):
+            return
+        text = f"{who} waits for the others{where}, {JOIN_SECONDS} s at most{_unknown_host(cluster)}"
+        print(f"vitzoo: {text}", file=sys.stderr, flush=True)
+        if not joined_all.wait(JOIN_SECONDS - SAY_SECONDS):
+            missing = f"{who}{where}: the others did not all come within {JOIN_SECONDS} s{_unknown_host(cluster)}"
+            print(f"vitzoo: {missing}", file=sys.stderr, flush=True)
+            os._exit(Failed.exit_code)
+
+    threading.Thread(target=watch, name="vitzoo-join", daemon=True).start()
+    in_main = threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGINT, signal.SIG_DFL) if in_main else None
+    try:
+        yield
+    finally:
+        joined_all.set()
+        if in_main:
+            signal.signal(signal.SIGINT, before)
+
+
+def _unknown_host(cluster: Cluster) -> str:
+    """What is wrong with the coordinator's name, if that is all there is; it may become known later."""
+    if cluster.coordinator is None:
+        return ""
+    host = cluster.coordinator.rpartition(":")[0].strip("[]")
+    try:
+        socket.getaddrinfo(host, None)
+    except OSError as error:
+        return f" ({host}: {error.strerror})"
+    return ""
 
 
 def _not_joined(cluster: Cluster, error: Exception) -> Exception:
     text = " ".join(str(error).split())
     if cluster.coordinator is None:
         return Refused("--distributed", None, f"the environment names no other processes ({text[:200]})")
-    if "DEADLINE_EXCEEDED" in text:
-        missing = f"the {cluster.count} processes did not all come within {JOIN_SECONDS} s"
-        return Failed(f"process {cluster.index} at {cluster.coordinator}: {missing}")
     return Refused("--coordinator", cluster.coordinator, f"process {cluster.index} can't use it ({text[:200]})")
 
 

@@ -7,6 +7,7 @@ from typing import Any, TextIO
 
 from vitzoo.checkpoints.store import Store
 from vitzoo.config import resolve
+from vitzoo.config.agreement import check_same
 from vitzoo.data import left_out
 from vitzoo.parallel import processes
 from vitzoo.parallel.sharding import put
@@ -43,6 +44,7 @@ def train(config: Any, workdir: str | Path, out: TextIO | None = None) -> dict[s
     """
     resolved, workdir, out = resolve(config), Path(workdir), processes.only_first(out or sys.stdout)
     experiment = resolved.experiment
+    check_same(resolved.values)
     use_compilation_cache()
     left_out.begin()
     mesh = setup.mesh_of(experiment)
