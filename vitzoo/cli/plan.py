@@ -55,7 +55,7 @@ def arguments(parser: Parser) -> None:
 def run(args: argparse.Namespace) -> Result:
     """Forecasts memory, work and time."""
     from vitzoo.config import resolve
-    from vitzoo.planning import topology
+    from vitzoo.planning import ahead, topology
     from vitzoo.planning.plan import plan
 
     where = topology.parse(args.topology)
@@ -63,6 +63,8 @@ def run(args: argparse.Namespace) -> Result:
         raise Refused(
             "--compile", args.compile, f"{'--formula' if args.formula else where} compiles nothing; leave it out"
         )
+    if args.compile and not ahead.is_there(where):
+        raise Refused("--compile", args.compile, "needs the compiler of the extra `plan`: pip install -e '.[plan]'")
     resolved, choice = _of_checkpoint(resolve(args.config, overrides=args.overrides, complete=False), args.overrides)
     made = plan(
         resolved,
@@ -103,18 +105,19 @@ def _figures(made: "Plan") -> list[str]:
     best, drawn, where = made.winner, made.blueprint, made.topology
     memory, known = best.memory, made.compiled.get(best.setting)
     name = f"{drawn.choice.name} {drawn.choice.variant}".strip()
+    unit, divisor = ("GiB", GIB) if memory.peak >= GIB / 2 else ("MiB", 2**20)
+    room = f"of {where.capacity / divisor:,.2f} {unit}"
     parts = [
         ("parameters", memory.parameters, "formula", "exact"),
         ("optimizer", memory.optimizer, "formula", "exact"),
         ("gradients", memory.gradients, "formula", ""),
         ("batch", memory.batch, "formula", ""),
         ("activations", memory.activations, "formula", ""),
-        ("peak", memory.peak, "formula", f"of {where.capacity / GIB:,.2f} GiB"),
+        ("peak", memory.peak, "formula", room),
     ]
     if known is not None:
         error = f"; the formula is off by {memory.peak / known.peak - 1:+.0%}"
-        parts.append(("peak", known.peak, "xla", f"of {where.capacity / GIB:,.2f} GiB{error}"))
-    unit, divisor = ("GiB", GIB) if memory.peak >= GIB / 2 else ("MiB", 2**20)
+        parts.append(("peak", known.peak, "xla", f"{room}{error}"))
     shown = [[f"  {label}", f"{size / divisor:,.3f}", f"[{source}]", note] for label, size, source, note in parts]
     return [
         f"{name}: {drawn.parameters:,} parameters, {best.batch_size:,} examples a step, {drawn.dtype}",
@@ -147,7 +150,8 @@ def _work(made: "Plan") -> list[str]:
     limits = ", ".join(f"{name} {seconds:.3g}" for name, seconds in best.seconds.items())
     lines.append(f"time a step    at least {best.seconds_min:.3g} s ({limits}) [formula]")
     if made.days is None or made.device_hours is None or steps is None:
-        return [*lines, "in all         not known: how many rows an epoch has; state it: --examples N"]
+        priced = "" if made.price is None else ", nor the price of it"
+        return [*lines, f"in all         not known{priced}: how many rows an epoch has; state it: --examples N"]
     money = "" if made.cost is None else f", {made.cost:,.2f} at {made.price:g} an hour"
     days = f"{steps:,} steps: at least {made.days:,.3g} days, {made.device_hours:,.4g} device-hours{money}"
     return [*lines, f"in all         {days} [formula]"]
