@@ -17,7 +17,7 @@ import common
 
 WHO = {"process 0 of 2": (2, [0]), "process 1 of 2": (2, [1]), "both of 2": (2, [0, 1]), "a single one": (1, [0])}
 
-STEPS, EVERY = 1000, 100  # of the training; between two saves
+STEPS, EVERY = 240, 40  # of the training; between two saves
 FLAGS = [f"--config.total_steps={STEPS}", f"--config.checkpoint.every_steps={EVERY}"]
 
 
