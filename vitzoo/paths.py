@@ -24,8 +24,8 @@ def named_path(flag: str, path: Any) -> Path:
         path: what was given.
 
     Raises:
-        Refused: it is empty, an address (`gs://...`), no path can be so (NUL, too long, no such user's
-            home), a folder above it can't be entered, or it is a link to nothing.
+        Refused: it is empty, an address (`gs://...`), no path can be so (NUL, too long, no such user's home), a folder
+            above it can't be entered, or it is a link to nothing.
     """
     text = os.fspath(path)
     if not text.strip():

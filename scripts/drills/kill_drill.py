@@ -10,13 +10,11 @@ Compared bit for bit: parameters, moving average, optimizer state and the loop's
 every line of metrics.jsonl but for its seconds. Exits 1 if anything differs.
 """
 
-import argparse
 import contextlib
 import json
 import random
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
@@ -82,21 +80,15 @@ def of_text(config):
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kind", choices=("images", "text"), default="images")
-    parser.add_argument("--count", type=int, default=20)
-    parser.add_argument("--seed", type=int, default=0, help="of the moments; the training's own stays")
-    parser.add_argument("--workdir", type=Path, help="kept afterwards; a temporary folder by default")
-    options = parser.parse_args(arguments)
-    if options.workdir:
-        return drill(options.workdir, options.kind, options.count, random.Random(options.seed))
-    with tempfile.TemporaryDirectory() as folder:
-        return drill(Path(folder), options.kind, options.count, random.Random(options.seed))
+    import common  # not above: as a config, this file is read from another folder
+
+    options = common.arguments(__doc__, 20, arguments, kind="images")
+    with common.folder_of(options) as folder:
+        return drill(folder, options.kind, options.count, random.Random(options.seed))
 
 
 def drill(folder: Path, kind: str, kills: int, moments: random.Random) -> int:
     """Run undisturbed once, then with kills until there were enough; returns the exit code."""
-    folder.mkdir(parents=True, exist_ok=True)
     straight = folder / "straight"
     seconds = finish(straight, kind)
     print(f"undisturbed run: {STEPS} steps in {seconds:.1f} s", flush=True)

@@ -31,7 +31,7 @@ def main(given: list[str] | None = None) -> int:
             who = list(WHO)[number % len(WHO)]
             count, told = WHO[who]
             workdir = folder / f"stopped-{number}"
-            saving = number // len(WHO) % 2 == 0  # four rounds as a save begins, four at any moment
+            saving = number // len(WHO) % 2 == 0  # each of them as a save begins, then at any moment
             said, wrong = stop(workdir, options.kind, count, told, moments, saving)
             common.run(workdir, count, kind=options.kind, flags=FLAGS)
             wrong += common.differences(straight, workdir)
@@ -46,18 +46,20 @@ def stop(
     """Start, stop somewhere; what happened, and what did not hold."""
     started = common.start(workdir, count, kind=kind, flags=FLAGS)
     step = moments.randint(1, 3) * EVERY if saving else moments.randint(1, 3 * EVERY)
-    if saving:
-        begun = lambda: any((workdir / "checkpoints").glob(f"{step}*"))  # noqa: E731
-        common.wait_for(begun, started)
-        time.sleep(moments.uniform(0, 0.25))
-    else:
-        common.wait_for(lambda: common.step_of(workdir) >= step, started)
+    there = common.wait_for(lambda: came(workdir, step, saving), started)
+    time.sleep(moments.uniform(0, 0.25) if saving else 0)
     for number in told:
         started[number].send_signal(signal.SIGTERM)
     codes, reached, steps = common.ends(started), common.step_of(workdir), common.saved(workdir)
-    wrong = [f"exit codes {codes}"] * (codes != [75] * count)
+    wrong = [f"step {step} never came"] * (not there)
+    wrong += [f"exit codes {codes}"] * (codes != [75] * count)
     wrong += [f"checkpoints {steps}, last line {reached}"] * (not steps or steps[-1] != reached)
     return f"exit codes {codes}, asked at step {step}, saved at {steps[-1:]}", wrong
+
+
+def came(workdir: Path, step: int, saving: bool) -> bool:
+    """Whether a step is logged, or its save has begun."""
+    return any((workdir / "checkpoints").glob(f"{step}*")) if saving else common.step_of(workdir) >= step
 
 
 if __name__ == "__main__":

@@ -42,7 +42,8 @@ code=$? # the highest of all tasks
 
 restarts=${SLURM_RESTART_COUNT:-0}
 case $code in
-  0 | 1 | 2 | 130) exit "$code" ;; # done, failed, refused, Ctrl-C: starting again would change nothing
+  # done, failed, refused, no vitzoo there, Ctrl-C: starting again would change nothing
+  0 | 1 | 2 | 126 | 127 | 130) exit "$code" ;;
   75) why="preempted, and saved" ;;
   *) why="a process died (exit code $code)" ;;
 esac

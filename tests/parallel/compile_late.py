@@ -6,19 +6,22 @@ import time
 import jax
 import numpy as np
 
+from vitzoo.cli.output import Result
+from vitzoo.cli.processes import add_flags, together
 from vitzoo.parallel import processes
-from vitzoo.parallel.cluster import Cluster, end, joined
+from vitzoo.parallel.cluster import end
 
 LATE = 40  # seconds; CPUs' processes wait 30 for each other
 
 
-def total() -> float:
+@together(preemption=False)
+def run(given: argparse.Namespace) -> Result:
     from vitzoo.parallel.mesh import make_mesh
     from vitzoo.parallel.sharding import put, replicated
     from vitzoo.steps.compile import compiled_together
 
     mesh = make_mesh("data:2", jax.devices())
-    summed = compiled_together(jax.jit(lambda rows: rows["x"].sum(), out_shardings=replicated(mesh)))
+    total = compiled_together(jax.jit(lambda rows: rows["x"].sum(), out_shardings=replicated(mesh)))
     rows = put({"x": np.full(1, 1.0 + processes.index(), np.float32)}, mesh)
     compile_now = jax.stages.Lowered.compile
 
@@ -27,19 +30,12 @@ def total() -> float:
         return compile_now(self, *arguments, **settings)
 
     jax.stages.Lowered.compile = compile_late
-    return float(summed(rows))
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--coordinator")
-    parser.add_argument("--num-processes", type=int)
-    parser.add_argument("--process-id", type=int)
-    given = parser.parse_args()
-    with joined(Cluster(given.coordinator, given.num_processes, given.process_id), preemption=False):
-        print(f"sum {total():g}")
-    end(0)
+    print(f"sum {float(total(rows)):g}")
+    return Result({})
 
 
 if __name__ == "__main__":
-    main()
+    parser = argparse.ArgumentParser()
+    add_flags(parser)
+    run(parser.parse_args())
+    end(0)

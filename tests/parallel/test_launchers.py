@@ -169,6 +169,63 @@ def test_an_environment_is_entered_on_every_machine(cluster):
     assert on_tpus(cluster, ["0 0"], VENV=str(cluster / "none")).returncode == 1  # and isn't tried ten times
 
 
+SLURM = {
+    "srun": '#!/usr/bin/env bash\necho "$*" >>"$PLACE/called"\nexit "$(cat "$PLACE/codes")"\n',
+    "squeue": '#!/usr/bin/env bash\ncat "$PLACE/states"\n',
+    "scontrol": '#!/usr/bin/env bash\necho "$*" >>"$PLACE/asked"\nexit "${REFUSES:-0}"\n',
+}
+"""srun gives the highest of its tasks' codes; squeue says the job's state and its reason."""
+
+
+@pytest.mark.parametrize(
+    ("code", "state", "again", "said"),
+    [
+        *((code, "RUNNING None", False, "") for code in (0, 1, 2, 127, 130)),
+        (75, "RUNNING None", True, "preempted, and saved; goes into the queue again (3 of 10)"),
+        (75, "COMPLETING TimeLimit", True, "preempted, and saved; goes into the queue again"),
+        (137, "RUNNING None", True, "a process died (exit code 137); goes into the queue again"),
+        (75, "CANCELLED None", False, "has cancelled the job or put it back, so it is left alone"),
+        (75, "PENDING BeginTime", False, "has cancelled the job or put it back, so it is left alone"),
+    ],
+)
+def test_slurm_starts_again_what_would_go_on_and_nothing_else(cluster, code, state, again, said):
+    for name, text in SLURM.items():
+        (cluster / "bin" / name).write_text(text)
+        (cluster / "bin" / name).chmod(0o755)
+    (cluster / "codes").write_text(str(code))
+    (cluster / "states").write_text(f"{state}\n")
+
+    def run(**environment):
+        (cluster / "asked").unlink(missing_ok=True)
+        job = {"SLURM_JOB_ID": "7", "SLURM_RESTART_COUNT": "2"}
+        command = [LAUNCH / "slurm.sh", "--workdir", "a run"]
+        return subprocess.run(command, capture_output=True, text=True, timeout=60, env=os.environ | job | environment)
+
+    done = run()
+    assert (cluster / "called").read_text().rstrip().endswith("vitzoo train --workdir a run")
+    assert (done.returncode, (cluster / "asked").exists()) == (0 if again else code, again)
+    assert said in done.stderr
+    if again:
+        assert (cluster / "asked").read_text() == "requeue 7\n"
+        last = run(RESTARTS="2")
+        assert (last.returncode, (cluster / "asked").exists()) == (code, False)
+        assert "no start is left after 2, so it ends" in last.stderr
+        assert run(REFUSES="1").returncode == code  # --no-requeue
+
+
+@pytest.mark.parametrize(("ends", "code"), [(0, 0), (1, 1), (75, 75), (130, 130), (137, 75)])
+def test_by_hand_a_signal_ends_it_with_the_code_of_the_training(tmp_path, ends, code):
+    # 137: died as it was asked to end, and isn't started again
+    command = f"trap 'exit {ends}' TERM; touch {tmp_path}/$RANDOM-$$; while true; do sleep 0.05; done"
+    process = subprocess.Popen([LAUNCH / "by_hand.sh", "2", "bash", "-c", command])
+    until = time.monotonic() + 30
+    while len(list(tmp_path.iterdir())) < 2 and time.monotonic() < until:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(30) == code
+    assert len(list(tmp_path.iterdir())) == 2
+
+
 @pytest.mark.parametrize("name", ["kubernetes.yaml", "kubernetes_tpu.yaml"])
 def test_a_jobset_says_the_same_number_of_processes_everywhere_and_a_command_that_is_accepted(name, tmp_path, capsys):
     jobset = yaml.safe_load((LAUNCH / name).read_text())

@@ -2,6 +2,7 @@
 
 import json
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -139,6 +140,18 @@ def test_whoever_waits_in_vain_for_the_others_says_so_and_ends(host, index, why)
     assert "the others did not all come within 3 s" in ends
     assert why in waits
     assert why in ends
+
+
+def test_ctrl_c_ends_at_once_whoever_waits_for_the_others():
+    code = "from vitzoo.parallel import cluster; cluster.SAY_SECONDS = 0.1\n"
+    code += f"with cluster.joined(cluster.Cluster('127.0.0.1:{common.free_port()}', 2, 0), preemption=False): pass"
+    waiting = subprocess.Popen(
+        [sys.executable, "-c", code], stderr=subprocess.PIPE, text=True, env=common.environment()
+    )
+    while "waits for the others" not in waiting.stderr.readline():
+        assert waiting.poll() is None
+    waiting.send_signal(signal.SIGINT)
+    assert waiting.wait(5) == -signal.SIGINT
 
 
 def one_of(values, monkeypatch):

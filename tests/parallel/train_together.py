@@ -5,7 +5,9 @@ from pathlib import Path
 
 import families
 
-from vitzoo.parallel.cluster import Cluster, end, joined
+from vitzoo.cli.output import Result
+from vitzoo.cli.processes import add_flags, together
+from vitzoo.parallel.cluster import end
 
 
 def train(folder: Path, family: str, texts: Path) -> None:
@@ -18,19 +20,17 @@ def train(folder: Path, family: str, texts: Path) -> None:
     vitzoo.train(config, folder)
 
 
-def main() -> None:
+@together(preemption=True)
+def run(given: argparse.Namespace) -> Result:
+    train(given.folder, given.family, given.texts)
+    return Result({})
+
+
+if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("family", choices=families.FAMILIES)
     parser.add_argument("texts", type=Path)
-    parser.add_argument("--coordinator")
-    parser.add_argument("--num-processes", type=int)
-    parser.add_argument("--process-id", type=int)
-    given = parser.parse_args()
-    with joined(Cluster(given.coordinator, given.num_processes, given.process_id), preemption=True):
-        train(given.folder, given.family, given.texts)
+    add_flags(parser)
+    run(parser.parse_args())
     end(0)
-
-
-if __name__ == "__main__":
-    main()

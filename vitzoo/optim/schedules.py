@@ -76,8 +76,10 @@ class Schedule:
         return max(1, round(exact)) if exact else 0
 
     def shape(self, step: jax.Array, total: int) -> jax.Array:
-        """The fraction of the peak, `step` steps after a warm-up that leaves `total`. A new schedule defines this."""
-        raise NotImplementedError
+        """The fraction of the peak, `step` steps after a warm-up that leaves `total`: all of it, unless a schedule
+        defines another.
+        """
+        return jnp.ones_like(step)
 
 
 _UNITS = ("steps", "epochs", "examples", "fraction")
@@ -86,9 +88,6 @@ _UNITS = ("steps", "epochs", "examples", "fraction")
 @dataclasses.dataclass(frozen=True)
 class Constant(Schedule):
     """The peak throughout."""
-
-    def shape(self, step: jax.Array, total: int) -> jax.Array:
-        return jnp.ones_like(step)
 
 
 @dataclasses.dataclass(frozen=True)

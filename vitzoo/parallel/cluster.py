@@ -184,8 +184,8 @@ def _waiting(cluster: Cluster) -> Iterator[None]:
         yield
     finally:
         joined_all.set()
-        if in_main:
-            signal.signal(signal.SIGINT, before)
+        if in_main:  # None: it was installed by no Python code, which can't bring it back
+            signal.signal(signal.SIGINT, signal.SIG_DFL if before is None else before)
 
 
 def _unknown_host(cluster: Cluster) -> str:
