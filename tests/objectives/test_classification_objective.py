@@ -9,6 +9,7 @@ import pytest
 from vitzoo.errors import Refused
 from vitzoo.objectives.classification import Classification
 from vitzoo.schema import build
+from vitzoo.steps.train import mean
 
 
 @dataclasses.dataclass
@@ -24,7 +25,7 @@ def fixed(logits):
 
 
 def evaluate(objective, logits, label, weight=None):
-    """Loss and metrics of a batch: sums over counts."""
+    """Loss and metrics of a batch: sums over counts, as the training step divides them."""
     rows = len(label)
     batch = {"image": jnp.zeros((rows, 1, 1, 1)), "label": jnp.asarray(label)}
     batch |= {} if weight is None else {"weight": jnp.asarray(weight, jnp.float32)}
@@ -32,7 +33,7 @@ def evaluate(objective, logits, label, weight=None):
     def compute(batch):
         counts = objective.counts(batch)
         sums, metrics = objective.sums(fixed(logits), batch)
-        loss = sum(w * sums[term] / jnp.maximum(counts[term], 1) for term, w in objective.term_weights.items())
+        loss = sum(mean(w * sums[term], counts[term]) for term, w in objective.term_weights.items())
         return loss, {name: total / count for name, (total, count) in metrics.items()}
 
     loss, metrics = jax.jit(compute)(batch)
@@ -146,6 +147,7 @@ def test_label_accuracy_under_several_labels_counts_each_yes_or_no():
         ({"class_weights": "balanced"}, Info(), "give numbers"),
         ({"class_weights": "balance"}, Info(), "objective.class_weights = balance"),
         ({"class_weights": (0.0, 0.0, 0.0)}, Info(), "not all 0"),
+        ({"class_weights": (1.0, 1e-40, 1.0)}, Info(), "numbers from 1e-30 to 1e+30, or 0"),
         ({"label_smoothing": 1.0}, Info(), "objective.label_smoothing"),
         ({"binary_labels": True}, Info(), "objective.binary_labels = True: acts with loss=sigmoid only"),
         (

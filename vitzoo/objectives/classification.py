@@ -14,6 +14,7 @@ from vitzoo.schema import setting
 
 Batch = Mapping[str, jax.Array]
 TERM = "classification"
+SMALLEST, LARGEST = 1e-30, 1e30  # class weights of which a batch's sum is a float32, and so are their gradients
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,6 +52,8 @@ class Classification:
                 raise Refused("class_weights", weights, "`balanced`, or a number for each class; empty is off")
         elif not weights or min(weights) < 0 or max(weights) <= 0:
             raise Refused("class_weights", weights, "numbers from 0 on, not all 0")
+        elif not all(SMALLEST <= weight <= LARGEST for weight in weights if weight):
+            raise Refused("class_weights", weights, f"numbers from {SMALLEST:g} to {LARGEST:g}, or 0")
 
     def bind(self, info: Any, num_classes: int) -> "BoundClassification":
         """The objective for these data.

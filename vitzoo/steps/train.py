@@ -31,7 +31,7 @@ class Objective(Protocol):
         """Factor of each term in the differentiated loss."""
 
     def counts(self, batch: Batch) -> Scalars:
-        """What each term's sum is divided by, from the whole global batch."""
+        """What each term's sum is divided by, from the whole global batch; a term whose count is 0 adds 0."""
 
     def sums(
         self, model: Any, batch: Batch, key: jax.Array | None, train: bool
@@ -75,13 +75,16 @@ def make_train_step(
 
     Returns:
         The step. Its metrics are float32 or int32 scalars: `loss`, the objective's metrics, `grad_norm` (before
-        clipping), `learning_rate` (of this step), `skipped` (of the whole run so far).
+        clipping), `learning_rate` (of this step), `skipped` (of the whole run so far); and `counted`, false where no
+        row of the batch has any weight: its loss is 0 and says nothing. The mean of a metric or a term that nothing
+        counts for is NaN.
     """
 
     def step(state: State, batch: Batch, seed: jax.Array | int) -> tuple[State, Scalars]:
         key = jax.random.fold_in(jax.random.key(seed), state["step"])
         batch = over_devices(prepare(batch, jax.random.fold_in(key, 0)))
-        factors = _factors(objective, batch)
+        counts = objective.counts(batch)
+        factors = {term: mean(weight, counts[term]) for term, weight in objective.term_weights.items()}
         trained, frozen = tx.partition(state["params"])
 
         def loss(trained: State, micro: Batch, key: jax.Array) -> tuple[jax.Array, Any]:
@@ -102,8 +105,10 @@ def make_train_step(
         new = jax.tree.map(lambda new, old: jnp.where(finite, new, old), new, {name: state[name] for name in new})
         new |= {"step": state["step"] + 1, "skipped": state["skipped"] + ~finite}
         new |= {} if teach is None else {"teacher": state["teacher"]}
-        scalars = {"loss": value} | _terms(factors, sums) | {n: s / jnp.maximum(c, 1) for n, (s, c) in metrics.items()}
+        scalars = {"loss": value} | _terms(factors, sums, counts)
+        scalars |= {name: mean(total, count, jnp.nan) for name, (total, count) in metrics.items()}
         scalars |= {"grad_norm": norm, "learning_rate": schedule(state["step"]), "skipped": new["skipped"]}
+        scalars["counted"] = sum((jnp.abs(counts[term]) for term in factors), jnp.zeros(())) != 0
         return new, scalars
 
     return step
@@ -114,13 +119,15 @@ def over_devices(batch: Batch) -> dict[str, jax.Array]:
     return {name: constrain(rows, ("batch", *(None,) * (rows.ndim - 1))) for name, rows in batch.items()}
 
 
-def _factors(objective: Objective, batch: Batch) -> Scalars:
-    counts = objective.counts(batch)
-    return {term: weight / jnp.maximum(counts[term], 1) for term, weight in objective.term_weights.items()}
+def mean(total: jax.typing.ArrayLike, count: jax.Array, of_none: float = 0.0) -> jax.Array:
+    """`total / count`, however small the count is (weights may sum to less than 1); `of_none` where it is 0."""
+    return jnp.where(count == 0, of_none, total / jnp.where(count == 0, 1, count))
 
 
-def _terms(factors: Scalars, sums: Scalars) -> Scalars:
-    return {f"loss_{term}": factors[term] * sums[term] for term in factors} if len(factors) > 1 else {}
+def _terms(factors: Scalars, sums: Scalars, counts: Scalars) -> Scalars:
+    if len(factors) < 2:
+        return {}
+    return {f"loss_{term}": jnp.where(counts[term] == 0, jnp.nan, factors[term] * sums[term]) for term in factors}
 
 
 def _ema_decay(decay: float, updates: jax.Array) -> jax.Array:

@@ -84,12 +84,15 @@ class Window:
                 f"step {step}: {_MOST_IN_A_ROW} steps in a row were not finite: nothing is learned any more "
                 "(a lower learning rate, a warm-up or grad_clip may help)"
             )
+        if not values.pop("counted", True):
+            values["loss"] = math.nan
         for name, value in values.items():
             if name in _LAST:
                 self._last[name] = value
             else:
                 total, count = self._sums.get(name, (0.0, 0))
-                self._sums[name] = (total + value, count + 1) if finite else (total, count)
+                # what is NaN in a step that is applied had nothing to count there
+                self._sums[name] = (total + value, count + 1) if finite and value == value else (total, count)
 
 
 def _place(item: tuple[str, float]) -> tuple[bool, bool, str]:
