@@ -62,6 +62,14 @@ def photos(tmp_path_factory):
 NAMES = "b/deep/alpha.png b/grey.PNG cmyk.jpg empty.jpg half.jpg palette.gif|png, named jpg.jpg|sixteen.png"
 
 
+def test_a_file_that_a_program_would_have_to_read_is_a_row_with_an_error(predictor, tmp_path):
+    (tmp_path / "photo.jpg").write_bytes(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\n%%EndComments\nshowpage\n")
+    (tmp_path / "white.jpg").write_bytes(b"P5 1 1 255\n\xff")
+    rows = predictor(tmp_path)
+    assert rows[0]["error"].startswith("not an image of a kind that is read")
+    assert rows[1]["error"] is None
+
+
 def test_a_folder_is_searched_to_any_depth_in_sorted_order_and_bad_files_do_not_stop_it(predictor, photos):
     rows = predictor(photos)
     names = [str(photos / name) for part in NAMES.split("|") for name in (part.split() if "," not in part else [part])]

@@ -5,7 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from vitzoo.data import left_out
-from vitzoo.data.images import BadImage, decode
+from vitzoo.data.image_files import BadImage
+from vitzoo.data.images import decode
 from vitzoo.data.open import open_dataset
 from vitzoo.data.progress import progress
 from vitzoo.data.settings import Data

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from vitzoo.data.augment import augment_image, shift_and_flip, varies_after_resize_only
-from vitzoo.data.images import BadImage, decode, resize_eval
+from vitzoo.data.image_files import BadImage
+from vitzoo.data.images import decode, resize_eval
 from vitzoo.data.memory import fits, gather
 from vitzoo.data.rows import Batch, Row
 from vitzoo.data.settings import Augment, Data, Preprocessing

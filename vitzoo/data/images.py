@@ -1,14 +1,14 @@
 """From stored images of any kind to uint8 pixels, and from those to the size that a model takes."""
 
-import io
 import os
-import warnings
 from typing import Any
 
 import numpy as np
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import Image
 
+from vitzoo.data.image_files import BadImage, open_image
 from vitzoo.data.jpeg import fast_pixels
+from vitzoo.data.modes import array_pixels, image_pixels
 from vitzoo.data.resampling import resample_points
 from vitzoo.data.settings import Preprocessing
 from vitzoo.paths import strange_kind
@@ -19,56 +19,38 @@ INTERPOLATIONS = {
     "bicubic": Image.Resampling.BICUBIC,
     "lanczos": Image.Resampling.LANCZOS,
 }
-# PIL warns from half of the number of pixels that it refuses; a refusal that names the file is enough.
-warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
-
-
-class BadImage(Exception):
-    """An image that can't be read: `reason` says why, `path` which (empty until a source adds it)."""
-
-    def __init__(self, reason: str, path: str = ""):
-        self.reason, self.path = reason, path
-        super().__init__(f"{path}: {reason}" if path else reason)
-
-    def __reduce__(self):
-        return type(self), (self.reason, self.path)
 
 
 def decode(image: Any, channels: int = 3) -> np.ndarray:
     """Any stored image as uint8 [height, width, channels], `channels` being 1 or 3.
 
-    Right for: grey, 16-bit (scaled to 8, not clipped), palette, CMYK, and a wrong file ending. The EXIF orientation is
-    applied (a 4 x 8 file marked 6 becomes 8 x 4). Transparency is laid on white, as viewers show it. Of an animation
-    the first frame is taken.
+    Right for: grey, up to 16 bits (scaled to 8, not clipped), white as zero, palette, CMYK, and a wrong file ending.
+    The EXIF orientation is applied (a 4 x 8 file marked 6 becomes 8 x 4). Transparency is laid on white, as viewers
+    show it. Of an animation the first frame is taken.
 
     Args:
         image: bytes of a file, a path, a PIL image, or an array (NumPy's, JAX's or alike) [H, W] or [H, W, 1, 3 or 4]
             of uint8 or uint16.
+
     Raises:
-        BadImage: no image, truncated, empty, missing, or larger than PIL's bound on decompression (179 megapixels).
+        BadImage: no image, of a kind that isn't read, truncated, empty, missing, larger than PIL's bound on
+            decompression (179 megapixels), or of numbers that don't say what white is (floats, integers of 32 bits).
     """
-    if hasattr(image, "__array__") and not isinstance(image, Image.Image):
-        image = np.asarray(image)
-        return _array_channels(_eight_bits(image), channels)
     try:
         if isinstance(image, Image.Image):
-            return _pixels(ImageOps.exif_transpose(image), channels)
+            return image_pixels(image, channels)
+        if hasattr(image, "__array__"):
+            return array_pixels(np.asarray(image), channels)
         return _decode_file(_content(image), channels)
     except BadImage as error:
         raise BadImage(error.reason, _path(image)) from error
-    except UnidentifiedImageError as error:
-        raise BadImage("not an image, or of a kind that PIL doesn't know", _path(image)) from error
-    except Image.DecompressionBombError as error:
-        raise BadImage(f"too large: {error}", _path(image)) from error
     except FileNotFoundError as error:
         raise BadImage("no such file", _path(image)) from error
-    except (OSError, SyntaxError, ValueError, EOFError, IndexError, TypeError) as error:  # what PIL's readers raise
-        raise BadImage(f"can't be read: {error}", _path(image)) from error
-
-
-def stored_channels(image: Image.Image) -> int:
-    """1 for an image without colour, else 3."""
-    return 1 if image.mode in ("1", "L", "I", "F") or image.mode.startswith("I;16") else 3
+    except Image.DecompressionBombError as error:
+        raise BadImage(f"too large: {error}", _path(image)) from error
+    except Exception as error:  # a damaged file makes PIL's readers raise whatever they like
+        said = " ".join(str(error).split()) or type(error).__name__
+        raise BadImage(f"can't be read: {said}", _path(image)) from error
 
 
 def _content(image: Any) -> bytes:
@@ -81,63 +63,14 @@ def _content(image: Any) -> bytes:
 
 
 def _decode_file(content: bytes, channels: int) -> np.ndarray:
-    if not content:
-        raise BadImage("empty: 0 bytes")
-    opened = Image.open(io.BytesIO(content))
+    opened = open_image(content)
     if channels == 3 and (pixels := fast_pixels(content, opened)) is not None:
         return pixels
-    return _pixels(ImageOps.exif_transpose(opened), channels)
+    return image_pixels(opened, channels)
 
 
 def _path(image: Any) -> str:
     return os.fspath(image) if isinstance(image, str | os.PathLike) else ""
-
-
-def _pixels(image: Image.Image, channels: int) -> np.ndarray:
-    image.load()
-    if image.mode in ("I", "F") or image.mode.startswith("I;16"):
-        return _array_channels(_eight_bits(np.asarray(image)), channels)
-    if image.mode in ("LA", "La", "PA", "RGBA", "RGBa") or "transparency" in image.info:
-        above = image.convert("RGBA")
-        image = Image.alpha_composite(Image.new("RGBA", above.size, "white"), above)
-    image = image.convert("L" if channels == 1 else "RGB")
-    return np.array(image).reshape(image.height, image.width, channels)
-
-
-def _eight_bits(values: np.ndarray) -> np.ndarray:
-    if values.dtype == np.uint8:
-        return values
-    if values.dtype == bool:
-        return values.astype(np.uint8) * 255
-    if not np.issubdtype(values.dtype, np.integer):
-        raise BadImage(f"pixels of type {values.dtype}, which doesn't say what white is; {_as_bytes(values)}")
-    if values.min(initial=0) < 0 or values.max(initial=0) > 65535:
-        raise BadImage("pixels of more than 16 bits")
-    return ((values.astype(np.uint32) + 128) // 257).astype(np.uint8)  # 65535 = 255 * 257
-
-
-def _as_bytes(values: np.ndarray) -> str:
-    """What makes pixels of such numbers, if their range says that."""
-    if not np.issubdtype(values.dtype, np.floating):
-        return "give uint8, 0 to 255"
-    low, high = (float(bound) for bound in (values.min(initial=0), values.max(initial=0)))
-    if low >= 0 and high <= 1:
-        return "for values 0 to 1 give (image * 255).round().astype(np.uint8)"
-    if low >= 0 and high <= 255:
-        return "for values 0 to 255 give image.round().astype(np.uint8)"
-    return f"give uint8, 0 to 255 (these are {low:g} to {high:g})"
-
-
-def _array_channels(values: np.ndarray, channels: int) -> np.ndarray:
-    if values.ndim == 2:
-        values = values[..., None]
-    if values.ndim != 3 or values.shape[-1] not in (1, 3, 4) or not values.size:
-        raise BadImage(f"an array of shape {values.shape}; [height, width], or with 1, 3 or 4 channels, is read")
-    if values.shape[-1] == channels:
-        return values
-    if values.shape[-1] == 1:
-        return np.repeat(values, channels, axis=-1)
-    return _pixels(Image.fromarray(np.ascontiguousarray(values)), channels)
 
 
 def resize_eval(image: np.ndarray, size: tuple[int, int], preprocessing: Preprocessing) -> np.ndarray:

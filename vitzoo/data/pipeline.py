@@ -14,7 +14,7 @@ import grain
 import numpy as np
 
 from vitzoo.data import left_out
-from vitzoo.data.images import BadImage
+from vitzoo.data.image_files import BadImage
 from vitzoo.data.order import Order, example_order
 from vitzoo.data.rows import Batch, FallibleRows, HeldRows, Row, Rows, held
 from vitzoo.data.settings import Data

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from vitzoo.data.contact_sheet import contact_sheet
-from vitzoo.data.images import BadImage, decode
+from vitzoo.data.image_files import BadImage
+from vitzoo.data.images import decode
 from vitzoo.data.open import open_dataset
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.base import Source

@@ -10,7 +10,7 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from vitzoo.data.sources.folder import IMAGE_ENDINGS
+from vitzoo.data.image_files import IMAGE_ENDINGS
 from vitzoo.data.text.lines import STANDARD_INPUT
 from vitzoo.errors import Refused
 from vitzoo.evaluation.progress import counting

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from vitzoo.data.images import BadImage
+from vitzoo.data.image_files import BadImage
 from vitzoo.data.mixing import normalise
 from vitzoo.errors import Failed, Refused
 from vitzoo.inference.inputs import Input, gather

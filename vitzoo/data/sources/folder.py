@@ -6,17 +6,13 @@ import pathlib
 from collections.abc import Iterator, Sequence
 
 from vitzoo.data import left_out
+from vitzoo.data.image_files import IMAGE_ENDINGS
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.base import Table
 from vitzoo.data.sources.files import LabelledFile, standard_split, table_of_files
 from vitzoo.errors import Refused
 
 IGNORED = {"__MACOSX", "Thumbs.db", "desktop.ini"}
-IMAGE_ENDINGS = {
-    *(".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff", ".tga", ".ico"),
-    *(".ppm", ".pgm", ".pbm", ".pnm", ".jp2", ".avif", ".heic", ".heif"),
-}
-"""Of files that are taken for images; of some kinds PIL may be unable to read them, which is then said."""
 NAMED = 3  # ignored files that a note lists
 LAYOUT = "one sub-folder for each class (PATH/cat/1.jpg, PATH/dog/2.jpg), which may lie in train, val and test folders"
 

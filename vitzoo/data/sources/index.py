@@ -2,7 +2,6 @@
 
 import dataclasses
 import hashlib
-import io
 import os
 import pathlib
 import sys
@@ -12,14 +11,15 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
-from PIL import Image
 
 from vitzoo.data.folders import cache_folder
-from vitzoo.data.images import BadImage, decode, stored_channels
+from vitzoo.data.image_files import BadImage, open_image
+from vitzoo.data.images import decode
+from vitzoo.data.modes import stored_channels
 from vitzoo.data.progress import progress
 from vitzoo.paths import strange_kind
 
-FORMAT = 1  # raised when the meaning of what is kept changes, or what counts as readable
+FORMAT = 2  # raised when the meaning of what is kept changes, or what counts as readable
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,8 +59,7 @@ def examine(path: str) -> FileFacts:
     try:
         content = pathlib.Path(path).read_bytes()
         pixels = decode(content)
-        with Image.open(io.BytesIO(content)) as image:
-            channels = stored_channels(image)
+        channels = stored_channels(open_image(content))
     except BadImage as error:
         return FileFacts(error=error.reason)
     except OSError as error:
