@@ -123,7 +123,7 @@ def _to_eight(values: np.ndarray, largest: int) -> np.ndarray:
 def _as_bytes(values: np.ndarray) -> str:
     """What makes pixels of such numbers, if their range says that."""
     if not np.issubdtype(values.dtype, np.floating):
-        return "give uint16, 0 to 65535, or uint8, 0 to 255"
+        return "give uint8, 0 to 255"
     low, high = (float(bound) for bound in (values.min(initial=0), values.max(initial=0)))
     if low >= 0 and high <= 1:
         return "for values 0 to 1 give (image * 255).round().astype(np.uint8)"
