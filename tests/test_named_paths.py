@@ -146,3 +146,44 @@ def test_every_command_refuses_such_a_path_in_one_line(command, strange, unreada
         assert said.count("\n") == 1
         assert "\0" not in said
     assert not list(tmp_path.iterdir())
+
+
+PATTERNS = ["exp[1]", "a*b", "what?", "back\\slash", "[!a]/below", "gs:"]
+"""Names below which Orbax or TensorStore don't find again what they wrote."""
+OF_CHECKPOINTS = [
+    ["train", "--config", "quickstart", "--workdir", "PATH"],
+    ["train", "--config", "quickstart", "--dry-run", "--workdir", "PATH"],
+    ["sweep", "--config", "quickstart", "--over", "seed=0,1", "--workdir", "PATH"],
+    ["average", "--workdir", "OUT", "--last", "2", "--output", "PATH"],
+    ["soup", "OUT", "OUT", "--output", "PATH"],
+]
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+@pytest.mark.parametrize("command", OF_CHECKPOINTS, ids=lambda command: " ".join(command[:1]))
+def test_no_checkpoint_is_written_where_its_parts_would_not_be_found_again(command, name, tmp_path, capsys):
+    for path in (tmp_path / name, tmp_path / name / "run"):
+        given = [one.replace("PATH", str(path)).replace("OUT", str(tmp_path / "none")) for one in command]
+        assert main(given) == 2
+        said = capsys.readouterr().err
+        assert f"below a folder named {name.partition('/')[0]}, for the" in said
+        assert said.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_folder_that_a_command_runs_in_and_what_a_link_leads_to_count_too(tmp_path, monkeypatch, capsys):
+    (tmp_path / "exp[1]").mkdir()
+    (tmp_path / "link").symlink_to("exp[1]")
+    monkeypatch.chdir(tmp_path / "exp[1]")
+    assert main(["train", "--config", "quickstart", "--workdir", "run"]) == 2
+    assert main(["soup", "a", "b", "--output", str(tmp_path / "link" / "run")]) == 2
+    assert capsys.readouterr().err.count("below a folder named exp[1], for the [") == 2
+    assert not list((tmp_path / "exp[1]").iterdir())
+
+
+def test_other_outputs_may_have_any_name(tmp_path):
+    for name in ("exp[1]", "a*b", "what?", "back\\slash"):
+        (tmp_path / name).mkdir()
+        checked_file("--output", tmp_path / name / "x.csv", (".csv",))
+        checked_folder("--output", tmp_path / name)
+        checked_new_folder("--output", tmp_path / name)

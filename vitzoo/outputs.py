@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from vitzoo.errors import Failed, Refused
-from vitzoo.paths import folder_to_fill, named_path
+from vitzoo.paths import folder_of_checkpoints, folder_to_fill, named_path
 
 STAGED = ".vitzoo-"
 """How the names of what is only half written begin."""
@@ -64,16 +64,28 @@ def checked_folder(flag: str, path: str | Path) -> Path:
     return folder
 
 
-def checked_new_folder(flag: str, path: str | Path) -> Path:
+def checked_new_folder(flag: str, path: str | Path, checkpoint: bool = False) -> Path:
     """A folder that isn't there yet, or is empty.
 
+    Args:
+        flag, path: as for `checked_folder`.
+        checkpoint: a checkpoint is to be written there.
+
     Raises:
-        Refused: as `checked_folder`, or it holds something.
+        Refused: as `checked_folder` and `folder_of_checkpoints`, or it holds something.
     """
     folder = checked_folder(flag, path)
+    if checkpoint:
+        check_takes_checkpoints(flag, folder)
     if folder.exists() and any(folder.iterdir()):
         raise Refused(flag, str(path), "is there already and not empty; give another folder")
     return folder
+
+
+def check_takes_checkpoints(flag: str, folder: Path) -> None:
+    """Refuses what `folder_of_checkpoints` does, also of what a link leads to, where `whole_folder` writes."""
+    for one in (folder, os.path.realpath(folder)):
+        folder_of_checkpoints(flag, one)
 
 
 def write_whole(path: Path, write: Callable[[Path], Any]) -> bool:

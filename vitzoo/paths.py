@@ -11,6 +11,8 @@ from vitzoo.errors import Refused
 ADDRESS = re.compile("[A-Za-z][A-Za-z0-9+.-]*://")  # of a URI, RFC 3986
 HUB = re.compile("hf://|https?://(huggingface[.]co|hf[.]co)/")  # of models
 LONGEST = 255  # bytes of a name, on every common file system
+PATTERN = re.compile(r"[*?[\\]")  # Orbax finds what it has written by a glob pattern; TensorStore reads \ as /
+UNREADABLE = re.compile(r"\\|^(gs|s3|az|hf):$")  # in a name, with which TensorStore opens another path, or none
 PIPE = "a pipe"
 KINDS = {stat.S_ISFIFO: PIPE, stat.S_ISSOCK: "a socket", stat.S_ISCHR: "a device", stat.S_ISBLK: "a device"}
 """What is neither a file nor a folder, in words."""
@@ -63,6 +65,28 @@ def folder_to_fill(flag: str, path: Any) -> Path:
     except UnicodeEncodeError:  # how Python reads a byte that it can't decode
         raise Refused(flag, ascii(str(folder)), "is not UTF-8, without which no checkpoint is written") from None
     return folder
+
+
+def folder_of_checkpoints(flag: str, path: Any) -> Path:
+    """A folder that a user gave for checkpoints to be written below, whether or not it is there.
+
+    Raises:
+        Refused: as `folder_to_fill`, or the libraries that write checkpoints wouldn't find again what they wrote there.
+    """
+    folder = folder_to_fill(flag, path)
+    for name in folder.absolute().parts:
+        if found := PATTERN.search(name) or UNREADABLE.search(name):
+            message = f"no checkpoint can be written below a folder named {name}, for the {found[0]} in it"
+            raise Refused(flag, str(path), f"{message}; take a path without any of * ? [ \\")
+    return folder
+
+
+def check_checkpoint_can_be_read(flag: str, path: Any) -> None:
+    """Refuses a checkpoint at a path that the libraries which read checkpoints take for another."""
+    for name in named_path(flag, path).absolute().parts:
+        if found := UNREADABLE.search(name):
+            message = f"no checkpoint can be read below a folder named {name}, for the {found[0]} in it; rename it"
+            raise Refused(flag, str(path), message)
 
 
 def readable_path(flag: str, path: Any, *, pipe: bool = False) -> Path:

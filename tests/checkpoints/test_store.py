@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import resource
+import shutil
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +13,9 @@ import pytest
 from jax.experimental import multihost_utils
 from made_states import abstract_of, array_file, describe, flip_bit, make_state, place, same, save
 
-from vitzoo.checkpoints import manifest, read
+from vitzoo.checkpoints import manifest, read, steps
+from vitzoo.checkpoints import store as store_module
+from vitzoo.checkpoints.average import average
 from vitzoo.checkpoints.locate import best_step, locate
 from vitzoo.checkpoints.store import Store
 from vitzoo.errors import Failed, Refused
@@ -198,3 +201,101 @@ def test_an_average_that_was_never_made_is_refused(folder):
     assert read.read_params(located)[1] == "raw"
     with pytest.raises(Refused, match="without a moving average"):
         read.read_params(located, "ema")
+
+
+@pytest.mark.parametrize("name", ["exp[1]", "a[b]/run", "back\\slash"])
+def test_a_save_that_could_not_be_read_back_is_a_failed_save(name, tmp_path):
+    # below such names Orbax doesn't find the parts that it is to merge, and says so in its log alone
+    folder = tmp_path / name / "checkpoints"
+    store = Store(folder)
+    with pytest.raises(Failed, match=r"checkpoint 3 could not be saved .* 2 of 2 arrays are missing, one of shape"):
+        save_and_wait(store, 3)
+    store.close()
+    assert Store(folder).latest_good() is None
+
+
+@pytest.mark.parametrize("part", ["params", "ema", "optimizer"])
+def test_a_save_of_which_a_part_is_lost_before_it_is_committed_fails(part, folder, monkeypatch):
+    complete = store_module.check_complete
+
+    def lose(item, wanted):
+        if item.name == part:
+            (item / "manifest.ocdbt").unlink()
+        complete(item, wanted)
+
+    monkeypatch.setattr(store_module, "check_complete", lose)
+    store = Store(folder)
+    with pytest.raises(Failed, match="checkpoint 3 could not be saved"):
+        save_and_wait(store, 3)
+    store.close()
+    assert Store(folder).latest_good() is None
+
+
+ADDED = {
+    "an item of another run": lambda step, other: shutil.copytree(other / "ema", step / "teacher"),
+    "an empty folder": lambda step, other: (step / "ema2").mkdir(),
+    "a file": lambda step, other: (step / "notes.txt").write_text("x"),
+    "a file within an item": lambda step, other: (step / "params" / "d" / "x").write_text("x"),
+    "another manifest": lambda step, other: shutil.copy(other / "manifest.json", step / "params" / "manifest.json"),
+    "a link to an item": lambda step, other: (step / "teacher").symlink_to(other / "ema"),
+    "two items swapped": lambda step, other: swap(step / "params", step / "ema"),
+}
+
+
+@pytest.mark.parametrize("added", ADDED)
+def test_what_was_not_saved_with_a_checkpoint_is_damage(added, folder, capsys):
+    save(folder, 1, 2)
+    save(folder.parent.parent / "other" / "checkpoints", 1)
+    ADDED[added](folder / "2", folder.parent.parent / "other" / "checkpoints" / "1")
+    assert locate(folder.parent).step == 1
+    assert "warning: damaged checkpoint: " in capsys.readouterr().err
+    with pytest.raises(Refused, match=r"was not saved with this checkpoint|has checksum|bytes"):
+        locate(f"{folder.parent}@2")
+    assert Store(folder).latest_good() == 1
+
+
+def test_a_moving_average_of_another_run_is_not_used(folder, tmp_path):
+    store = Store(folder)
+    store.save(3, make_state(3, ema=False), describe(3), {"best": None})
+    store.close()
+    save(tmp_path / "other", 3)
+    shutil.copytree(tmp_path / "other" / "3" / "ema", folder / "3" / "ema")
+    with pytest.raises(Refused, match=r"3/ema: was not saved with this checkpoint; move it away"):
+        locate(f"{folder.parent}@3")
+
+
+@pytest.mark.parametrize("name", [".DS_Store", "params/Thumbs.db", ".nfs000000000001", "ema/._d"])
+def test_what_a_file_system_adds_by_itself_is_no_damage(name, folder):
+    save(folder, 1)
+    (folder / "1" / name).write_text("")
+    assert locate(folder.parent).step == 1
+
+
+def swap(one, other):
+    one.rename(one.with_name("between"))
+    other.rename(one)
+    one.with_name("between").rename(other)
+
+
+def test_a_step_under_another_name_is_damage(folder, tmp_path, capsys):
+    save(folder, 1, 2, 3, keep=3)
+    swap(folder / "1", folder / "3")
+    assert locate(folder.parent).step == 2
+    assert "checkpoints/3: holds the checkpoint of step 1 under another step's name" in capsys.readouterr().err
+    for text in (f"{folder.parent}@1", folder / "3"):
+        with pytest.raises(Refused, match="under another step's name"):
+            locate(text)
+    with pytest.raises(Refused, match="under another step's name"):
+        average(folder.parent, 2, tmp_path / "mean")
+    shutil.copytree(folder / "2", folder / "9")
+    assert Store(folder).latest_good() == 2
+    shutil.copytree(folder / "2", tmp_path / "9")  # elsewhere a name means nothing
+    assert locate(tmp_path / "9").step == 2
+
+
+def test_names_that_only_read_as_numbers_are_no_steps(folder):
+    save(folder, 1)
+    for name in ("007", "\N{ARABIC-INDIC DIGIT THREE}", "1.0", "+5", "00"):
+        shutil.copytree(folder / "1", folder / name)
+    assert steps.listed(folder) == [1]
+    assert locate(folder.parent).step == 1

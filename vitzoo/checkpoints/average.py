@@ -9,7 +9,8 @@ import jax
 import numpy as np
 
 from vitzoo.checkpoints import manifest, read, steps
-from vitzoo.checkpoints.locate import CHECKPOINTS, Located, check_outside, locate
+from vitzoo.checkpoints.locate import Located, check_outside, locate
+from vitzoo.checkpoints.steps import CHECKPOINTS
 from vitzoo.checkpoints.store import COUNTERS, Store
 from vitzoo.errors import Refused
 from vitzoo.nn.paths import display, flatten
@@ -34,7 +35,7 @@ def average(run: str | Path, last: int, output: str | Path) -> list[int]:
         Refused: the run has fewer checkpoints, they are damaged or of unlike models, or the output can't be used.
         Failed: it couldn't be written.
     """
-    folder, target = named_path("--workdir", run), checked_new_folder("--output", output)
+    folder, target = named_path("--workdir", run), checked_new_folder("--output", output, checkpoint=True)
     check_outside("--output", output)
     if last < 2:
         raise Refused("--last", last, "must be at least 2")
@@ -108,7 +109,7 @@ def _check_alike(first: Path, total: Any, folder: Path, params: Any) -> None:
 def _verified(run: Path, step: int) -> Path:
     folder = run / CHECKPOINTS / str(step)
     try:
-        manifest.verify(folder)
+        steps.verify(folder)
     except manifest.Damaged as error:
         raise Refused("--workdir", str(run), str(error)) from None
     return folder

@@ -6,10 +6,10 @@ import sys
 from pathlib import Path
 
 from vitzoo.checkpoints import description, manifest, steps
+from vitzoo.checkpoints.steps import CHECKPOINTS
 from vitzoo.errors import Refused
-from vitzoo.paths import named_path, readable_path
+from vitzoo.paths import check_checkpoint_can_be_read, named_path, readable_path
 
-CHECKPOINTS = "checkpoints"
 WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
 """Names by which others publish weights in a folder, best first."""
 
@@ -113,9 +113,10 @@ def _named_step(text: str, folder: Path, which: str) -> int:
 
 
 def _checked(text: str, folder: Path, run: Path | None, verified: bool = False) -> Located:
+    check_checkpoint_can_be_read("checkpoint", folder)
     try:
         if not verified:
-            manifest.verify(folder)
+            steps.verify(folder)
         content = description.read(folder)
     except manifest.Damaged as error:
         raise Refused("checkpoint", text, str(error)) from None
@@ -129,7 +130,7 @@ def _run_of(folder: Path) -> Path | None:
 def _not_a_run(path: Path) -> str:
     if path.is_file():
         return "is a file, not a run folder or a checkpoint folder"
-    if path.parent.name == CHECKPOINTS and path.name.isdecimal():
+    if path.parent.name == CHECKPOINTS and steps.is_step(path.name):
         return f"has no {manifest.MANIFEST}, so it is no complete checkpoint; it holds {_contents(path)}"
     return (
         f"is neither a run folder (looked for {path / CHECKPOINTS}/STEP) nor a checkpoint "

@@ -5,14 +5,17 @@ The manifest is written last, inside Orbax's temporary folder, so the commit cov
 """
 
 import json
+import re
 import zlib
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 MANIFEST = "manifest.json"
 VERSION = 1
 _CHUNK = 1 << 20
 # Orbax rewrites these while it commits, after the manifest; they hold no values.
 _REWRITTEN = {"_CHECKPOINT_METADATA", "commit_success.txt"}
+# what file systems and file managers add by themselves, and nobody reads
+_OF_THE_SYSTEM = re.compile(r"[.]DS_Store|[.]_.*|[.]nfs[0-9a-f]+|Thumbs[.]db|desktop[.]ini")
 
 
 class Damaged(Exception):
@@ -35,9 +38,9 @@ def crc32(file: Path) -> str:
 def write(folder: Path) -> None:
     """Write `manifest.json` into `folder`, listing every file below it."""
     files = {
-        path.relative_to(folder).as_posix(): {"size": path.stat().st_size, "crc32": crc32(path)}
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.name not in _REWRITTEN and path.name != MANIFEST
+        name: {"size": path.stat().st_size, "crc32": crc32(path)}
+        for name, path in _below(folder).items()
+        if path.is_file()
     }
     (folder / MANIFEST).write_text(json.dumps({"version": VERSION, "files": files}, indent=1) + "\n")
 
@@ -64,9 +67,12 @@ def verify(folder: Path) -> None:
     """Compare every file of a checkpoint with its manifest.
 
     Raises:
-        Damaged: a file is missing, of another length, or its checksum differs; the first is named.
+        Damaged: a file is missing, of another length, or its checksum differs, or there is a file or a folder that
+            wasn't saved; the first is named.
     """
-    for name, entry in read(folder).items():
+    saved = read(folder)
+    _check_nothing_added(folder, saved)
+    for name, entry in saved.items():
         file = folder / name
         if not file.is_file():
             raise Damaged(file, "is missing")
@@ -74,3 +80,25 @@ def verify(folder: Path) -> None:
             raise Damaged(file, f"has {size} bytes, {entry['size']} were saved")
         if (found := crc32(file)) != entry["crc32"]:
             raise Damaged(file, f"has checksum {found}, {entry['crc32']} was saved")
+
+
+def _below(folder: Path) -> dict[str, Path]:
+    """What a manifest speaks of: files and folders by their path below a checkpoint's folder."""
+    found = {path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*"))}
+    return {
+        name: path
+        for name, path in found.items()
+        if name != MANIFEST and path.name not in _REWRITTEN and not _is_of_the_system(path)
+    }
+
+
+def _is_of_the_system(path: Path) -> bool:
+    return bool(_OF_THE_SYSTEM.fullmatch(path.name)) and path.is_file()
+
+
+def _check_nothing_added(folder: Path, saved: dict[str, dict]) -> None:
+    """Whatever stands beside the files that were saved would be used: an item `ema` of another run as this one's."""
+    folders = {parent.as_posix() for name in saved for parent in PurePosixPath(name).parents}
+    for name, path in _below(folder).items():
+        if name not in saved and name not in folders:
+            raise Damaged(path, "was not saved with this checkpoint; move it away")

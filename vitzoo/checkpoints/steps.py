@@ -3,7 +3,10 @@
 from pathlib import Path
 from typing import NamedTuple
 
-from vitzoo.checkpoints import manifest
+from vitzoo.checkpoints import description, manifest
+
+CHECKPOINTS = "checkpoints"
+"""The folder of a run that holds its steps."""
 
 
 class Newest(NamedTuple):
@@ -24,7 +27,25 @@ def listed(folder: Path) -> list[int]:
     """The steps that have a folder, ascending; a name alone does not make it a checkpoint."""
     if not folder.is_dir():
         return []
-    return sorted(int(path.name) for path in folder.iterdir() if path.name.isdecimal() and path.is_dir())
+    return sorted(int(path.name) for path in folder.iterdir() if is_step(path.name) and path.is_dir())
+
+
+def is_step(name: str) -> bool:
+    """Whether a folder of this name is one of a step: a plain integer, as it is written."""
+    return name.isascii() and name.isdecimal() and (name == "0" or name[0] != "0")
+
+
+def verify(folder: Path) -> None:
+    """Compare a step's folder with its manifest, and its name with the step of which its files tell.
+
+    Raises:
+        Damaged: as `manifest.verify`; or it lies among a run's checkpoints under the name of another step.
+    """
+    manifest.verify(folder)
+    if folder.parent.name != CHECKPOINTS or not is_step(folder.name):  # copied elsewhere, where any name will do
+        return
+    if str(step := description.read(folder)["step"]) != folder.name:
+        raise manifest.Damaged(folder, f"holds the checkpoint of step {step} under another step's name")
 
 
 def newest(folder: Path) -> Newest:
@@ -32,7 +53,7 @@ def newest(folder: Path) -> Newest:
     damaged: list[tuple[int, manifest.Damaged]] = []
     for step in reversed(listed(folder)):
         try:
-            manifest.verify(folder / str(step))
+            verify(folder / str(step))
             return Newest(step, damaged)
         except manifest.Damaged as error:
             damaged.append((step, error))

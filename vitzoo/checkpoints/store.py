@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 import orbax.checkpoint as ocp
 from orbax.checkpoint import checkpoint_managers as policies
 
 from vitzoo.checkpoints import description as model_json
 from vitzoo.checkpoints import manifest, read, steps
+from vitzoo.checkpoints.complete import Shapes, check_complete, shapes_of
 from vitzoo.checkpoints.quiet import cause_of, quiet
 from vitzoo.errors import Failed, Refused
 from vitzoo.parallel import processes
@@ -33,6 +35,7 @@ class Store:
         self._keep = keep
         self._manager: ocp.CheckpointManager | None = None
         self._saving: tuple[int, dict, Path | None] = (-1, {}, None)
+        self._arrays: dict[str, Shapes] = {}
         self._best: int | None = None
         self._last: int | None = None
         self._broken = False
@@ -86,6 +89,7 @@ class Store:
             return
         self.wait()
         self._saving = (step, description, assets)
+        self._arrays = {name: shapes_of(jax.tree.leaves(state[name])) for name in TREES if name in state}
         best = loop.get("best")
         self._best = best["step"] if best else None
         counters = {name: int(state[name]) for name in COUNTERS}
@@ -162,9 +166,15 @@ class Store:
         return self._manager
 
     def _complete(self) -> None:
-        """Add our own files to the checkpoint that Orbax is about to commit, the manifest last."""
+        """Add our own files to the checkpoint that Orbax is about to commit, the manifest last.
+
+        Raises:
+            Damaged: an array of the state wasn't written, so that nobody could restore it.
+        """
         step, description, assets = self._saving
         (folder,) = self.folder.glob(f"{step}.orbax-checkpoint-tmp*")
+        for name, shapes in self._arrays.items():
+            check_complete(folder / name, shapes)
         model_json.write(folder, description)
         if assets is not None:
             shutil.copytree(assets, folder / "assets")

@@ -6,7 +6,7 @@ from typing import Any
 from vitzoo.cli.arguments import Parser
 from vitzoo.cli.output import Result, table
 from vitzoo.errors import Refused
-from vitzoo.paths import folder_to_fill
+from vitzoo.paths import folder_of_checkpoints
 
 TAKES_CONFIG = True
 SHOWN = 6  # metrics of a row
@@ -36,7 +36,7 @@ def run(args: argparse.Namespace) -> Result:
     """Trains every combination and prints the table."""
     from vitzoo.training.grid import parse_axis, points
 
-    workdir = folder_to_fill("--workdir", args.workdir)
+    workdir = folder_of_checkpoints("--workdir", args.workdir)
     axes: dict[str, list[str]] = {}
     for key, parts in map(parse_axis, args.over):
         if key in axes:

@@ -7,7 +7,7 @@ from vitzoo.cli.arguments import Parser
 from vitzoo.cli.output import Result
 from vitzoo.cli.processes import add_flags, together
 from vitzoo.errors import Refused
-from vitzoo.paths import folder_to_fill
+from vitzoo.paths import folder_of_checkpoints
 
 TAKES_CONFIG = True
 EXAMPLES = """\
@@ -35,7 +35,7 @@ def run(args: argparse.Namespace) -> Result:
     """Trains, or shows what would be trained."""
     if args.workdir is None and not args.dry_run:
         raise Refused("--workdir", None, "must be given: the folder for the run's metrics and checkpoints")
-    workdir = None if args.workdir is None else str(folder_to_fill("--workdir", args.workdir))
+    workdir = None if args.workdir is None else str(folder_of_checkpoints("--workdir", args.workdir))
     from vitzoo.config import resolve
 
     resolved = resolve(_config(args.config, workdir), overrides=args.overrides)

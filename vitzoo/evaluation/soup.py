@@ -84,7 +84,7 @@ def soup(
         Failed: the soup couldn't be written.
     """
     out, names = out or sys.stdout, [str(checkpoint) for checkpoint in checkpoints]
-    target = checked_new_folder("--output", output)
+    target = checked_new_folder("--output", output, checkpoint=True)
     check_outside("--output", output)
     if len(names) < 2:
         raise Refused("CKPT", ", ".join(names) or None, "a soup is of two checkpoints or more")

@@ -15,6 +15,7 @@ from vitzoo.checkpoints import steps
 from vitzoo.checkpoints.locate import check_outside
 from vitzoo.errors import Failed, Refused
 from vitzoo.parallel import processes
+from vitzoo.paths import folder_of_checkpoints
 from vitzoo.training.run_folder import CONFIG, existing, start_from
 
 LOCK = ".lock"
@@ -82,6 +83,7 @@ def check_usable(workdir: Path) -> None:
 
 
 def _check(workdir: Path) -> None:
+    folder_of_checkpoints("workdir", workdir)
     check_outside("workdir", workdir)
     if workdir.exists() and not workdir.is_dir():
         raise Refused("workdir", str(workdir), "is a file; name a folder")

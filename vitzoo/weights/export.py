@@ -18,7 +18,7 @@ from vitzoo.data.text.tokenizers.load import load_tokenizer
 from vitzoo.errors import Refused
 from vitzoo.nn import state
 from vitzoo.nn.paths import flatten
-from vitzoo.outputs import checked_new_folder, whole_folder
+from vitzoo.outputs import check_takes_checkpoints, checked_new_folder, whole_folder
 from vitzoo.weights.formats.base import Writing
 from vitzoo.weights.formats.known import FORMATS, WRITERS, find_format
 from vitzoo.weights.load import builder, config_of
@@ -94,6 +94,8 @@ def convert(
     check_given(located, given or {})
     model = located.description["model"]["name"]
     form = form or (OWN if isinstance(located, Published) else default_format(model))
+    if form == OWN:
+        check_takes_checkpoints("DST", target)
     params, which, notes = read_weights(located, weights)
     config = config_of(located.description)
     _, shapes = state.abstract(builder(model, config))

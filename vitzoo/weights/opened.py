@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from vitzoo.checkpoints.locate import CHECKPOINTS, Located, locate
+from vitzoo.checkpoints.locate import Located, locate
 from vitzoo.checkpoints.manifest import MANIFEST
 from vitzoo.checkpoints.read import read_params
+from vitzoo.checkpoints.steps import CHECKPOINTS
 from vitzoo.config.experiment import config_class_of
 from vitzoo.errors import Refused
 from vitzoo.paths import named_path, readable_path
