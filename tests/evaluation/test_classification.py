@@ -60,6 +60,30 @@ def test_calibration_error_of_two_cases_done_by_hand():
     assert calibration_error(np.ones(3), np.ones(3, bool)) == 0
 
 
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    ("bins", "edge"), [(15, 3), (15, 6), (15, 7), (10, 3), (10, 7), (20, 9), *((15, k) for k in range(8, 15))]
+)
+def test_a_probability_on_an_edge_falls_into_the_lower_bin(kind, bins, edge):
+    # of bins (lo, hi] the edge shares one with what lies below it: right at edge - 0.01, wrong at the edge, together
+    # |1/2 - (edge - 0.005)|; what lies above has the next one
+    at = edge / bins
+    probability = np.array([at - 0.01, at], kind)
+    assert calibration_error(probability, np.array([True, False]), bins) == pytest.approx(
+        abs(0.5 - at + 0.005), abs=1e-7
+    )
+    above = np.array([at, np.nextafter(np.float32(at), np.float32(1))], kind)
+    apart = (at + (1 - at)) / 2  # the lower wrong, the upper right
+    assert calibration_error(above, np.array([False, True]), bins) == pytest.approx(apart, abs=1e-6)
+
+
+def test_calibration_of_a_model_whose_probabilities_lie_on_an_edge():
+    # .19 right, .20 wrong: one bin of 15, (2/15, 3/15], in which 1/2 are right at .195
+    logits = np.log([[0.19, *[0.162] * 5], [0.20, *[0.16] * 5]]).astype(np.float32)
+    got = run(logits, np.array([0, 1], np.int32))
+    assert got["calibration_error"] == pytest.approx(0.305, abs=1e-6)
+
+
 def test_several_labels_give_scikit_learns_average_precision_and_f1(random):
     logits = random.normal(size=(300, 6)).astype(np.float32)
     label = (random.random((300, 6)) < 0.3).astype(np.float32)
@@ -72,14 +96,31 @@ def test_several_labels_give_scikit_learns_average_precision_and_f1(random):
     assert not {"accuracy", "calibration_error"} & set(got)
 
 
-def test_a_class_that_no_example_has_is_left_out_of_the_averages_and_counted(random):
+@pytest.mark.parametrize("predicted", [True, False])
+def test_a_class_that_no_example_has_has_no_average_precision_and_counts_in_f1_where_it_is_predicted(random, predicted):
     logits = random.normal(size=(50, 4)).astype(np.float32)
     label = (random.random((50, 4)) < 0.5).astype(np.float32)
     label[:, 2] = 0
+    logits[:, 2] = 1 if predicted else -1
     got, kept = run(logits, label), [0, 1, 3]
     assert got["classes_without_positives"] == 1
     assert got["mean_average_precision"] == pytest.approx(average_precision_score(label[:, kept], logits[:, kept]))
-    assert got["f1_macro"] == pytest.approx(f1_score(label[:, kept], logits[:, kept] > 0, average="macro"))
+    assert got["f1_macro"] == pytest.approx(f1_score(label, logits > 0, average="macro", zero_division=np.nan))
+    assert got["f1_micro"] == pytest.approx(f1_score(label, logits > 0, average="micro"))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_macro_f1_of_one_label_is_scikit_learns_though_a_class_is_predicted_that_is_never_true(seed):
+    random = np.random.default_rng(seed)
+    label, logits = random.integers(0, 3, 40).astype(np.int32), random.normal(size=(40, 7)).astype(np.float32)
+    logits[:, 5:] -= 9  # neither true nor predicted
+    right = f1_score(label, logits.argmax(1), average="macro", zero_division=0)
+    assert run(logits, label)["f1_macro"] == pytest.approx(right)
+
+
+def test_macro_f1_of_three_examples_by_hand():
+    # true 0, 1, 1, said 0, 1, 2: F1 of 1, 2/3 and 0; scikit-learn 0.5556
+    assert run(np.eye(3, dtype=np.float32), np.array([0, 1, 1], np.int32))["f1_macro"] == pytest.approx(5 / 9)
 
 
 def test_one_present_class_of_several_is_still_scored(random):

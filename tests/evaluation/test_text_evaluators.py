@@ -15,21 +15,19 @@ from vitzoo.data.text.settings import Text, Tokenizer
 from vitzoo.errors import Refused
 from vitzoo.evaluation.generation import GenerationEvaluator
 from vitzoo.evaluation.last_word import LastWordEvaluator
-from vitzoo.evaluation.multiple_choice import MultipleChoiceEvaluator
+from vitzoo.evaluation.multiple_choice import MultipleChoice, MultipleChoiceEvaluator
 from vitzoo.evaluation.perplexity import PerplexityEvaluator
 from vitzoo.evaluation.run import Evaluation
 from vitzoo.evaluation.text_metrics.table import scores
 from vitzoo.nn import state
 from vitzoo.parallel.mesh import make_mesh
 
-pytestmark = pytest.mark.slow  # compiles many programs
-
 ROWS = {"gpt": "answers", "t5": "pairs"}
 HOW = [
-    ("gpt", 4, 2),
+    ("gpt", 3, 1),
     *(
         pytest.param(*how, marks=pytest.mark.slow)
-        for how in (("gpt", 3, 1), ("gpt", 16, 8), ("t5", 4, 1), ("t5", 16, 8))
+        for how in (("gpt", 4, 2), ("gpt", 16, 8), ("t5", 4, 1), ("t5", 16, 8))
     ),
 ]
 """Model, batch and devices; what is right is computed for each example by itself."""
@@ -60,7 +58,7 @@ def bound(evaluator, model, data, name, batch=4, devices=1, **text):
     return evaluation, params, state.merge(graph, params)
 
 
-METRICS = ("bleu", "chrf", "rougeL", "exact_match", "f1", "word_error_rate")
+METRICS = ("bleu", "chrf", "rougeL", "exact_match", "squad_f1", "word_error_rate")
 
 
 @pytest.mark.parametrize(("model", "batch", "devices"), HOW)
@@ -112,10 +110,32 @@ def test_the_most_probable_choice_is_taken_whatever_the_batch_and_the_devices(da
         np.testing.assert_allclose(rows["score"][row][: len(values)], values, rtol=1e-4)
         best = int(np.argmax(values))
         fair = int(np.argmax([value / len(choice) for value, choice in zip(values, one["choices"], strict=True)]))
-        assert (told["prediction"], told["prediction_normalised"]) == (one["choices"][best], one["choices"][fair])
+        right = [one["choices"][number] for number in (best, fair, fair)]
+        assert [told[name] for name in ("prediction", "prediction_acc_norm", "prediction_acc_bytes")] == right
         plain.append(best == one["answer"])
         normalised.append(fair == one["answer"])
-    assert found == {"n": 5, "accuracy": np.mean(plain), "accuracy_normalised": np.mean(normalised)}
+    fair = np.mean(normalised)  # of letters that are a byte each
+    assert found == {"n": 5, "accuracy": np.mean(plain), "acc_norm": fair, "acc_bytes": fair}
+
+
+@pytest.mark.parametrize(
+    ("choices", "score", "by"),
+    [  # log-probabilities over characters (acc_norm) and over bytes of UTF-8 (acc_bytes), as in lm-evaluation-harness
+        (("ééé", "abcd"), (-3.3, -4.0), (0, 1, 0)),  # -1.1 and -1; -0.55 and -1
+        (("猫", "cat"), (-1.5, -2.4), (0, 1, 0)),  # -1.5 and -0.8; -0.5 and -0.8
+        (("привет", "hello all"), (-9.0, -9.9), (0, 1, 0)),
+        (("long answer", "no"), (-4.0, -3.0), (1, 0, 0)),
+    ],
+)
+def test_a_choices_length_is_counted_in_characters_or_in_bytes(choices, score, by):
+    asked = {"question": "q", "choices": choices, "references": [choices[0]], "answer": 0}
+    rows = {"position": np.array([0]), "score": np.array([[*score, -3.4e38]], np.float32), "answer": np.array([0])}
+    evaluator = MultipleChoice([asked])
+    metrics = evaluator.metrics(rows)
+    assert metrics == dict(zip(("accuracy", "acc_norm", "acc_bytes"), (float(one == 0) for one in by), strict=True))
+    said = evaluator.predictions(rows)[0]
+    named = ("prediction", "prediction_acc_norm", "prediction_acc_bytes")
+    assert [said[name] for name in named] == [choices[number] for number in by]
 
 
 class Whole:
@@ -153,6 +173,7 @@ def plainly_written(whole, question, count):
     return TOKENIZER.decode(ids, skip_specials=True).strip()
 
 
+@pytest.mark.slow
 def test_the_last_word_is_measured(data):
     evaluation, params, merged = bound(LastWordEvaluator(split="all"), "gpt", data, "texts", batch=4, devices=2)
     rows = evaluation.rows(params)
@@ -216,6 +237,7 @@ def test_data_and_models_that_do_not_fit_are_refused(data):
         bound(GenerationEvaluator(split="all", shots=20, shot_split="all", max_new_tokens=8), "gpt", data, "pairs")
 
 
+@pytest.mark.slow
 def test_the_command_gives_shots_and_writes_what_was_said_and_how_it_was_counted(data, tmp_path, capsys):
     settings = {"name": "generation", "split": "all", "metrics": ["bleu"], "max_new_tokens": 4, "shot_split": "all"}
     how = {"question_format": "{question}=", "shot_separator": ";"}

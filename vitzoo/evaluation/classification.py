@@ -154,17 +154,20 @@ def rank(logits: jax.Array, label: jax.Array) -> jax.Array:
 def calibration_error(probability: np.ndarray, correct: np.ndarray, bins: int = 15) -> float:
     """The expected calibration error (Guo et al. 2017, https://arxiv.org/abs/1706.04599, equation 3).
 
-    Predictions are sorted by probability into `bins` intervals (0, 1/bins], (1/bins, 2/bins] ... and the error is
-    Σ over bins of (share of the examples in it) · |accuracy in it − mean probability in it|.
+    Predictions are sorted by probability into `bins` intervals (0, 1/bins], (1/bins, 2/bins] ..., one on an edge
+    into the lower, and the error is Σ over bins of (share of the examples in it) · |accuracy in it − mean probability
+    in it|.
 
     Args:
         probability: of the predicted class, `[n]`.
         correct: whether the prediction is right, bool `[n]`.
     """
-    probability = probability.astype(np.float64)
     if not np.isfinite(probability).all():
         return float("nan")
-    which = np.searchsorted(np.arange(1, bins) / bins, probability, side="left")
+    # in float32, which is what probabilities are: np.float32(0.2) lies above 3 / 15 in float64, and is that edge
+    edges = (np.arange(1, bins) / bins).astype(np.float32)
+    which = np.searchsorted(edges, probability.astype(np.float32), side="left")
+    probability = probability.astype(np.float64)
     gap = np.bincount(which, weights=correct - probability, minlength=bins)
     return float(np.abs(gap).sum() / len(probability))
 
@@ -172,26 +175,32 @@ def calibration_error(probability: np.ndarray, correct: np.ndarray, bins: int = 
 def multi_label_metrics(rows: Rows) -> dict[str, Any]:
     """Mean average precision, F1 at probability 0.5, and loss, of labels and probabilities `[n, classes]`.
 
-    Both macro averages leave out classes that no example has (their average precision is undefined); how many those
-    are is `classes_without_positives`. The micro F1 counts every class.
+    The mean average precision leaves out classes that no example has, whose average precision is undefined; how many
+    those are is `classes_without_positives`. The macro F1 leaves out classes that are neither true nor predicted, as
+    scikit-learn's with `zero_division=nan`; one that is predicted and never true counts as 0. The micro F1 counts every
+    class.
     """
     truth = rows["label"] > 0.5
     present = truth.any(axis=0)
     metrics = {"loss": float(rows["loss"].mean(dtype=np.float64)), "classes_without_positives": int((~present).sum())}
-    if not present.any() or not np.isfinite(rows["probability"]).all():
-        return metrics | dict.fromkeys(("mean_average_precision", "f1_macro", "f1_micro"), float("nan"))
+    metrics |= dict.fromkeys(("mean_average_precision", "f1_macro", "f1_micro"), float("nan"))
+    if not np.isfinite(rows["probability"]).all():
+        return metrics
+    if present.any():
+        metrics["mean_average_precision"] = float(average_precisions(rows)[present].mean())
     hits, said, had = agreement(truth, rows["probability"] > 0.5)
-    return metrics | {
-        "mean_average_precision": float(average_precisions(rows)[present].mean()),
-        "f1_macro": float((2 * hits[present] / (said + had)[present]).mean()),
-        "f1_micro": float(2 * hits.sum() / (said + had).sum()),
-    }
+    counted = said + had > 0
+    if counted.any():
+        metrics["f1_macro"] = float((2 * hits[counted] / (said + had)[counted]).mean())
+        metrics["f1_micro"] = float(2 * hits.sum() / (said + had).sum())
+    return metrics
 
 
 def f1_scores(
     label: np.ndarray, said: np.ndarray, right: np.ndarray, classes: int, without: Sequence[int] = ()
 ) -> tuple[float, float]:
-    """F1 averaged over the classes that occur, and of all examples together; NaN where none occurs.
+    """F1 averaged over the classes that are true or predicted, and of all examples together, as scikit-learn's; NaN
+    where there is no such class.
 
     Args:
         label: the true class of each example, int `[n]`.
@@ -203,7 +212,7 @@ def f1_scores(
     hits, said, had = (np.bincount(values, minlength=classes) for values in (label[right], said, label))
     kept = np.ones(classes, bool)
     kept[list(without)] = False
-    present = kept & (had > 0)
+    present = kept & (said + had > 0)
     if not present.any():
         return float("nan"), float("nan")
     both = (said + had).astype(np.float64)

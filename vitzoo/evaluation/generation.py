@@ -32,8 +32,9 @@ class GenerationEvaluator(AskingEvaluator):
     rows: str = setting("prompts", "what a row holds: a question", choices=("prompts",), execution=True)
     metrics: tuple[str, ...] = setting(
         ("exact_match",),
-        "bleu, chrf (sacreBLEU, 0 to 100), rouge1, rouge2, rougeL, exact_match, f1 (SQuAD's), accuracy, macro_f1 (of "
-        "classes' names), pearson, spearman (of numbers), word_error_rate, phoneme_error_rate",
+        "bleu, chrf (sacreBLEU, 0 to 100), rouge1, rouge2, rougeL, rougeLsum (rouge-score, no stemming), exact_match, "
+        "squad_f1 (SQuAD 1.1's), squad_v2_f1 (2.0's), accuracy, macro_f1 (of classes' names; every text that is "
+        "written is a class, as in scikit-learn), pearson, spearman (of numbers), word_error_rate, phoneme_error_rate",
         choices=tuple(BETTER),
         execution=True,
     )  # type: ignore[assignment]
@@ -44,6 +45,13 @@ class GenerationEvaluator(AskingEvaluator):
     early_stopping: bool | Literal["never"] = setting(False, "of beam search", execution=True)
     stop: tuple[str, ...] = setting((), "an answer ends there; with shots, at shot_separator too", execution=True)
     bleu_tokenizer: str = setting("13a", "sacreBLEU's, of BLEU", choices=sacre.TOKENIZERS, execution=True)
+    rouge_sentences: str = setting(
+        "lines",
+        "of rougeLsum: a sentence is a line, as in rouge-score; punctuation: lines are cut behind . ! ? too, for "
+        "models that write no line breaks",
+        choices=("lines", "punctuation"),
+        execution=True,
+    )
     baselines: bool = setting(
         False, "adds METRIC_copy_source and METRIC_most_common: the question, and the most common training answer",
         execution=True,
@@ -146,7 +154,8 @@ class Generation:
 
     def _scores(self, said: list[str], rows: Rows) -> Scores:
         right = [self.source[position]["references"] for position in rows["position"].tolist()]
-        return scores(self.settings.metrics, said, right, self.settings.bleu_tokenizer)
+        settings = self.settings
+        return scores(settings.metrics, said, right, settings.bleu_tokenizer, settings.rouge_sentences)
 
     def _written(self, rows: Rows) -> list[str]:
         """The answers, without the space around them."""

@@ -14,14 +14,17 @@ from vitzoo.objectives import tokens
 from vitzoo.schema import setting
 
 Rows = Mapping[str, np.ndarray]
+LENGTHS: Mapping[str, Callable[[str], int]] = {"acc_norm": len, "acc_bytes": lambda choice: len(choice.encode())}
+"""Metrics whose scores are divided by a choice's length, as lm-evaluation-harness calls them; how that is measured."""
 
 
 @dataclasses.dataclass(frozen=True)
 class MultipleChoiceEvaluator(AskingEvaluator):
     """How often the right choice is the most probable one to follow its question: `accuracy`, by the summed
-    log-probability of its tokens, and `accuracy_normalised`, by that sum over the choice's length in bytes of UTF-8, as
-    in lm-evaluation-harness. An example is `question`, `choices` and `answer`, the right one's index from 0, or a text
-    and its class, one of all classes' names.
+    log-probability of its tokens; and, under lm-evaluation-harness's names, `acc_norm`, by that sum over the number of
+    characters of the choice, and `acc_bytes`, over its number of bytes in UTF-8. The length is the bare choice's,
+    without what `answer_format` puts around it. An example is `question`, `choices` and `answer`, the right one's index
+    from 0, or a text and its class, one of all classes' names.
 
     Question and choice (as `answer_format` puts it) are tokenized apart; no end token is scored.
     """
@@ -30,7 +33,7 @@ class MultipleChoiceEvaluator(AskingEvaluator):
 
     CLASSES: ClassVar[bool] = False
     ROWS: ClassVar[tuple[str, ...]] = ("choices",)
-    BETTER: ClassVar[dict[str, Callable]] = {"accuracy": max, "accuracy_normalised": max}
+    BETTER: ClassVar[dict[str, Callable]] = dict.fromkeys(("accuracy", *LENGTHS), max)
 
     def bind(self, *, feed: Any, source: Any, config: Any) -> "MultipleChoice":
         self.check_bound("multiple_choice", "choices", source, config)
@@ -56,31 +59,31 @@ class MultipleChoice:
 
     def metrics(self, rows: Rows, num_classes: int = 0) -> dict[str, float]:
         """The metrics of a pass, in float64 on the host."""
-        plain, normalised = self.chosen(rows)
-        return {
-            "accuracy": float((plain == rows["answer"]).mean()),
-            "accuracy_normalised": float((normalised == rows["answer"]).mean()),
-        }
+        found = {"accuracy": self.chosen(rows)} | {name: self.chosen(rows, name) for name in LENGTHS}
+        return {name: float((chosen == rows["answer"]).mean()) for name, chosen in found.items()}
 
     def predictions(self, rows: Rows) -> list[dict[str, Any]]:
-        """For each example `source` (the question), `reference` and `prediction` (choices), and
-        `prediction_normalised`.
+        """For each example `source` (the question), `reference` and `prediction` (choices), and the choices that
+        `prediction_acc_norm` and `prediction_acc_bytes` are made by.
         """
+        chosen = {"prediction": self.chosen(rows)} | {f"prediction_{name}": self.chosen(rows, name) for name in LENGTHS}
         found = []
-        for position, *chosen in zip(
-            rows["position"].tolist(), *(one.tolist() for one in self.chosen(rows)), strict=True
-        ):
+        for row, position in enumerate(rows["position"].tolist()):
             asked = self.source[position]
-            plain, normalised = (asked["choices"][number] for number in chosen)
             told = {"source": asked["question"], "reference": asked["references"][0]}
-            found.append(told | {"prediction": plain, "prediction_normalised": normalised})
+            found.append(told | {name: asked["choices"][numbers[row]] for name, numbers in chosen.items()})
         return found
 
-    def chosen(self, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
-        """The choice with the best score, and with the best one for its length, int [n] each; of equals the first."""
+    def chosen(self, rows: Rows, by: str = "") -> np.ndarray:
+        """The choice with the best score, int [n], of equals the first.
+
+        Args:
+            rows: of a pass.
+            by: a key of `LENGTHS`, by which scores are divided; empty: they aren't.
+        """
         score = rows["score"].astype(np.float64)
-        lengths = np.ones(score.shape)
-        for row, position in enumerate(rows["position"].tolist()):
-            sizes = [max(len(choice.encode()), 1) for choice in self.source[position]["choices"]]
-            lengths[row, : len(sizes)] = sizes
-        return score.argmax(1), (score / lengths).argmax(1)
+        if by:
+            for row, position in enumerate(rows["position"].tolist()):
+                lengths = [max(LENGTHS[by](choice), 1) for choice in self.source[position]["choices"]]
+                score[row, : len(lengths)] /= lengths
+        return score.argmax(1)

@@ -44,7 +44,7 @@ def entities(tags: Sequence[str], texts: Sequence[int] | np.ndarray) -> Iterator
 def entity_scores(
     label: Sequence[str], said: Sequence[str], texts: Sequence[int] | np.ndarray
 ) -> tuple[float, float, float]:
-    """Precision, recall and F1 of entities; a ratio over nothing is 0, but 1 where none is there and none is found.
+    """Precision, recall and F1 of entities; a ratio over nothing is 0, as in CoNLL's script and in seqeval.
 
     Args:
         label: the true tag of each word.
@@ -52,10 +52,8 @@ def entity_scores(
         texts: the number of the text that each word is of.
     """
     true, found = set(entities(label, texts)), set(entities(said, texts))
-    if not true and not found:
-        return 1.0, 1.0, 1.0
     right = len(true & found)
-    return right / max(len(found), 1), right / max(len(true), 1), 2 * right / (len(true) + len(found))
+    return right / max(len(found), 1), right / max(len(true), 1), 2 * right / max(len(true) + len(found), 1)
 
 
 def _parted(tag: str) -> tuple[str, str]:

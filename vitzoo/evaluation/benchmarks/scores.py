@@ -24,11 +24,10 @@ def f1(evaluation: Evaluation, rows: Rows, metrics: Mapping[str, float]) -> floa
 
 
 def f1_macro(evaluation: Evaluation, rows: Rows, metrics: Mapping[str, float]) -> float:
-    """The mean of the F1 of all classes that occur (SuperGLUE's of CB)."""
+    """The mean of the F1 of all classes that are true or predicted (SuperGLUE's of CB)."""
     from sklearn.metrics import f1_score
 
-    label, said = classes_of(evaluation, rows)
-    return float(f1_score(label, said, labels=np.unique(label), average="macro", zero_division=0))
+    return float(f1_score(*classes_of(evaluation, rows), average="macro", zero_division=0))
 
 
 def exact_match_by_question(evaluation: Evaluation, rows: Rows, metrics: Mapping[str, float]) -> float:
@@ -64,7 +63,7 @@ MORE: dict[str, Callable[[Evaluation, Rows, Mapping[str, float]], float]] = {
 def classes_of(evaluation: Evaluation, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
     """Label and prediction, int [n] each, as the data number their classes; -1 is a class that they don't have."""
     if "answer" in rows:
-        return rows["answer"], evaluation.evaluator.chosen(rows)[0]
+        return rows["answer"], evaluation.evaluator.chosen(rows)
     mapping = evaluation.classes
     if mapping is None or mapping.columns is None or mapping.restricted:
         return rows["label"], rows["prediction"]

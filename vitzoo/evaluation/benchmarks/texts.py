@@ -61,9 +61,13 @@ def _translation(pair: str, target: str, score: Expected | None = None) -> Bench
     )  # fmt: skip
 
 
-EXTRACT = {"metrics": ("exact_match", "f1"), "max_new_tokens": 32}
+EXTRACT = {"metrics": ("exact_match", "squad_f1"), "max_new_tokens": 32}
 NUMBER = {"metrics": ("pearson", "spearman"), "max_new_tokens": 8}
-SUMMARY = {"metrics": ("rouge2", "rouge1", "rougeL"), "max_new_tokens": 128}
+SUMMARY = {
+    "metrics": ("rouge2", "rouge1", "rougeL", "rougeLsum"),
+    "rouge_sentences": "punctuation",
+    "max_new_tokens": 128,
+}
 
 TEXTS: tuple[Benchmark, ...] = (
     Benchmark(
@@ -81,7 +85,7 @@ TEXTS: tuple[Benchmark, ...] = (
     ),
     Benchmark(
         name="hellaswag", takes="text", dataset="tasks/hellaswag", split="validation", evaluator="multiple_choice",
-        decoder=WRITE, metric="accuracy_normalised",
+        decoder=WRITE, metric="acc_norm",
         expected=Expected(29.4, GPT2, "karpathy/llm.c, Reproducing GPT-2 (124M)"),
     ),
     _choice("glue/cola", {"text_field": "sentence"}, "matthews_correlation", "matthews_correlation"),
@@ -101,7 +105,7 @@ TEXTS: tuple[Benchmark, ...] = (
     _choice("super_glue/cb", _pair("premise", "hypothesis"), "f1_macro", "f1_macro"),
     _choice("super_glue/copa", None),
     _choice("super_glue/multirc", None, "f1", "f1", "exact_match_by_question"),
-    _written("super_glue/record", "f1", EXTRACT, "{question} answer:", group=("superglue", "")),
+    _written("super_glue/record", "squad_f1", EXTRACT, "{question} answer:", group=("superglue", "")),
     _choice("super_glue/rte", _pair("premise", "hypothesis")),
     _choice("super_glue/wic", None),
     _choice("super_glue/wsc", None),

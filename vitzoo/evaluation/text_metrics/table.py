@@ -10,11 +10,10 @@ SACRE = ("bleu", "chrf")
 BETTER: dict[str, Callable] = {
     "bleu": max,
     "chrf": max,
-    "rouge1": max,
-    "rouge2": max,
-    "rougeL": max,
+    **dict.fromkeys(rouge.ROUGE, max),
     "exact_match": max,
-    "f1": max,
+    "squad_f1": max,
+    "squad_v2_f1": max,
     "accuracy": max,
     "macro_f1": max,
     "pearson": max,
@@ -23,9 +22,9 @@ BETTER: dict[str, Callable] = {
     "phoneme_error_rate": min,
 }
 OWN: dict[str, Callable[[Sequence[str], Sequence[Sequence[str]]], float]] = {
-    **{kind: partial(rouge.rouge, kind) for kind in ("rouge1", "rouge2", "rougeL")},
     "exact_match": squad.exact_match,
-    "f1": squad.f1,
+    "squad_f1": partial(squad.f1, 1),
+    "squad_v2_f1": partial(squad.f1, 2),
     "accuracy": names.accuracy,
     "macro_f1": names.macro_f1,
     "pearson": numbers.pearson,
@@ -44,7 +43,11 @@ class Scores:
 
 
 def scores(
-    metrics: Sequence[str], predictions: Sequence[str], references: Sequence[Sequence[str]], tokenizer: str = "13a"
+    metrics: Sequence[str],
+    predictions: Sequence[str],
+    references: Sequence[Sequence[str]],
+    tokenizer: str = "13a",
+    sentences: str = "lines",
 ) -> Scores:
     """Every metric of a corpus.
 
@@ -53,11 +56,14 @@ def scores(
         predictions: a text for each example.
         references: for each, one or more right ones.
         tokenizer: of BLEU.
+        sentences: of rougeLsum, as `rouge.sentences_of` takes it.
     """
     values, signatures = {}, {}
     for metric in metrics:
         if metric in SACRE:
             values[metric], signatures[metric] = sacre.score(metric, predictions, references, tokenizer)
+        elif metric in rouge.ROUGE:
+            values[metric] = rouge.rouge(metric, predictions, references, sentences)
         else:
             values[metric] = OWN[metric](predictions, references)
     return Scores(values, signatures)
