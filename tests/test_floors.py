@@ -29,10 +29,10 @@ FLOORS = [
     {"nn"},
     {"parts", "schema", "outputs"},
     {"paths"},
-    {"errors", "hints", "names"},
+    {"errors", "hints", "literals", "names"},
 ]
 HEIGHT = {name: -depth for depth, names in enumerate(FLOORS) for name in names}
-BARE = {"nn", "decoding", "models", "objectives", "optim", "steps", "parts", "schema", "errors", "hints", "names"}
+BARE = {"nn", "decoding", "models", "objectives", "optim", "steps", "parts", "schema"} | FLOORS[-1]
 BARE_MAY_IMPORT = {"jax", "flax", "optax", "numpy", "vitzoo", *sys.stdlib_module_names}
 
 

@@ -1,5 +1,17 @@
 """The two ways in which a command ends badly, each one line for the user."""
 
+LONGEST_SHOWN = 1000
+"""Characters of a value in a message."""
+
+
+def as_text(value: object) -> str:
+    """A value for a message, whatever it is: a number of 5,000 digits, an object that has no text, a whole page."""
+    try:
+        text = str(value)
+    except Exception:  # an integer of too many digits, or an object whose own method fails
+        return f"a value of the type {type(value).__name__}"
+    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}... ({len(text):,} characters)"
+
 
 class Refused(Exception):
     """What was asked can't be done: exit code 2, before any work.
@@ -14,7 +26,7 @@ class Refused(Exception):
 
     def __init__(self, field: str, value: object, message: str):
         self.field, self.value, self.message = field, value, message
-        shown = "" if value is None else f" = {value}"
+        shown = "" if value is None else f" = {as_text(value)}"
         super().__init__(f"{field}{shown}: {message}" if message else f"{field}{shown}")
 
     def __reduce__(self):  # worker processes send it back through pickle

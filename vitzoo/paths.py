@@ -29,7 +29,9 @@ def named_path(flag: str, path: Any) -> Path:
         Refused: it is empty, an address (`gs://...`), no path can be so (NUL, too long, no such user's home), a folder
             above it can't be entered, or it is a link to nothing.
     """
-    text = os.fspath(path)
+    text = os.fspath(path) if isinstance(path, str | os.PathLike) else None
+    if not isinstance(text, str):
+        raise Refused(flag, path, f"is of the type {type(path).__name__}; a path is text")
     if not text.strip():
         raise Refused(flag, "''", "names nothing; give a path")
     if "\0" in text:

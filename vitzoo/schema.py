@@ -5,6 +5,7 @@ are made with `setting`. `build` turns a dict of values, from a file or from fla
 """
 
 import ast
+import contextlib
 import dataclasses
 import functools
 import math
@@ -13,9 +14,11 @@ import re
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import PurePath
 from typing import Any, TypeVar
 
-from vitzoo.errors import Refused
+from vitzoo import literals
+from vitzoo.errors import Refused, as_text
 from vitzoo.hints import closest, misspelt
 
 Part = TypeVar("Part")
@@ -31,11 +34,14 @@ class Limits:
     maximum: float | None = None
     below: float | None = None
     choices: Sequence[str] | None = None
+    form: str = ""  # of several values, what each is: HEIGHT,WIDTH
     execution: bool = False  # may differ when a run is resumed: it changes how, not what, is computed
 
 
 def setting(default: Any = dataclasses.MISSING, help: str = "", *, factory: Any = dataclasses.MISSING, **limits) -> Any:
-    """A dataclass field with a help text and limits: `minimum`, `above`, `maximum`, `below`, `choices`, `execution`."""
+    """A dataclass field with a help text and limits: `minimum`, `above`, `maximum`, `below`, `choices`, `form`,
+    `execution`.
+    """
     return dataclasses.field(default=default, default_factory=factory, metadata={"limits": Limits(help, **limits)})
 
 
@@ -66,6 +72,10 @@ def default_of(field: dataclasses.Field) -> Any:
 
 
 LARGEST_INTEGER = 2**31 - 1  # steps, seeds and sizes cross to the device as 32-bit integers
+LARGEST_NUMBER = 3.4028234e38  # of float32, in which is computed
+LARGEST_BITS = 1024  # of any integer, as large as floats of 64 bits go
+DEEPEST = 20  # levels of a config
+MOST_VALUES = 1_000_000  # of a config
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
@@ -83,8 +93,14 @@ def dotted(prefix: str, name: str) -> str:
 # ---------------------------------------------------------------------------------------------------- one value
 
 
-def convert(annotation: Any, value: Any, field: str) -> Any:
+def convert(annotation: Any, value: Any, field: str, form: str = "") -> Any:
     """`value` as the type `annotation` says, or refused.
+
+    Args:
+        annotation: a field's type.
+        value: from a file, or from a flag as `Text`.
+        field: its name.
+        form: of several values, what each is, for the message: `HEIGHT,WIDTH`.
 
     An integer is fine for a float; a bool for a number, a float for an integer, NaN and infinity are refused.
     `Text`, from a flag, is read by the type: `1e3` is no integer, `true`, `false`, `1` and `0` are booleans and `no`
@@ -95,9 +111,11 @@ def convert(annotation: Any, value: Any, field: str) -> Any:
     """
     origin = typing.get_origin(annotation)
     if annotation is Any:
-        return literal(value) if isinstance(value, Text) else _plain(value)
+        if isinstance(value, Text):
+            return literal(value)
+        return value if dataclasses.is_dataclass(value) else plain(value, field)  # a part that is built already
     if origin in (typing.Union, types.UnionType):
-        return _convert_union(typing.get_args(annotation), value, field)
+        return _convert_union(typing.get_args(annotation), value, field, form)
     if origin is typing.Literal:
         return _convert_choice(typing.get_args(annotation), value, field)
     if dataclasses.is_dataclass(annotation):
@@ -113,20 +131,81 @@ def literal(text: str) -> Any:
     lowered = text.strip().lower()
     if lowered in ("true", "false", "none"):
         return {"true": True, "false": False, "none": None}[lowered]
+    if re.fullmatch("[0-9.eE+-]+", lowered):
+        return _plain_number(text)
     try:
-        value = ast.literal_eval(text)
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        tree = ast.parse(text.strip(), mode="eval")
+        value = ast.literal_eval(tree)
+        plainly = isinstance(value, str | tuple | list | dict) and _are_decimals(tree, text.strip())
+        return plain(value) if plainly else str(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError, Refused):
         return str(text)
-    return _plain(value) if isinstance(value, int | float | str | tuple | list | dict) else str(text)
 
 
-def _plain(value: Any) -> Any:
-    """Containers of configs (lists, ConfigDicts) as tuples and dicts."""
-    if isinstance(value, Mapping) or hasattr(value, "to_dict"):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return tuple(_plain(item) for item in value)
-    return str(value) if isinstance(value, Text) else value
+def _plain_number(text: str) -> int | float | str:
+    """A number where a text writes one that can be computed with; else the text, to be refused as what it is."""
+    if (integer := literals.integer(text)) is not None:
+        return integer
+    try:
+        number = literals.number(text)
+    except ValueError:
+        return str(text)
+    return str(text) if number is None or not math.isfinite(number) else number
+
+
+def _are_decimals(tree: ast.AST, text: str) -> bool:
+    """Whether all numbers of an expression are written as `literals` reads them."""
+    found = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and type(node.value) in (int, float)]
+    return not any(isinstance(_plain_number(ast.get_source_segment(text, node) or ""), str) for node in found)
+
+
+def plain(value: Any, field: str = "") -> Any:
+    """A value of a config as what JSON can hold: containers (lists, ConfigDicts) as tuples and dicts of their own,
+    NumPy's and JAX's single numbers as Python's.
+
+    Args:
+        value: as a file states it.
+        field: its name.
+
+    Raises:
+        Refused: it is, or holds, something else, such as a set, bytes, an array or a function; a key is no text; it
+            holds itself or is nested as no config is.
+    """
+    return _Plain().value(value, field, 0)
+
+
+class _Plain:
+    def __init__(self) -> None:
+        self.count = 0
+
+    def value(self, value: Any, field: str, depth: int) -> Any:
+        self.count += 1
+        if depth > DEEPEST or self.count > MOST_VALUES:
+            name = ".".join(field.split(".")[:3]) or "config"
+            raise Refused(name, None, "is nested too deeply, or holds itself; a config is a few levels of dicts")
+        if not isinstance(value, Mapping | type) and hasattr(value, "to_dict"):
+            value = value.to_dict()
+        if isinstance(value, Mapping):
+            return {self.key(key, field): self.value(value[key], dotted(field, str(key)), depth + 1) for key in value}
+        if isinstance(value, list | tuple):
+            return tuple(self.value(item, field, depth + 1) for item in value)
+        if getattr(value, "shape", None) == () and hasattr(value, "item"):
+            value = value.item()
+        if isinstance(value, int) and value.bit_length() > LARGEST_BITS:
+            raise Refused(field or "config", value, "is too large a number")
+        if isinstance(value, bool | int | float | str | None):
+            return value
+        if isinstance(value, PurePath):
+            return str(value)
+        kinds = "a setting is a number, text, true, false, none, a list, or a dict"
+        raise Refused(field or "config", value, f"is of the type {type(value).__name__}; {kinds}")
+
+    def key(self, key: Any, field: str) -> str:
+        if isinstance(key, str):
+            return key
+        raise Refused(
+            dotted(field, as_text(key)), None, f"a setting's name is text; this is of the type {type(key).__name__}"
+        )
 
 
 def _convert_bool(_, value: Any, field: str) -> bool:
@@ -138,34 +217,38 @@ def _convert_bool(_, value: Any, field: str) -> bool:
 
 
 def _convert_int(_, value: Any, field: str) -> int:
+    number: float | None = None
     if isinstance(value, Text):
-        try:
-            return int(value)
-        except ValueError:
-            number = _number(value)
+        if (integer := literals.integer(value)) is not None:
+            return integer
+        with contextlib.suppress(ValueError):
+            number = literals.number(value)
     elif isinstance(value, numbers.Integral) and not isinstance(value, bool):
         return int(value)
-    else:
-        number = float(value) if isinstance(value, float) else math.nan
-    whole = f" (written out: {int(number)})" if math.isfinite(number) and number.is_integer() else ""
-    raise Refused(field, value, f"must be an integer{whole}")
+    elif isinstance(value, float):
+        number = value
+    is_whole = number is not None and number.is_integer() and abs(number) <= LARGEST_INTEGER
+    raise Refused(field, value, f"must be an integer{f' (written out: {int(number or 0)})' if is_whole else ''}")
 
 
 def _convert_float(_, value: Any, field: str) -> float:
-    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
-    number = _number(value) if isinstance(value, Text) else float(value) if is_number else None
-    if number is None or (math.isnan(number) and str(value).strip().lower().lstrip("+-") != "nan"):
+    number: float | None = None
+    try:
+        if isinstance(value, Text):
+            number = literals.number(value)
+        elif isinstance(value, numbers.Real) and not isinstance(value, bool):
+            number = float(value)
+    except OverflowError:
+        number = math.inf
+    except ValueError as error:
+        raise Refused(field, value, f"{error}; write 0, or a larger number") from None
+    if number is None:
         raise Refused(field, value, "must be a number")
     if not math.isfinite(number):
         raise Refused(field, value, "must be a finite number")
+    if abs(number) > LARGEST_NUMBER:
+        raise Refused(field, value, f"must be at most {LARGEST_NUMBER:.2g}, the largest number of float32")
     return number
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return math.nan
 
 
 def _convert_str(_, value: Any, field: str) -> str:
@@ -188,7 +271,7 @@ def _convert_sequence(arguments: tuple, value: Any, field: str) -> tuple:
     if not isinstance(value, list | tuple):
         raise Refused(field, value, "must be a list (in a flag: a,b,c)")
     if not arguments:
-        return tuple(_plain(item) for item in value)
+        return plain(value, field)
     if len(arguments) == 1 or arguments[-1] is Ellipsis:
         return tuple(convert(arguments[0], item, field) for item in value)
     if len(value) != len(arguments):
@@ -202,7 +285,7 @@ def _list_from_text(text: Text, pairs: bool, field: str) -> Any:
         return written
     if pairs:
         return _mapping_from_text(text, field)
-    return tuple(Text(part.strip()) for part in text.split(",") if part.strip())
+    return tuple(Text(part) for part in (one.strip(" \t\r\n") for one in text.split(",")) if part)
 
 
 def _convert_mapping(arguments: tuple, value: Any, field: str) -> dict:
@@ -259,7 +342,7 @@ _CONVERTERS: dict[Any, Any] = {
 _UNION_ORDER = (type(None), int, float, bool, tuple, Sequence, list, dict, Mapping, str)
 
 
-def _convert_union(members: tuple, value: Any, field: str) -> Any:
+def _convert_union(members: tuple, value: Any, field: str, form: str) -> Any:
     if value is None and type(None) in members:
         return None
     if isinstance(value, Text):
@@ -267,16 +350,49 @@ def _convert_union(members: tuple, value: Any, field: str) -> Any:
             return None
         rank: dict[Any, int] = {kind: i for i, kind in enumerate(_UNION_ORDER)}
         members = tuple(sorted(members, key=lambda kind: rank.get(typing.get_origin(kind) or kind, len(rank))))
-    refusals = []
+    refusals = {}
     for member in members:
         try:
             return convert(member, value, field)
         except Refused as refusal:
-            refusals.append(refusal)
-    messages = dict.fromkeys(r.message.removeprefix("must be ") for r in refusals if r.message != "must be none")
-    known = list(messages) + (["none"] if type(None) in members else [])
-    deeper = [refusal for refusal in refusals if refusal.field != field]
-    raise deeper[0] if deeper else Refused(field, value, "must be " + ", or ".join(known))
+            refusals[member] = refusal
+    kinds = [member for member in members if member is not type(None)]
+    deeper = [refusals[kind] for kind in kinds if refusals[kind].field != field]
+    if deeper := deeper or [
+        refusal for refusal in refusals.values() if not refusal.message.startswith(("must be ", "known: "))
+    ]:
+        raise deeper[0]
+    words = [_in_words(kind, refusals[kind], form) for kind in kinds]
+    raise Refused(field, value, f"must be {_either([*words, *(['none'] * (type(None) in members))])}")
+
+
+_COUNTED = ("no", "one", "two", "three", "four")
+_SINGULAR = {int: "an integer", float: "a number", str: "text", bool: "true or false"}
+_PLURAL = {int: "integers", float: "numbers", str: "texts", bool: "of true and false"}
+
+
+def _in_words(kind: Any, refusal: Refused, form: str) -> str:
+    """What a member of a union takes; what was wrong with a value of its kind is in the refusal."""
+    if refusal.message.startswith(("must be an integer (", "must be a finite", "must be at most")):
+        return refusal.message.removeprefix("must be ")
+    if kind in _SINGULAR:
+        return _SINGULAR[kind]
+    arguments = typing.get_args(kind)
+    if typing.get_origin(kind) is tuple and arguments:
+        several = _PLURAL.get(arguments[0], "values")
+        if arguments[-1] is Ellipsis:
+            return f"{several} A,B,..."
+        letters = ",".join("ABCDEFGH"[: len(arguments)])
+        return f"{_COUNTED[len(arguments)]} {several} {form or letters}"
+    if typing.get_origin(kind) is typing.Literal:
+        return _either([str(one) for one in arguments])
+    return refusal.message.removeprefix("must be ")
+
+
+def _either(words: Sequence[str]) -> str:
+    """Words of a list that may hold commas of their own: `a number, two integers A,B, or none`."""
+    *first, last = dict.fromkeys(words)
+    return f"{', '.join(first)}, or {last}" if first else last
 
 
 # ------------------------------------------------------------------------------------------------------ a part
@@ -315,8 +431,9 @@ def convert_fields(cls: type, values: Any, prefix: str = "") -> dict[str, Any]:
     for field in dataclasses.fields(cls):
         if field.name in values:
             name = dotted(prefix, field.name)
-            converted[field.name] = convert(hints[field.name], values[field.name], name)
-            check_limits(limits_of(field), converted[field.name], name)
+            limits = limits_of(field)
+            converted[field.name] = convert(hints[field.name], values[field.name], name, limits.form)
+            check_limits(limits, converted[field.name], name)
     return converted
 
 

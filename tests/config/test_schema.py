@@ -2,13 +2,16 @@
 
 import dataclasses
 import json
+import typing
 from typing import Any
 
+import numpy as np
 import pytest
 
 import vitzoo.config
 from vitzoo.errors import Refused
-from vitzoo.schema import Text, build, convert, literal, setting, to_json
+from vitzoo.parts import PARTS, find
+from vitzoo.schema import Text, build, convert, literal, plain, setting, to_json
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,6 +57,55 @@ def test_a_float_is_finite(text):
     assert "must be a finite number" in refusal(float, float(text))
 
 
+# Python's int and float read these; a person who writes one of them means something else, or has mistyped.
+ONLY_PYTHON = ["1_000", "٣", "１２", "1_0.5", "٣.٥", "1e1_0", "\u20035", "0_0"]
+
+
+@pytest.mark.parametrize("text", ONLY_PYTHON)
+@pytest.mark.parametrize(
+    "annotation",
+    [int, float, int | None, float | None, tuple[int, ...], tuple[float, float], dict[str, float], bool | int],
+)
+def test_numbers_are_read_in_plain_decimals(annotation, text):
+    written = {tuple[float, float]: f"0.5,{text}", dict[str, float]: f"head:{text}"}.get(annotation, text)
+    refusal(annotation, Text(written))
+
+
+@pytest.mark.parametrize(
+    "text", [*ONLY_PYTHON, "0x10", "0b1", "1j", "(1_000, 2)", "[0x10]", "1e-400", "1e999", "nan", "9" * 5000]
+)
+def test_where_no_type_says_such_a_text_is_no_number(text):
+    assert literal(text) == text
+
+
+@pytest.mark.parametrize("text", ["1e-400", "-1e-5000", ".5e-999", "0.1e-9999"])
+def test_a_number_that_would_become_0_is_refused(text):
+    for annotation in (float, float | None, tuple[float, ...]):
+        assert "too near to 0" in refusal(annotation, Text(text))
+    assert convert(float, Text("0e-400"), "x") == 0.0
+    assert convert(float, Text("1e-300"), "x") == 1e-300
+
+
+@pytest.mark.parametrize("value", [Text("1e39"), 1e39, -1e308, 10**40, 10**400, np.float64(1e200)])
+def test_a_number_beyond_float32_is_refused(value):
+    assert "must be " in refusal(float, value)
+    assert "must be " in refusal(float | None, value)
+
+
+@pytest.mark.parametrize("name", PARTS["optimizer"])
+def test_no_optimizer_takes_a_learning_rate_that_cannot_be_meant(name):
+    with pytest.raises(Refused, match=r"learning_rate = 1e\+30: must be at least 0 and at most 10000"):
+        build(find("optimizer", name), {"learning_rate": Text("1e30")})
+
+
+def test_numbers_of_numpy_are_numbers_and_arrays_are_refused():
+    assert convert(int, plain(np.int64(3)), "x") == 3
+    assert convert(float, plain(np.float32(0.5)), "x") == 0.5
+    assert convert(bool, plain(np.bool_(True)), "x") is True
+    with pytest.raises(Refused, match="x = .*: is of the type ndarray; a setting is a number, text"):
+        plain(np.zeros(3), "x")
+
+
 @pytest.mark.parametrize("value", [Text("1e-4x"), Text(""), Text("none"), True, "0.1", None])
 def test_what_is_no_number_is_refused_for_a_float(value):
     assert "must be a number" in refusal(float, value)
@@ -84,6 +136,26 @@ def test_optional_fields_take_none_and_others_do_not():
     assert convert(int | None, None, "x") is None
     assert convert(str, Text("none"), "remat") == "none"
     assert refusal(int | None, Text("1.5")) == "part.field = 1.5: must be an integer, or none"
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value", "said"),
+    [
+        (int | tuple[int, int] | None, Text("384.5,384"), "must be an integer, two integers HEIGHT,WIDTH, or none"),
+        (int | tuple[int, int] | None, [1, 2, 3], "must be an integer, two integers HEIGHT,WIDTH, or none"),
+        (int | tuple[int, int], Text("a"), "must be an integer, or two integers HEIGHT,WIDTH"),
+        (tuple[float, ...] | None, Text("a"), "must be numbers A,B,..., or none"),
+        (str | tuple[float, ...], 5, "must be text, or numbers A,B,..."),
+        (bool | int, Text("x"), "must be an integer, or true or false"),
+        (bool | typing.Literal["never"], "always", "must be true or false, or never"),
+        (float | None, Text("inf"), "must be a finite number, or none"),
+        (float | None, "x", "must be a number, or none"),
+    ],
+)
+def test_a_union_says_what_each_of_its_kinds_looks_like(annotation, value, said):
+    with pytest.raises(Refused) as caught:
+        convert(annotation, value, "x", "HEIGHT,WIDTH")
+    assert caught.value.message == said
 
 
 def test_a_union_takes_the_first_type_that_reads_the_text():

@@ -5,6 +5,7 @@ import json
 import sys
 from pathlib import Path
 
+from vitzoo import literals
 from vitzoo.checkpoints import description, manifest, steps
 from vitzoo.checkpoints.steps import CHECKPOINTS
 from vitzoo.errors import Refused
@@ -103,9 +104,7 @@ def _named_step(text: str, folder: Path, which: str) -> int:
             raise Refused(
                 "checkpoint", text, "this run keeps no best checkpoint (config.checkpoint.keep_best is not set)"
             )
-    elif which.isdecimal():
-        step = int(which)
-    else:
+    elif (step := literals.counted(which)) is None:
         raise Refused("checkpoint", text, f"after @ comes best or a step; there are {_join(there)}")
     if step not in there:
         raise Refused("checkpoint", text, f"step {step} is not in {folder}; there are {_join(there)}")

@@ -3,7 +3,6 @@
 Layers, later wins: the dataclass's defaults, the model's variant, the file, the flags.
 """
 
-import copy
 import dataclasses
 import re
 from collections.abc import Mapping
@@ -81,6 +80,7 @@ class Layers:
         elif kind == "file":
             unused.append("lowercase")  # a published one knows whether its text is lowered
         stated = [key for key in file if key in unused and file[key] != default_of(Tokenizer.__dataclass_fields__[key])]
+        convert_fields(Tokenizer, {key: file[key] for key in stated}, "tokenizer")  # refuses what is wrong in any kind
         self._drop("tokenizer", f"kind = {kind}", stated)
 
     def _drop(self, section: str, chosen: str, fields: list[str]) -> None:
@@ -262,11 +262,13 @@ def _evaluator(layers: Layers, key: str, data: Data) -> tuple[str, Any]:
     own_data: dict[str, Any] = {}
     for layer in layers.section(section):
         patched = layer.get("data", {})
-        if isinstance(patched, dict) and "split" in patched and "split" not in layer:
+        if not isinstance(patched, dict):
+            convert_fields(Data, patched, f"{section}.data")  # refuses it
+        if "split" in patched and "split" not in layer:
             layer["split"] = patched.pop("split")  # the evaluator's own `split` is the shortcut for it
             if not patched:
                 layer.pop("data")
-        own_data = merge(own_data, patched) if isinstance(patched, dict) else patched
+        own_data = merge(own_data, patched)
     if own_data:
         # typed by the data section that it patches, not by the evaluator's dict of anything
         typed = convert_fields(Data, own_data, f"{section}.data")
@@ -335,10 +337,3 @@ def leaves(values: Mapping[str, Any], path: tuple[str, ...] = ()) -> dict[tuple[
         else:
             found[(*path, key)] = value
     return found
-
-
-def plain(config: Any) -> dict[str, Any]:
-    """A config of any kind as nested dicts of its own."""
-    if hasattr(config, "to_dict"):
-        config = config.to_dict()
-    return copy.deepcopy({key: plain(value) if isinstance(value, Mapping) else value for key, value in config.items()})

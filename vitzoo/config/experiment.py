@@ -5,6 +5,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from vitzoo import literals
 from vitzoo.config.contracts import check_filled, check_model
 from vitzoo.config.fits import check_acts, check_evaluator, check_head, check_learns, check_prefix, check_rows, rows_of
 from vitzoo.data.settings import Augment, Data, Preprocessing
@@ -255,8 +256,8 @@ class Experiment:
             raise Refused("objective.class_weights", "balanced", message)
 
     def _check_profile(self) -> None:
-        start, colon, stop = self.profile.partition(":")
-        if self.profile and not (colon and start.isdecimal() and stop.isdecimal() and int(start) < int(stop)):
+        start, stop = (literals.counted(text) for text in self.profile.partition(":")[::2])
+        if self.profile and (start is None or stop is None or start >= stop):
             raise Refused("profile", self.profile, "must be START:STOP, two steps: 10:20")
 
     def evaluation_data(self, name: str) -> Data:

@@ -13,7 +13,7 @@ from typing import Any
 
 import vitzoo
 from vitzoo.config.argument import NoSuchChoice, choices_asked
-from vitzoo.errors import Refused
+from vitzoo.errors import Refused, as_text
 from vitzoo.paths import named_path
 
 PACKAGE = Path(vitzoo.__file__).parent
@@ -103,6 +103,8 @@ def _read_json(path: Path) -> dict[str, Any]:
         raise Refused("config", path, f"can't be read: {error.strerror}") from error
     except ValueError as error:
         raise Refused("config", path, f"is not JSON: {error}") from error
+    except RecursionError as error:
+        raise Refused("config", path, "is nested too deeply for a config") from error
     if not isinstance(values, dict):
         raise Refused("config", path, "holds no JSON object")
     return values
@@ -156,10 +158,12 @@ def _run(path: Path, arg: str | None, shown: str) -> Any:
         raise Refused("config", shown, refusal.message) from None
     except Refused:
         raise
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # also SystemExit, and what a library of the user's may raise
         given = f" (its argument was {arg!r})" if arg is not None else ""
         raise Refused("config", shown, f"{_place(error, path)}: {_said(error)}{given}") from error
-    if not hasattr(config, "items"):
+    if not hasattr(type(config), "items"):
         raise Refused("config", shown, f"its get_config returns {type(config).__name__}, no config")
     return config
 
@@ -187,5 +191,5 @@ def _said(error: BaseException) -> str:
     text = error.args[0] if isinstance(error, KeyError) and error.args else error
     if isinstance(error, SyntaxError):
         text = error.msg
-    first = str(text).strip().partition("\n")[0]
+    first = as_text(text).strip().partition("\n")[0]
     return f"{type(error).__name__}: {first}" if first else type(error).__name__

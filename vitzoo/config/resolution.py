@@ -5,14 +5,14 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from vitzoo.config.build import Layers, build_experiment, leaves, plain
+from vitzoo.config.build import Layers, build_experiment, leaves
 from vitzoo.config.defaults import Config
 from vitzoo.config.experiment import Experiment, values_of, variant_fields
 from vitzoo.config.files import find_config, load
 from vitzoo.config.missing import refuse_missing
-from vitzoo.errors import Refused
+from vitzoo.errors import Refused, as_text
 from vitzoo.parts import OwnFaults
-from vitzoo.schema import Text
+from vitzoo.schema import Text, plain
 
 Overrides = Iterable[str] | Mapping[str, Any]
 
@@ -44,7 +44,7 @@ def resolve(config: Any, arg: str | None = None, overrides: Overrides = (), *, c
     Raises:
         Refused: the first thing that is wrong, by its dotted name.
     """
-    overrides = overrides if isinstance(overrides, Mapping) else list(overrides)
+    overrides = _listed(overrides)
     if isinstance(config, Resolved):
         if not overrides:
             return config
@@ -54,14 +54,40 @@ def resolve(config: Any, arg: str | None = None, overrides: Overrides = (), *, c
     argument = arg is not None or (isinstance(config, str | Path) and find_config(config)[1] is not None)
     if isinstance(config, str | Path):
         config, label = load(config, arg), f"{config}:{arg}" if arg is not None else label
-    stated, inherited = (config.stated(), config.inherited()) if isinstance(config, Config) else (config, {})
-    layers = Layers(plain(stated), nested(overrides), inherited, argument=argument)
+    stated, inherited = _stated(config, label)
+    layers = Layers(stated, nested(overrides), inherited, argument=argument)
     if complete:
         refuse_missing(layers.file, layers.flags)
     with OwnFaults():
         experiment, names = build_experiment(layers)
     values = values_of(experiment, names)
     return Resolved(experiment, _sources(experiment, values, layers), values, layers.notes, label)
+
+
+def _listed(overrides: Any) -> Mapping[str, Any] | list[str]:
+    if isinstance(overrides, Mapping):
+        return overrides
+    if isinstance(overrides, Iterable) and not isinstance(overrides, str | bytes):
+        listed = list(overrides)
+        if all(isinstance(one, str) for one in listed):
+            return listed
+    message = 'must be a dict, {"optimizer.learning_rate": 3e-4}, or a list, ["optimizer.learning_rate=3e-4"]'
+    raise Refused("overrides", overrides, message)
+
+
+def _stated(config: Any, label: str) -> tuple[dict[str, Any], dict[str, set[str]]]:
+    """What a config states, in plain values; and by section, what it states for a choice that it then replaced."""
+    try:
+        if isinstance(config, Config):
+            return plain(config.stated()), config.inherited()
+        if isinstance(config, Mapping) or (hasattr(config, "to_dict") and not isinstance(config, type)):
+            return plain(config), {}
+    except Refused:
+        raise
+    except Exception as error:  # a reference of ml_collections to nothing, a config that holds itself
+        said = as_text(error).partition("\n")[0]
+        raise Refused("config", label, f"can't be read: {type(error).__name__}: {said}") from error
+    raise Refused("config", config, "must be a file, a name, or what a get_config returns: a dict of settings")
 
 
 def _sources(experiment: Experiment, values: dict[str, Any], layers: Layers) -> dict[str, str]:
@@ -74,7 +100,7 @@ def nested(overrides: Overrides) -> dict[str, Any]:
     """Overrides as nested dicts; `KEY=VALUE` texts keep their values as `Text`, to be read by the field's type."""
     layer: dict[str, Any] = {}
     if isinstance(overrides, Mapping):
-        pairs = [(str(key), value) for key, value in overrides.items()]
+        pairs = list(plain(overrides).items())
     else:
         pairs = [_split(text) for text in overrides]
     for key, value in pairs:
@@ -84,7 +110,7 @@ def nested(overrides: Overrides) -> dict[str, Any]:
             place = place.setdefault(section, {})
             if not isinstance(place, dict):
                 raise Refused(".".join(sections[: depth + 1]), place, f"is given as a whole and in part ({key})")
-        place[field] = plain(value) if isinstance(value, Mapping) else value
+        place[field] = value
     return layer
 
 

@@ -34,9 +34,10 @@ def absolute_places(fields: Mapping[str, Any]) -> dict[str, Any]:
     `config.json`, and mean the same from any folder.
     """
     places = {}
-    if path := path_of(fields.get("name") or ""):
-        places["name"] = f"{fields['name'].partition(':')[0]}:{path}"
-    if folder := fields.get("dir"):
+    name, folder = fields.get("name"), fields.get("dir")  # what is no text is refused where the section is built
+    if isinstance(name, str) and (path := path_of(name)):
+        places["name"] = f"{name.partition(':')[0]}:{path}"
+    if isinstance(folder, str) and folder:
         places["dir"] = str(named_path("data.dir", folder).absolute())
     return places
 

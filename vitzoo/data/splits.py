@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from vitzoo.errors import Refused
 
 _PART = re.compile(r"(?P<name>[\w-]+)(?:\[(?P<slice>[^\]]*)\])?")
-_BOUND = re.compile(r"(?P<value>-?[\d_]+(?:\.\d+)?)?(?P<unit>%)?")
+_BOUND = re.compile(r"(?P<value>-?[0-9][0-9_]{0,20}(?:\.[0-9]{1,20})?)?(?P<unit>%)?")
 _SYNTAX = "is not a split; write train, train[:99%], train[100:200], train+test or all"
 
 

@@ -38,7 +38,7 @@ POSITIONS = ("none", "learned1d", "learned2d", "sincos2d", "relative", "relative
 class ViTConfig(ImageGeometry):
     """What a ViT is. Sizes are (height, width) in pixels, or one number for both."""
 
-    patch_size: int | tuple[int, int] = setting(16, "pixels of a patch", minimum=1)
+    patch_size: int | tuple[int, int] = setting(16, "pixels of a patch", minimum=1, form="HEIGHT,WIDTH")
     width: int = setting(384, "size of a token", minimum=1, maximum=2**17)
     depth: int = setting(12, "number of blocks", minimum=1, maximum=10_000)
     mlp_dim: int = setting(1536, "size between the two layers of a block's MLP", minimum=1, maximum=2**20)
@@ -46,7 +46,7 @@ class ViTConfig(ImageGeometry):
     head_dim: int | None = setting(None, "size of an attention head; none: width / num_heads", minimum=1)
     num_classes: int | None = setting(None, "outputs of the head; none: from the data; 0: no head", minimum=0)
     image_size: int | tuple[int, int] | None = setting(
-        None, "pixels of an image; none: from the data, else 224", minimum=1
+        None, "pixels of an image; none: from the data, else 224", minimum=1, form="HEIGHT,WIDTH"
     )
     channels: int | None = setting(None, "of an image; none: from the data, else 3", minimum=1)
     pad_to_patch: bool = setting(

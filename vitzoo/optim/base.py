@@ -12,6 +12,13 @@ import optax
 from vitzoo.errors import Refused
 from vitzoo.schema import setting
 
+LARGEST_PEAK = 1e4  # far above any learning rate with which something was learned
+
+
+def peak(default: float) -> float:
+    """The setting of a learning rate."""
+    return setting(default, "peak of the schedule", minimum=0.0, maximum=LARGEST_PEAK)
+
 
 @dataclasses.dataclass(frozen=True)
 class Optimizer(abc.ABC):
@@ -21,7 +28,7 @@ class Optimizer(abc.ABC):
     names the star, `encoder/blocks/\\*/...`, takes all.
     """
 
-    learning_rate: float = setting(1e-3, "peak of the schedule", minimum=0.0)
+    learning_rate: float = peak(1e-3)
     weight_decay: float = setting(0.0, "decoupled; multiplied by the learning rate, as in torch and optax", minimum=0.0)
     independent_weight_decay: bool = setting(
         False,

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import optax
 
 from vitzoo.optim.adamw import AdamW
+from vitzoo.optim.base import peak
 from vitzoo.schema import setting
 
 
@@ -20,7 +21,7 @@ class LAMB(AdamW):
     is 0; biases, norms and tokens get Adam's update as it is, as in DeiT III (https://arxiv.org/abs/2204.07118).
     """
 
-    learning_rate: float = setting(3e-3, "peak of the schedule", minimum=0.0)
+    learning_rate: float = peak(3e-3)
     epsilon: float = setting(1e-6, "added to the root of the second moment", above=0.0)
 
     adapts_decayed: ClassVar[bool] = True

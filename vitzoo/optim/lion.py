@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import optax
 
-from vitzoo.optim.base import Optimizer
+from vitzoo.optim.base import Optimizer, peak
 from vitzoo.schema import setting
 
 
@@ -16,7 +16,7 @@ class Lion(Optimizer):
     The paper's learning rates are 3 to 10 times lower than AdamW's, its weight decay as many times higher.
     """
 
-    learning_rate: float = setting(1e-4, "peak of the schedule", minimum=0.0)
+    learning_rate: float = peak(1e-4)
     beta1: float = setting(0.9, "share of the momentum in what the sign is taken of", minimum=0.0, below=1.0)
     beta2: float = setting(0.99, "decay of the momentum", minimum=0.0, below=1.0)
     moment_dtype: str = setting("float32", "of the momentum", choices=("float32", "bfloat16"))

@@ -6,7 +6,7 @@ from typing import ClassVar
 import optax
 
 from vitzoo.errors import Refused
-from vitzoo.optim.base import Optimizer
+from vitzoo.optim.base import Optimizer, peak
 from vitzoo.schema import setting
 
 
@@ -14,7 +14,7 @@ from vitzoo.schema import setting
 class SGD(Optimizer):
     """With momentum as in torch: the trace is g + momentum · trace, without damping. Weight decay stays decoupled."""
 
-    learning_rate: float = setting(0.01, "peak of the schedule", minimum=0.0)
+    learning_rate: float = peak(0.01)
     momentum: float = setting(0.9, "0 is off", minimum=0.0, below=1.0)
     nesterov: bool = setting(False, "look ahead along the momentum (Nesterov 1983)")
     moment_dtype: str = setting("float32", "of the momentum", choices=("float32", "bfloat16"))

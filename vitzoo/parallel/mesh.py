@@ -8,6 +8,7 @@ import jax
 import numpy as np
 from jax.sharding import AxisType, Mesh
 
+from vitzoo import literals
 from vitzoo.errors import Refused
 
 AXES = ("data", "fsdp", "tensor")
@@ -65,9 +66,9 @@ def parse_mesh(spec: str) -> dict[str, int]:
             raise Refused("mesh", spec, f"no axis {axis!r}; write auto, or sizes of {', '.join(AXES)}: data:2,fsdp:4")
         if axis in sizes:
             raise Refused("mesh", spec, f"names {axis} twice")
-        if not size.isdecimal() or int(size) < 1:
+        if not (number := literals.counted(size)):
             raise Refused("mesh", spec, f"{axis} needs a whole number of devices, {axis}:4")
-        sizes[axis] = int(size)
+        sizes[axis] = number
     return sizes
 
 

@@ -6,6 +6,7 @@ import math
 import os
 import re
 
+from vitzoo import literals
 from vitzoo.errors import Refused
 from vitzoo.planning.devices import DEVICES, Device
 
@@ -43,7 +44,8 @@ class Topology:
         if self.device.platform == "cpu":
             return machine_memory() / self.count
         share = os.environ.get("XLA_PYTHON_CLIENT_MEM_FRACTION", "") if self.device.platform == "gpu" else ""
-        return self.device.memory * (float(share) if re.fullmatch(r"0?\.\d+|1(\.0*)?", share) else self.device.usable)
+        is_share = re.fullmatch(r"0?\.[0-9]+|1(\.0*)?", share)
+        return self.device.memory * (float(share) if is_share else self.device.usable)
 
     @property
     def interconnect(self) -> float | None:
@@ -87,7 +89,7 @@ def parse(text: str) -> Topology:
     device = DEVICES[kind]
     example = next(form for form in FORMS.split(", ") if form.startswith(f"{kind}:"))
     sides = size.split("x")
-    if not all(side.isdecimal() and 0 < int(side) < 100_000 for side in sides) or len(sides) != (device.ranks or 1):
+    if not all(0 < (literals.counted(side) or 0) < 100_000 for side in sides) or len(sides) != (device.ranks or 1):
         what = (
             f"the sides of a slice, {device.ranks} whole numbers from 1 on" if device.ranks else "a number of devices"
         )

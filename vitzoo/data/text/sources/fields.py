@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from vitzoo import literals
 from vitzoo.data.text.settings import Text
 from vitzoo.data.text.sources.labels import whole_number
 from vitzoo.data.text.sources.template import Template, value_of
@@ -201,7 +202,7 @@ def _text(value: Any, name: str) -> str:
 
 def _index(value: Any) -> int:
     """The number of a choice, which may be written as text."""
-    index = int(value) if isinstance(value, str) and value.isdecimal() else whole_number(value)
+    index = literals.counted(value) if isinstance(value, str) else whole_number(value)
     if index is None:
         raise ValueError("the answer must be the index of a choice")
     return index
