@@ -3,6 +3,8 @@ of every kind and under every format's names. Each is refused by its name, in on
 
 import dataclasses
 import json
+import math
+import re
 import struct
 import tracemalloc
 import zipfile
@@ -17,6 +19,7 @@ from test_t5x import as_t5x, scanned, write
 
 from vitzoo.errors import Refused
 from vitzoo.nn import paths, state
+from vitzoo.weights.files import npz
 from vitzoo.weights.files.open import open_source
 from vitzoo.weights.files.source import Tensors
 from vitzoo.weights.formats.known import recognise
@@ -238,10 +241,18 @@ def entry(header, numbers=b""):
         ("{'descr': '<f4', 'fortran_order': False, 'shape': (1099511627776, 8)}", "tells of 35,184,372,088,832 bytes"),
         ("{'descr': '<f4', 'fortran_order': False, 'shape': (-1, -2)}", "damaged within x"),
         ("{'descr': '<f4', 'fortran_order': False, 'shape': (3,)}", "tells of 12 bytes of numbers, and there are 8"),
-        ("{'descr': '|S0', 'fortran_order': False, 'shape': (2,)}", "tells of 0 bytes of numbers, and there are 8"),
+        ("{'descr': '|S0', 'fortran_order': False, 'shape': (2,)}", "has descr = [|]S0, which is no number's"),
         ("(" * 900, "damaged within x"),
         ("{'descr': '|O', 'fortran_order': False, 'shape': (1,)}", "holds objects"),
         ("7", "damaged within x"),
+        ("{'descr': '<f4', 'fortran_order': False, 'shape': (True, 2)}", r"has shape = \(True, 2\); up to 32 sizes"),
+        ("{'descr': '<f4', 'fortran_order': False, 'shape': (2, False)}", r"has shape = \(2, False\); up to 32 sizes"),
+        ("{'descr': '<f4', 'fortran_order': 1, 'shape': (2,)}", "its header is no array's"),
+        ("{'descr': '<f4', 'fortran_order': False, 'shape': (2,), 'more': 1}", "its header is no array's"),
+        ("{'descr': ('<f4', (2,)), 'fortran_order': False, 'shape': ()}", "has descr = .*, which is no number's"),
+        ("{'descr': '<U1000000', 'fortran_order': False, 'shape': ()}", "which is no number's"),
+        (f"{{'descr': '<f4', 'fortran_order': False, 'shape': {(1,) * 40}}}", "up to 32 sizes are right"),
+        ("{'descr': '<f4', 'fortran_order': False, 'shape': (" + "9" * 5000 + ",)}", "its header is no array's"),
     ],
 )
 def test_an_archives_header_that_claims_what_is_not_there_costs_nothing(header, why, tmp_path):
@@ -252,6 +263,69 @@ def test_an_archives_header_that_claims_what_is_not_there_costs_nothing(header, 
     assert tracemalloc.get_traced_memory()[1] < 2**24
     tracemalloc.stop()
     assert "\n" not in str(caught.value)
+
+
+def packed(path, arrays):
+    """An archive of zeros of these shapes, which takes a thousandth of them on disk."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+        for name, shape in arrays.items():
+            header = str({"descr": "<f4", "fortran_order": False, "shape": shape})
+            with file.open(f"{name}.npy", "w", force_zip64=True) as into:
+                into.write(entry(header))
+                for _ in range(0, 4 * math.prod(shape), 2**20):
+                    into.write(bytes(2**20))
+    return path
+
+
+def test_an_archive_that_would_grow_without_measure_is_refused_by_its_largest_array(tmp_path, monkeypatch):
+    monkeypatch.setattr(npz, "ALWAYS_FINE", 2**23)
+    file = packed(tmp_path / "a.npz", {"small": (2**18,), "Transformer/posembed_input/pos_embedding": (1, 2**13, 2**9)})
+    with pytest.raises(Refused, match=r"would grow from [\d,]+ to 17,\d+,\d+ bytes, most of them Transformer/posembed"):
+        open_source(str(file))
+
+
+@pytest.mark.parametrize(
+    ("name", "axis"),
+    [
+        ("embedding/bias", 0),
+        ("Transformer/encoderblock_0/LayerNorm_0/scale", 0),
+        ("head/bias", 0),
+        ("pos_embedding", 2),
+    ],
+)
+def test_a_shape_that_the_model_cannot_have_is_refused_before_any_numbers_are_read(name, axis, tmp_path, monkeypatch):
+    with np.load(GOLDENS / "big_vision" / "separate.npz") as golden:
+        arrays = dict(golden)
+    shape = [side * 2**14 if place == axis else side for place, side in enumerate(arrays[name].shape)]
+    larger = np.broadcast_to(np.float32(0), shape)
+    np.savez_compressed(tmp_path / "a.npz", **{**arrays, name: larger})
+    read = []
+    whole = npz._array
+    monkeypatch.setattr(npz, "_array", lambda *told: read.append(told[2]) or whole(*told))
+    with pytest.raises(Refused, match=r"has .+ of shape"):
+        as_read(tmp_path / "a.npz")
+    assert name not in read
+
+
+@pytest.mark.parametrize("where", ["an array", "a setting of it", "the settings of the file"])
+def test_a_safetensors_header_that_names_something_twice_is_refused(where, tmp_path):
+    folder = copied(GOLDENS / "gpt2", tmp_path)
+    content = (folder / "model.safetensors").read_bytes()
+    length = int.from_bytes(content[:8], "little")
+    header = content[8 : 8 + length].decode().strip()
+    name, about = next((name, one) for name, one in json.loads(header).items() if name != "__metadata__")
+    if where == "an array":
+        header = header[:-1] + f', "{name}": {json.dumps(about)}}}'
+    elif where == "a setting of it":
+        header = header.replace('"dtype":', '"dtype":"F32","dtype":', 1)
+    else:
+        header = header.replace("{", '{"__metadata__":{"format":"pt","format":"np"},', 1).replace(
+            ',"__metadata__":{"format":"pt"}', ""
+        )
+    (folder / "model.safetensors").write_bytes(
+        len(header).to_bytes(8, "little") + header.encode() + content[8 + length :]
+    )
+    assert re.search(r"is no safetensors file, or cut off \(names the field '.+' twice\)", refused(folder))
 
 
 def test_an_archive_names_an_array_once_and_keeps_its_order(tmp_path):
@@ -284,7 +358,10 @@ def test_t5x_arrays_with_a_lost_chunk_or_a_size_without_end_are_refused(tmp_path
     folder = write(tmp_path / "large", as_t5x(tensors))
     about = folder / "target.encoder.encoder_norm.scale" / ".zarray"
     about.write_text(json.dumps(json.loads(about.read_text()) | {"shape": [2**45]}))
-    assert "would grow to 140,737,488,355,328 bytes" in refused(folder)
+    grown = r"would grow from [\d,]+ to 140,737,488,[\d,]+ bytes, most of them target.encoder.encoder_norm.scale"
+    assert re.search(grown, refused(folder))
+    about.write_text(json.dumps(json.loads(about.read_text()) | {"shape": [8], "chunks": [2**40]}))
+    assert "can't be read within target.encoder.encoder_norm.scale" in refused(folder)
 
 
 def test_t5x_kernels_of_a_wrong_number_of_heads_are_refused(tmp_path):
@@ -308,15 +385,17 @@ def test_a_format_that_cannot_look_at_a_file_does_not_know_it(shape, opened):
     assert recognise(source).name == "gpt2"
 
 
-def test_where_no_format_can_look_at_a_file_the_damage_is_told(tmp_path):
+def test_a_format_is_known_without_an_archives_numbers_and_their_damage_is_told(tmp_path):
     file = tmp_path / "ckpt.pt"
     with zipfile.ZipFile(GOLDENS / "nanogpt" / "ckpt.pt") as golden, zipfile.ZipFile(file, "w") as changed:
         for one in golden.infolist():  # without `model_args` the shape of the first kernel tells
             changed.writestr(one.filename, golden.read(one).replace(b"model_args", b"other_args"))
-    assert recognise(open_source(str(file))).name == "nanogpt"
+    assert recognise(open_source(str(file))).name == "nanogpt"  # by the archive's description, without its numbers
     kernel = open_source(str(GOLDENS / "nanogpt" / "ckpt.pt")).tensors["transformer.h.0.attn.c_attn.weight"].tobytes()
     content = bytearray(file.read_bytes())
     content[content.index(kernel)] ^= 255
     file.write_bytes(content)
+    source = open_source(str(file))
+    reading = recognise(source).read(source, {"num_heads": 3})
     with pytest.raises(Refused, match=r"is damaged within data/\d+ \(its checksum is another\)"):
-        recognise(open_source(str(file)))
+        read_rows(reading.rows, source.tensors, reading.ignored, source.name)

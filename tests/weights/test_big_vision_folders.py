@@ -99,7 +99,7 @@ def test_a_header_that_is_no_header_or_claims_too_much_is_refused(copy):
     header = copy / HEAD / ".zarray"
     text = header.read_text()
     header.write_text(text.replace('"shape":[1,1,12]', '"shape":[1000000000,1000,12]'))
-    assert f"{HEAD} would grow to 24,000,000,000,000 bytes: no weights do" in refused(f"{copy}:img")
+    assert f"bytes, most of them {HEAD}: no weights do" in refused(f"{copy}:img")
     header.write_text(text[:40])
     assert f"can't be read within {HEAD} (" in refused(f"{copy}:img")
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from vitzoo.errors import Refused
-from vitzoo.weights.files import torch_pickle
+from vitzoo.weights.files import pickle_machine, torch_pickle
 from vitzoo.weights.files.open import open_source
 from vitzoo.weights.files.torch_pickle import Opaque, Unreadable
 from vitzoo.weights.files.torch_zip import TorchFile
@@ -262,6 +262,59 @@ def test_a_key_is_plain_since_what_is_nested_without_end_cannot_be_hashed(key):
     assert torch_pickle.read(b"\x80\x02}K\x01K\x02\x86K\x01s.") == {(1, 2): 1}
     with pytest.raises(Unreadable, match="sets a key of a dict twice"):
         torch_pickle.read(b"\x80\x02}K\x01K\x02sK\x01K\x03s.")
+
+
+DOUBLED = b"X\x01\x00\x00\x00a" + b"q\x00h\x00\x86" * 60
+"""A tuple of twice the one before, 60 times: 2**60 texts in 300 bytes."""
+LARGE = b"\x8b" + struct.pack("<I", 4000) + b"\x01" * 4000
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (DOUBLED + DOUBLED + b"\x93", "has a tuple of a tuple for a name"),
+        (DOUBLED + b"X\x01\x00\x00\x00b\x93", "has a str of a tuple for a name"),
+        (b"K\x01X\x01\x00\x00\x00b\x93", "has a str of a int for a name"),
+        (b"}" + LARGE + b"K\x01s", "has an integer of 31,993 bits"),
+        (b"]" + LARGE + b"a", "has an integer of 31,993 bits"),
+        (b"}\x8a\x10" + b"\x01" * 16 + b"K\x01s", "has an integer of more than 64 bits for a key"),
+        (b"}(" + b"K\x01" * 17 + b"tK\x01s", "has a tuple for a key"),
+        (b"X\x90\x01\x00\x00" + b"a" * 400 + b"X\x01\x00\x00\x00b\x93", "asks for a{60}, which no weights need"),
+        (b"ca\x1b[2J\nb\n", r"asks for 'a\\x1b\[2J.b', which no weights need"),
+    ],
+    ids=[
+        "a doubled name",
+        "a doubled module",
+        "a number",
+        *("an integer",) * 3,
+        "a long key",
+        "a long name",
+        "a terminal's",
+    ],
+)
+def test_what_would_never_end_or_could_not_be_shown_is_refused(body, why):
+    with pytest.raises(Unreadable, match=why) as caught:
+        within(lambda: torch_pickle.read(b"\x80\x02" + body + b"."), most=2**21)
+    assert len(str(caught.value)) < 200
+
+
+@pytest.mark.parametrize("body", [b"}" * 2000, b"}q\x00" * 1000, b"]" + b"}\x94a" * 700, b"K\x01" + b"2" * 2000])
+def test_a_pickle_of_more_instructions_than_weights_need_is_refused(body, monkeypatch):
+    monkeypatch.setattr(pickle_machine, "MOST_STEPS", 1900)
+    with pytest.raises(Unreadable, match="has more than 1,900 instructions, which no weights need"):
+        torch_pickle.read(b"\x80\x02" + body + b".")
+
+
+def test_arguments_that_are_handed_over_again_and_again_are_refused():
+    many = b"(" + b"N" * 5000 + b"tq\x000"
+    with pytest.raises(Unreadable, match="copies its content over and over"):
+        torch_pickle.read(b"\x80\x02" + many + b"cargparse\nNamespace\nh\x00R0" * 300 + b"N.")
+
+
+def test_a_part_that_recurs_counts_each_time(tmp_path):
+    told = b"\x80\x02}X\x01\x00\x00\x00aK\x01" + b"q\x00h\x00\x86" * 20 + b"s."
+    with pytest.raises(Refused, match="nests its content without end"):
+        within(lambda: TorchFile(archive(tmp_path / "bad.pt", told)), most=2**23)
 
 
 @pytest.mark.parametrize("protocol", range(6))

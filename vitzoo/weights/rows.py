@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from vitzoo.errors import Refused
-from vitzoo.weights.files.source import NOT_FINITE, finite, unusable
+from vitzoo.weights.files.source import NOT_FINITE, Header, finite, header_of, unusable
 from vitzoo.weights.layouts import SAME, Layout
 
 Flat = dict[str, np.ndarray]
@@ -47,10 +47,10 @@ class Row:
         return [name.replace("{i}", str(layer)) for layer in layers for name in self.their_names]
 
     def read(self, tensors: Mapping[str, np.ndarray]) -> Flat:
-        """Our leaves, float32.
+        """Our leaves, float32, of arrays that `check_headers` has found right.
 
         Raises:
-            Misfit: an array isn't what the layout takes, of another shape than another layer's, or no weights.
+            Misfit: an array isn't what the layout takes, or has numbers that aren't finite.
         """
         leaves: list[np.ndarray] = []
         for layer in range(max(self.depth, 1)):
@@ -59,14 +59,37 @@ class Row:
             leaves = leaves or [np.empty((*stacked, *part.shape), np.float32) for part in parts]
             for leaf, part in zip(leaves, parts, strict=True):
                 into = leaf[layer, ...] if self.depth else leaf
-                if part.shape != into.shape:
-                    name = self._names(layer)[0]
-                    raise Misfit(name, f"of shape {tensors[name].shape}, which isn't that of the layers before")
                 with np.errstate(over="ignore"):  # what grows infinite is refused
                     into[...] = part
                 if not finite(into):
                     raise Misfit(self._names(layer)[0], NOT_FINITE)
         return dict(zip(self.our_paths, leaves, strict=True))
+
+    def check_headers(self, tensors: Mapping[str, np.ndarray], shapes: Mapping[str, tuple[int, ...]]) -> None:
+        """Compares what the file says of its arrays with the model, before their numbers are read.
+
+        Args:
+            tensors: the file's arrays by name.
+            shapes: of the model's leaves by path, where they are to be compared.
+
+        Raises:
+            Misfit: an array is of no type of weights, isn't what the layout takes, or is of another shape than another
+                layer's or than makes the model's leaf.
+        """
+        first: list[tuple[int, ...]] = []
+        for layer in range(max(self.depth, 1)):
+            hollow = {name: _hollow(header_of(tensors, name)) for name in self._names(layer)}
+            found = [part.shape for part in self._parts(hollow, layer)]
+            if first and found != first:
+                name, array = next(iter(hollow.items()))
+                raise Misfit(name, f"of shape {array.shape}, which isn't that of the layers before")
+            first = first or found
+        for path, shape in zip(self.our_paths, first, strict=True):
+            whole = (self.depth, *shape) if self.depth else shape
+            if whole != (right := shapes.get(path, whole)):
+                name = self.files_names()[0]
+                stated = header_of(tensors, name).shape
+                raise Misfit(name, f"of shape {stated}, which makes {path} {whole}; the model has {right}")
 
     def write(self, params: Mapping[str, np.ndarray]) -> Iterator[tuple[str, np.ndarray]]:
         """The file's names and arrays."""
@@ -97,7 +120,8 @@ class Row:
                 raise Misfit(name, f"of shape {array.shape}, where {right + inside} dimensions are right")
             arrays.append(array)
         try:
-            return self.layout.ours(*(np.take(array, layer, self.axis) if inside else array for array in arrays))
+            place = (slice(None),) * self.axis + (layer,) if inside else ...
+            return self.layout.ours(*(array[place] for array in arrays))
         except (ValueError, TypeError, IndexError) as error:
             shapes = ", ".join(str(array.shape) for array in arrays)
             raise Misfit(name, f"of shape {shapes}, which doesn't fit its other arrays ({error})") from None
@@ -159,13 +183,13 @@ def read_rows(
         problems = [*_some("misses", missing), *_some("has besides", extra)]
         raise Refused("checkpoint", where, f"isn't what its other names say it is: it {'; it '.join(problems)}")
     params: Flat = {}
-    for row in rows:
-        try:
-            found = row.read(tensors)
-            _check_shapes(row, tensors, found, shapes or {})
-        except Misfit as misfit:
-            raise Refused("checkpoint", where, f"has {misfit}") from None
-        params |= found
+    try:
+        for row in rows:
+            row.check_headers(tensors, shapes or {})
+        for row in rows:
+            params |= row.read(tensors)
+    except Misfit as misfit:
+        raise Refused("checkpoint", where, f"has {misfit}") from None
     notes: dict[str, list[str]] = {}
     for name, why in aside.items():
         notes.setdefault(why, []).append(name)
@@ -185,16 +209,9 @@ def write_rows(rows: Sequence[Row], params: Mapping[str, np.ndarray]) -> Iterato
         yield from row.write(params)
 
 
-def _check_shapes(
-    row: Row, tensors: Mapping[str, np.ndarray], found: Flat, shapes: Mapping[str, tuple[int, ...]]
-) -> None:
-    """Raises Misfit where a leaf isn't of the model's shape, which then isn't that of its array."""
-    for path, leaf in found.items():
-        right = shapes.get(path, leaf.shape)
-        if leaf.shape != right:
-            name = row.files_names()[0]
-            why = f"of shape {tensors[name].shape}, which makes {path} {leaf.shape}; the model has {right}"
-            raise Misfit(name, why)
+def _hollow(header: Header) -> np.ndarray:
+    """An array of a shape and type that takes no memory: one zero, everywhere."""
+    return np.broadcast_to(np.zeros((), header.dtype), header.shape)
 
 
 def _why(name: str, ignored: Sequence[Ignored]) -> str | None:

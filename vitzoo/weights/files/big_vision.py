@@ -8,7 +8,7 @@ from pathlib import Path
 
 from vitzoo.errors import Refused
 from vitzoo.weights.files.source import Tensors
-from vitzoo.weights.files.tensorstore_folder import HEADER, array_readers
+from vitzoo.weights.files.tensorstore_folder import HEADER, read_arrays
 
 SLASH = "~"
 LAST = "-LAST"
@@ -35,8 +35,7 @@ def read_big_vision(folder: Path, name: str) -> Tensors:
     lost = [path for path in paths if not (folder / path / HEADER).is_file()]
     if broken := [path for path in lost if SLASH in path]:
         raise Refused("checkpoint", name, f"lacks {broken[0]}/{HEADER}: it isn't the whole checkpoint")
-    readers = array_readers(folder, (path for path in paths if path not in lost), name)
-    return Tensors({path.replace(SLASH, "/"): read for path, read in readers.items()})
+    return read_arrays(folder, {path.replace(SLASH, "/"): path for path in paths if path not in lost}, name)
 
 
 def newest(path: Path) -> Path:

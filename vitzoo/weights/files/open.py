@@ -13,7 +13,7 @@ from vitzoo.weights.files.big_vision import is_big_vision, newest, read_big_visi
 from vitzoo.weights.files.json_file import read_json, shown
 from vitzoo.weights.files.npz import read_npz
 from vitzoo.weights.files.safe import INDEX, parts_of, read_safetensors
-from vitzoo.weights.files.source import Source, Tensors
+from vitzoo.weights.files.source import Header, Source, Tensors
 from vitzoo.weights.files.t5x import is_t5x, read_t5x
 from vitzoo.weights.files.torch_pickle import Tensor
 from vitzoo.weights.files.torch_zip import TorchFile
@@ -158,6 +158,7 @@ def _parameters(tensors: Tensors, subtree: str) -> tuple[Tensors, str, tuple[str
 
 def _read_parts(index: Path, name: str, subtree: str) -> Read:
     readers: dict[str, Callable[[], np.ndarray]] = {}
+    headers: dict[str, Callable[[], Header]] = {}
     kind = ""
     of_part: dict[str, str] = {}
     for part, keys in parts_of(index, name).items():
@@ -168,7 +169,8 @@ def _read_parts(index: Path, name: str, subtree: str) -> Read:
             raise Refused("checkpoint", name, f"{part} and {of_part[twice[0]]} both hold {twice[0]}")
         of_part |= dict.fromkeys(tensors, part)
         readers |= {key: functools.partial(tensors.__getitem__, key) for key in tensors}
-    return kind, Tensors(readers), {}, ()
+        headers |= {key: functools.partial(tensors.header, key) for key in tensors}
+    return kind, Tensors(readers, headers), {}, ()
 
 
 def _read_torch(path: Path, name: str, subtree: str) -> Read:
@@ -196,7 +198,8 @@ def _read_torch(path: Path, name: str, subtree: str) -> Read:
     _check_names(tensors, name)
     besides = {key: value for key, value in content.items() if not isinstance(value, Tensor)}
     readers = {key: functools.partial(file.array, tensor) for key, tensor in tensors.items()}
-    return "torch", Tensors(readers), besides, notes
+    headers = {key: functools.partial(Header, one.shape, one.storage.dtype) for key, one in tensors.items()}
+    return "torch", Tensors(readers, headers), besides, notes
 
 
 def _tensors(content: Any) -> dict[str, Tensor]:

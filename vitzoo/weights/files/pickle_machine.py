@@ -7,6 +7,10 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 PLAIN = (str, bytes, int, float, type(None))  # what a key may be, or consist of
+MOST_STEPS = 2_000_000  # instructions; a model of 10,000 arrays has about 300,000
+MOST_BITS, MOST_KEY_BITS = 1024, 64  # of an integer; the longest in use are states of random generators, of 128
+LONGEST_KEY = 16  # parts of a key that is a tuple: each time that one is used, all of it is hashed
+LONGEST_SHOWN = 60  # characters of a name in a message
 
 
 class Unreadable(Exception):
@@ -42,12 +46,20 @@ def dictionary(pairs: Iterable[tuple[Any, Any]], into: dict | None = None) -> di
     """A dict of pairs, whose keys are plain: to hash what is nested without end would end the process."""
     into = {} if into is None else into
     for key, value in pairs:
-        if not all(isinstance(part, PLAIN) for part in (key if isinstance(key, tuple) else (key,))):
+        parts = key if isinstance(key, tuple) else (key,)
+        if len(parts) > LONGEST_KEY or not all(isinstance(part, PLAIN) for part in parts):
             raise Unreadable(f"has a {type(key).__name__} for a key")
+        if any(type(part) is int and part.bit_length() > MOST_KEY_BITS for part in parts):
+            raise Unreadable(f"has an integer of more than {MOST_KEY_BITS} bits for a key")
         if key in into:
             raise Unreadable("sets a key of a dict twice")
         into[key] = value
     return into
+
+
+def shortened(name: str) -> str:
+    """A name of the file in a message: short, and in one line."""
+    return (name if name.isprintable() else ascii(name))[:LONGEST_SHOWN]
 
 
 class Machine:
@@ -57,6 +69,9 @@ class Machine:
         content: the pickle.
         named: what a module's name stands for.
         stored: a description of what a pickle says lies outside it.
+
+    Attributes:
+        steps: instructions carried out.
     """
 
     def __init__(self, content: bytes, named: Callable[[str, str], Named], stored: Callable[[Any], Any]):
@@ -65,6 +80,7 @@ class Machine:
         self._marks: list[int] = []
         self._memo: dict[int, Any] = {}
         self._left = len(content)  # items that calls may copy: each was put there by a byte at least
+        self.steps = 0
 
     def run(self) -> Any:
         """What the pickle holds.
@@ -75,9 +91,14 @@ class Machine:
         """
         for instruction, argument, _ in pickletools.genops(self._content):
             name = instruction.name
+            self.steps += 1
+            if self.steps > MOST_STEPS:
+                raise Unreadable(f"has more than {MOST_STEPS:,} instructions, which no weights need")
             if name == "STOP":
                 return self._stack.pop()
             if name in VALUES:
+                if type(argument) is int and argument.bit_length() > MOST_BITS:
+                    raise Unreadable(f"has an integer of {argument.bit_length():,} bits, which no weights need")
                 self._stack.append(argument)
             elif name in CONSTANTS:
                 self._stack.append(CONSTANTS[name]())
@@ -161,7 +182,9 @@ class Machine:
 
     def _stack_global(self, _: Any) -> None:
         name, module = self._stack.pop(), self._stack.pop()
-        self._stack.append(self._named(str(module), str(name)))
+        if not isinstance(name, str) or not isinstance(module, str):
+            raise Unreadable(f"has a {type(name).__name__} of a {type(module).__name__} for a name")
+        self._stack.append(self._named(module, name))
 
     def _outside(self, _: Any) -> None:
         self._stack.append(self._stored(self._stack.pop()))
@@ -169,14 +192,14 @@ class Machine:
     def _call(self, _: Any) -> None:
         arguments, called = self._stack.pop(), self._stack.pop()
         if not isinstance(called, Named) or called.make is None or not isinstance(arguments, tuple):
-            raise Unreadable(f"calls {called.name if isinstance(called, Named) else type(called).__name__}")
-        self._left -= sum(len(item) for item in arguments if isinstance(item, tuple | list | dict))
+            raise Unreadable(f"calls {shortened(called.name) if isinstance(called, Named) else type(called).__name__}")
+        self._left -= len(arguments) + sum(len(item) for item in arguments if isinstance(item, tuple | list | dict))
         if self._left < 0:
             raise Unreadable("copies its content over and over")
         try:
             self._stack.append(called.make(*arguments))
         except (TypeError, ValueError) as error:
-            raise Unreadable(f"calls {called.name} with what it doesn't take ({error})") from None
+            raise Unreadable(f"calls {shortened(called.name)} with what it doesn't take ({error})") from None
 
     def _call_with_names(self, _: Any) -> None:
         if self._stack.pop():
@@ -187,7 +210,9 @@ class Machine:
         self._stack.pop()
         changed = self._stack[-1]
         if not isinstance(changed, Opaque | Ordered):
-            raise Unreadable(f"changes {changed.name if isinstance(changed, Named) else type(changed).__name__}")
+            raise Unreadable(
+                f"changes {shortened(changed.name) if isinstance(changed, Named) else type(changed).__name__}"
+            )
 
 
 VALUES = {

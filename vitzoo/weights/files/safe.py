@@ -2,30 +2,69 @@
 
 import functools
 from pathlib import Path
+from typing import Any
 
+import ml_dtypes
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
+from vitzoo.data.text.sources.strict_json import parsed
 from vitzoo.errors import Refused
 from vitzoo.weights.files.json_file import read_json
-from vitzoo.weights.files.source import Tensors
+from vitzoo.weights.files.source import Header, Tensors
 
 INDEX = ".index.json"
 LONGEST_NAME = 255  # bytes of a file's name, on every common file system
+LARGEST_HEADER = 10**8  # bytes, as the library has it
+LENGTH = 8  # bytes of the number before the header
+TYPES: dict[str, Any] = {
+    "F64": np.float64,
+    "F32": np.float32,
+    "F16": np.float16,
+    "BF16": ml_dtypes.bfloat16,
+    "BOOL": np.bool_,
+    **{f"{kind}{bits}": f"{code}{bits // 8}" for kind, code in (("I", "i"), ("U", "u")) for bits in (8, 16, 32, 64)},
+}
+"""Types as the format names them; of another, the library says whether it can be read."""
 
 
 def read_safetensors(path: Path, name: str) -> Tensors:
     """The arrays of a file.
 
     Raises:
-        Refused: it is no such file, or cut off.
+        Refused: it is no such file, cut off, or names an array twice.
     """
     try:
+        _check_names(path)
         file = safe_open(path, framework="numpy")
         keys = list(file.keys())
-    except (SafetensorError, OSError) as error:
+    except (SafetensorError, OSError, ValueError) as error:
         raise Refused("checkpoint", name, f"{path.name} is no safetensors file, or cut off ({error})") from None
-    return Tensors({key: functools.partial(_array, file, key, name) for key in keys})
+    readers = {key: functools.partial(_array, file, key, name) for key in keys}
+    headers = {key: functools.partial(_header, file, key, name) for key in keys}
+    return Tensors(readers, headers)
+
+
+def _check_names(path: Path) -> None:
+    """Raises ValueError where the file's header, an object of JSON, names an array or one of its settings twice: the
+    library takes the last, other readers the first.
+    """
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(LENGTH), "little")
+        if length > min(LARGEST_HEADER, path.stat().st_size):
+            raise ValueError(f"its header would have {length:,} bytes")
+        try:
+            parsed(file.read(length))
+        except RecursionError:
+            raise ValueError("is nested too deeply") from None
+
+
+def _header(file, key: str, name: str) -> Header:
+    found = file.get_slice(key)
+    if (kind := TYPES.get(found.get_dtype())) is None:
+        array = _array(file, key, name)
+        return Header(array.shape, array.dtype)
+    return Header(tuple(found.get_shape()), np.dtype(kind))
 
 
 def _array(file, key: str, name: str) -> np.ndarray:

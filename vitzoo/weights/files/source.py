@@ -1,9 +1,10 @@
 """A file or folder of published weights: its arrays by name, looked at one by one, and what lies beside it."""
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,15 +14,28 @@ FLOATS = ("float16", "bfloat16", "float32", "float64")
 """Types of weights."""
 
 
+class Header(NamedTuple):
+    """What a file says of an array before its numbers."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+
+
 class Tensors(Mapping[str, np.ndarray]):
     """Arrays by name, read or mapped when looked at and not kept.
 
     Args:
         readers: a function for each name.
+        headers: a function for each name that gives its shape and type without its numbers; where a name has none,
+            the array is read for it.
     """
 
-    def __init__(self, readers: Mapping[str, Callable[[], np.ndarray]]):
-        self._readers = dict(readers)
+    def __init__(
+        self,
+        readers: Mapping[str, Callable[[], np.ndarray]],
+        headers: Mapping[str, Callable[[], Header]] | None = None,
+    ):
+        self._readers, self._headers = dict(readers), dict(headers or {})
 
     def __getitem__(self, name: str) -> np.ndarray:
         return self._readers[name]()
@@ -29,13 +43,36 @@ class Tensors(Mapping[str, np.ndarray]):
     def __iter__(self) -> Iterator[str]:
         return iter(self._readers)
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._readers
+
     def __len__(self) -> int:
         return len(self._readers)
 
     def without(self, prefix: str) -> "Tensors":
         """Those below a prefix, named without it."""
-        cut = {name: read for name, read in self._readers.items() if name.startswith(prefix)}
-        return Tensors({name.removeprefix(prefix): read for name, read in cut.items()})
+        below = {name: name.removeprefix(prefix) for name in self if name.startswith(prefix)}
+        headers = {short: self._headers[name] for name, short in below.items() if name in self._headers}
+        return Tensors({short: self._readers[name] for name, short in below.items()}, headers)
+
+    def beside(self, arrays: Mapping[str, np.ndarray]) -> "Tensors":
+        """These and arrays in memory; of a name that both have, these."""
+        readers = {name: functools.partial(arrays.__getitem__, name) for name in arrays if name not in self}
+        return Tensors({**readers, **self._readers}, self._headers)
+
+    def header(self, name: str) -> Header:
+        """Shape and type of an array, without its numbers where the file has them apart."""
+        if name in self._headers:
+            return self._headers[name]()
+        array = self[name]
+        return Header(array.shape, array.dtype)
+
+
+def header_of(tensors: Mapping[str, np.ndarray], name: str) -> Header:
+    """Shape and type of an array by name."""
+    if isinstance(tensors, Tensors):
+        return tensors.header(name)
+    return Header(tensors[name].shape, tensors[name].dtype)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,7 +112,7 @@ class Source:
         """
         if name not in self.tensors:
             raise self.refused(f"lacks {name}")
-        shape = self.tensors[name].shape
+        shape = self.tensors.header(name).shape
         if dimensions and len(shape) != dimensions:
             raise self.refused(f"has {name} of shape {shape}, where {dimensions} dimensions are right")
         if 0 in shape and not empty:
@@ -88,9 +125,9 @@ class Source:
         Raises:
             Refused: it isn't.
         """
-        array = self.tensors[name]
-        if why := unusable(array):
+        if why := unusable(self.tensors.header(name)):
             raise self.refused(f"has {name} {why}")
+        array = self.tensors[name]
         if not finite(array):
             raise self.refused(f"has {name} {NOT_FINITE}")
         return array
@@ -123,11 +160,11 @@ class Source:
 NOT_FINITE = "with numbers that aren't finite (NaN, or infinite as float32)"
 
 
-def unusable(array: np.ndarray) -> str:
+def unusable(array: np.ndarray | Header) -> str:
     """Why an array can't be weights, whatever its numbers; "" where it can."""
     if array.dtype.name not in FLOATS:
         return f"of type {array.dtype}, where {', '.join(FLOATS)} are right"
-    return "" if array.size else f"of shape {array.shape}, which holds no numbers"
+    return "" if 0 not in array.shape else f"of shape {array.shape}, which holds no numbers"
 
 
 def finite(array: np.ndarray) -> bool:

@@ -4,7 +4,6 @@ Its own index is the file `checkpoint` (msgpack), and the arrays lie beside it. 
 and arrays are in the folder `state`, and the index is `checkpoint` without a version, or `_METADATA` (JSON).
 """
 
-import functools
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,9 +12,10 @@ import numpy as np
 
 from vitzoo.errors import Refused
 from vitzoo.weights.files.source import Tensors
-from vitzoo.weights.files.tensorstore_folder import HEADER, OCDBT, array_names, array_readers, short
+from vitzoo.weights.files.tensorstore_folder import HEADER, OCDBT, array_names, read_arrays, short
 
 INDEX, TREE, STATE = "checkpoint", "_METADATA", "state"
+LARGEST = 2**28  # bytes of an index; it may hold norms and biases itself
 TARGET = "target."
 """Before the names of the model's parameters; the optimizer's are below `state.`."""
 
@@ -38,12 +38,9 @@ def read_t5x(folder: Path, name: str) -> Tensors:
     arrays = _arrays(folder)
     if arrays is None:
         raise Refused("checkpoint", name, "is no checkpoint of t5x")
-    paths = array_names(arrays, TARGET, name)
+    paths = {path.removeprefix(TARGET).replace(".", "/"): path for path in array_names(arrays, TARGET, name)}
     inside = _inside(arrays, name)
-    readers = {
-        path.removeprefix(TARGET).replace(".", "/"): read for path, read in array_readers(arrays, paths, name).items()
-    }
-    return Tensors({**{key: functools.partial(inside.__getitem__, key) for key in inside}, **readers})
+    return read_arrays(arrays, paths, name).beside(inside)
 
 
 def _arrays(folder: Path) -> Path | None:
@@ -57,7 +54,8 @@ def _has_target(folder: Path) -> bool:
     if (folder / INDEX).is_file():
         return True
     try:  # any program's Orbax writes this
-        return "('target', " in (folder / TREE).read_text(errors="replace")
+        with open(folder / TREE, "rb") as file:
+            return b"('target', " in file.read(LARGEST)
     except OSError:
         return False
 
@@ -72,6 +70,8 @@ def _inside(folder: Path, name: str) -> dict[str, np.ndarray]:
     import flax.serialization
 
     try:
+        if index.stat().st_size > LARGEST:
+            raise ValueError(f"has more than {LARGEST:,} bytes")
         content = flax.serialization.msgpack_restore(index.read_bytes())
         own = "optimizer" in content
         version, target = content["version"] if own else 3, (content["optimizer"] if own else content)["target"]

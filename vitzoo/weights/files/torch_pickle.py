@@ -11,7 +11,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from vitzoo.weights.files.pickle_machine import Machine, Named, Opaque, Ordered, Unreadable, dictionary
+from vitzoo.weights.files.pickle_machine import Machine, Named, Opaque, Ordered, Unreadable, dictionary, shortened
 
 STORAGES = {
     "FloatStorage": np.float32,
@@ -44,6 +44,7 @@ OPAQUE = {
 MODULES = b"torch.nn.modules"
 """In a pickle of a whole model, whose parts are torch's modules."""
 MOST_DIMENSIONS, LARGEST = 64, 2**62
+LONGEST_NAME = 100  # characters of a storage's
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,7 +67,12 @@ class Tensor:
 
 
 def read(content: bytes) -> Any:
-    """The pickle's content: dicts, lists, tuples, numbers, text, `Tensor`s and `Opaque`s.
+    """The pickle's content: dicts, lists, tuples, numbers, text, `Tensor`s and `Opaque`s."""
+    return read_counted(content)[0]
+
+
+def read_counted(content: bytes) -> tuple[Any, int]:
+    """The pickle's content, and how many instructions it took.
 
     Raises:
         Unreadable: it names anything that isn't on the list, or is damaged.
@@ -77,14 +83,16 @@ def read(content: bytes) -> Any:
         if found is not None:
             return found
         whole = "; it is a whole model: save its state_dict() instead" if MODULES in content else ""
-        raise Unreadable(f"asks for {module}.{name}, which no weights need; it was not loaded{whole}")
+        raise Unreadable(f"asks for {shortened(f'{module}.{name}')}, which no weights need; it was not loaded{whole}")
 
+    machine = Machine(content, named, _storage)
     try:
-        return Machine(content, named, _storage).run()
+        return machine.run(), machine.steps
     except Unreadable:
         raise
     except Exception as error:  # a damaged pickle can fail in any way
-        raise Unreadable(f"is damaged ({type(error).__name__}: {str(error)[:80]})") from None
+        said = str(error)[:80] if isinstance(error, ValueError | TypeError | IndexError) else ""
+        raise Unreadable(f"is damaged ({type(error).__name__}{': ' * bool(said)}{said})") from None
 
 
 def _storage(told: Any) -> Storage:
@@ -93,8 +101,8 @@ def _storage(told: Any) -> Storage:
         raise Unreadable("names a storage in an unknown way")
     _, kind, key, _, count = told
     if (dtype := STORAGES.get(kind.name)) is None:
-        raise Unreadable(f"has numbers of the kind {kind.name}, which aren't read")
-    if not isinstance(key, str) or not key.isalnum() or not _is_size(count):
+        raise Unreadable(f"has numbers of the kind {shortened(kind.name)}, which aren't read")
+    if not isinstance(key, str) or not key.isalnum() or len(key) > LONGEST_NAME or not _is_size(count):
         raise Unreadable("names a storage in an unknown way")
     return Storage(key, np.dtype(dtype), count)
 

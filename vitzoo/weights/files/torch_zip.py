@@ -18,13 +18,15 @@ from vitzoo.weights.files.torch_pickle import Tensor, Unreadable
 MOST_PICKLE = 2**25  # bytes of the description; that of a model of 10,000 tensors has about a million
 AGAIN = "torch.save(torch.load(FILE, map_location='cpu', weights_only=True), 'new.pth')"
 LEGACY = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19"  # the number that files before torch 1.6 begin with
-DEEPEST, MOST_NODES = 50, 16  # of nested content: levels; values for each byte of the description
+DEEPEST = 50  # levels of nested content
+MOST_NODES, ALWAYS_FINE = 2, 10_000  # values of nested content for each instruction of the pickle, and in any case
 READING = (
     *(zipfile.BadZipFile, OSError, EOFError, struct.error, NotImplementedError, RuntimeError),
     *(UnicodeDecodeError, OverflowError, ValueError),
 )
 """What reading a damaged archive may raise."""
 LOCAL_HEADER = 30  # bytes, before the entry's name
+LONGEST_NAME = 500  # characters of an entry's
 PIECE = 2**22  # bytes summed at once
 
 
@@ -63,12 +65,12 @@ class TorchFile:
             if "byteorder" in self._places and self._entry("byteorder").tobytes() != b"little":
                 raise Unreadable("holds numbers with their largest byte first; save it on a common machine")
             description = self._entry("data.pkl").tobytes()
-            described = torch_pickle.read(description)
+            described, steps = torch_pickle.read_counted(description)
         except Unreadable as error:
             raise self._refused(str(error)) from None
         except READING as error:
             raise self._not_an_archive(error) from None
-        self._left = MOST_NODES * len(description)
+        self._left = ALWAYS_FINE + MOST_NODES * steps
         self.described = self._plain(described, 0)
 
     def content(self) -> Any:
@@ -141,6 +143,8 @@ class TorchFile:
         if entries[f"{self.prefix}data.pkl"].file_size > MOST_PICKLE:
             raise Unreadable("has a description too large for weights")
         for name, entry in entries.items():
+            if len(name) > LONGEST_NAME:
+                raise Unreadable(f"holds an entry with a name of {len(name):,} characters")
             if entry.compress_type != zipfile.ZIP_STORED or entry.file_size != entry.compress_size:
                 raise Unreadable(f"holds a compressed entry ({name}), which torch doesn't write")
 
