@@ -7,12 +7,11 @@ import numpy as np
 import pytest
 from made_text_run import TOKENIZER, make_text_run
 
+import vitzoo
 from vitzoo.cli.entry import main
 from vitzoo.errors import Refused
 from vitzoo.inference.generator import Generator
 from vitzoo.weights.load import load
-
-pytestmark = pytest.mark.slow  # compiles many programs
 
 PROMPTS = ["ab", "a longer prompt", "x"]
 
@@ -30,6 +29,52 @@ def generator(request, runs):
     return Generator(runs / request.param)
 
 
+DRAWN = {"top_k": 20, "top_p": 0.98, "temperature": 1.3}
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        DRAWN,
+        *(pytest.param(how, marks=pytest.mark.slow) for how in ({"temperature": 1.0}, {"top_k": 5}, {"top_p": 0.9})),
+    ],
+    ids=str,
+)
+def test_a_prompt_is_answered_alike_alone_and_with_others_in_any_order_and_one_given_twice_in_two_ways(generator, how):
+    how = how | {"max_new_tokens": 8, "seed": 3}
+    first, second, third = PROMPTS
+    together = generator([first, second, third, first], **how)
+    assert together[0].text != together[3].text
+    assert generator([first], **how) == together[:1]
+    assert generator([third, first, first, second], **how) == [together[index] for index in (2, 0, 3, 1)]
+    assert generator([third], **how) == [together[2]]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["gpt", "t5"])
+def test_the_command_and_python_draw_alike_for_a_prompt_alone_and_with_others(runs, name, capsys):
+    how = {"top_k": 20, "temperature": 1.3, "seed": 5, "max_new_tokens": 8}
+    together = vitzoo.generate(runs / name, [*PROMPTS, PROMPTS[0], "y" * 40], **how)  # which makes the batch wider
+    assert vitzoo.generate(runs / name, PROMPTS[2], **how) == [together[2]]
+    flags = [f"--{key.replace('_', '-')}={value}" for key, value in how.items()]
+    asked = [flag for prompt in (PROMPTS[1], PROMPTS[0], PROMPTS[0]) for flag in ("--prompt", prompt)]
+    assert main(["generate", "--checkpoint", str(runs / name), *asked, *flags, "--json"]) == 0
+    answers = json.loads(capsys.readouterr().out.splitlines()[-1])["answers"]
+    assert answers == [together[index] for index in (1, 0, 3)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("temperature", ["1e-45", "1e-39", "1e-37"])
+def test_the_smallest_temperatures_write_the_most_probable(runs, temperature, capsys):
+    asked = ["generate", "--checkpoint", str(runs / "gpt"), "--prompt", "ab", "--max-new-tokens=6", "--json"]
+    found = []
+    for value in (temperature, "0"):
+        assert main([*asked, "--temperature", value]) == 0
+        found.append(json.loads(capsys.readouterr().out.splitlines()[-1])["answers"])
+    assert found[0] == found[1]
+
+
+@pytest.mark.slow
 def test_beam_search_answers_a_prompt_in_a_batch_of_other_lengths_as_among_its_like(generator):
     together = generator(PROMPTS, max_new_tokens=6, num_beams=3)
     assert generator(PROMPTS[:1] * 3, max_new_tokens=6, num_beams=3) == together[:1] * 3
@@ -37,6 +82,7 @@ def test_beam_search_answers_a_prompt_in_a_batch_of_other_lengths_as_among_its_l
     assert [one.reason for one in together] == ["end" if end else "length" for end in ended]
 
 
+@pytest.mark.slow
 def test_an_answer_is_the_most_probable_and_a_continuation_is_drawn(generator):
     said = [generator(PROMPTS, max_new_tokens=9, seed=seed) for seed in (0, 1)]
     greedy = generator(PROMPTS, max_new_tokens=9, temperature=0.0)
@@ -45,6 +91,7 @@ def test_an_answer_is_the_most_probable_and_a_continuation_is_drawn(generator):
     assert drawn[0] != drawn[1]
 
 
+@pytest.mark.slow
 def test_neither_padding_nor_ids_that_the_tokenizer_lacks_are_written(generator):
     answers = generator(PROMPTS * 20, max_new_tokens=16, temperature=3.0)
     written = np.concatenate([one.ids for one in answers])
@@ -65,6 +112,7 @@ def test_a_model_continues_ids_as_the_command_does(generator):
             assert tuple(written.ids[row, : written.lengths[row]].tolist()) == answer.ids
 
 
+@pytest.mark.slow
 def test_prompts_come_from_a_file_and_answers_go_to_one(runs, tmp_path, capsys):
     (tmp_path / "prompts.txt").write_text("\n".join(PROMPTS) + "\n")
     files = ["--prompts", str(tmp_path / "prompts.txt"), "--output", str(tmp_path / "answers.jsonl")]
@@ -85,6 +133,11 @@ def test_prompts_come_from_a_file_and_answers_go_to_one(runs, tmp_path, capsys):
         (["--length-penalty=0.6"], "--length-penalty = 0.6: acts with num_beams above 1 only"),
         (["--early-stopping=later"], "--early-stopping = later"),
         (["--output=answers.csv"], "--output = answers.csv: must end in .jsonl"),
+        (["--temperature=nan"], "--temperature = nan: must be a finite number"),
+        (["--temperature=-1"], "--temperature = -1"),
+        (["--top-p=0"], "--top-p = 0"),
+        (["--top-p=nan"], "--top-p = nan: must be a finite number"),
+        (["--top-k=-3"], "--top-k = -3"),
     ],
 )
 def test_settings_that_do_not_go_together_are_refused(runs, flags, message, capsys):

@@ -76,14 +76,14 @@ def write(
         how: they are chosen.
         ends: ids that end a text.
         allowed: bool [vocabulary], ids that may be written; None is all.
-        seed: of draws.
+        seed: of draws: a row's depend on it, on the prompt, and on how many equal prompts stand before it.
     """
     room, most = _room(model, tokens, lengths, new)
     if isinstance(how, BeamSearch):
         found = search(model, start(model, tokens, lengths, room), most, new, how, ends, allowed)
         return Written(found.ids[:, 0], found.lengths[:, 0], found.scores[:, 0])
-    before = begin_texts(model, tokens, lengths, jnp.arange(len(tokens)), room)
-    texts = continue_texts(model, before, seed, new, how, ends, allowed)
+    before = begin_texts(model, tokens, lengths, seed, room)
+    texts = continue_texts(model, before, new, how, ends, allowed)
     at = jnp.arange(new)
     ids = jnp.take_along_axis(texts.tokens, jnp.minimum(before.lengths[:, None] + at, room - 1), 1)
     lengths = texts.lengths - before.lengths
@@ -131,7 +131,7 @@ def generate(
         max_new_tokens: most tokens written for each row; a decoder's context may leave it fewer.
         end_id: the id that ends a text; it is the last one written.
         allowed: bool [vocabulary], ids that may be written, for instance without padding; all by default.
-        seed: of the draws.
+        seed: of the draws; a row's depend on it, on the row, and on how many equal rows stand before it.
         settings: of `Sampling` (`temperature=0.8`, `top_k`, `top_p`, `repetition_penalty`), or of `BeamSearch`
             (`num_beams=4`, `length_penalty`, `length_normalisation`, `early_stopping`).
 

@@ -4,10 +4,13 @@ import dataclasses
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from vitzoo.schema import setting
 
 NEVER = jnp.finfo(jnp.float32).min
+SMALLEST = float(jnp.finfo(jnp.float32).tiny)
+"""Below this float32 has subnormal numbers only, which devices take for 0."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,27 +34,60 @@ class Sampling:
         return self
 
 
+def prompt_keys(seed: jax.Array | int, prompts: jax.Array, lengths: jax.Array) -> jax.Array:
+    """A random key for each prompt, [batch]: a function of the seed, the prompt, and how many equal ones stand before
+    it, so that a prompt is continued alike in whatever batch it stands, and one that stands there twice in two ways.
+
+    Args:
+        seed: of the draws.
+        prompts: int32 [batch, tokens], filled up at the end with anything.
+        lengths: int32 [batch], tokens of each.
+    """
+    places = jnp.arange(prompts.shape[1])
+    base = jax.random.key(0)
+
+    def mark(place: jax.Array, id: jax.Array) -> jax.Array:
+        return jax.random.bits(jax.random.fold_in(jax.random.fold_in(base, place), id), (2,), jnp.uint32)
+
+    marks = jax.vmap(jax.vmap(mark), (None, 0))(places, prompts)
+    digests = jnp.where((places < lengths[:, None])[..., None], marks, 0).sum(1, dtype=jnp.uint32)
+    equal = (digests[:, None] == digests).all(-1)
+    before = jnp.tril(equal, -1).sum(-1)
+
+    def key(digest: jax.Array, number: jax.Array) -> jax.Array:
+        told = jax.random.key(seed)
+        for part in (digest[0], digest[1], number):
+            told = jax.random.fold_in(told, part)
+        return told
+
+    return jax.vmap(key)(digests, before)
+
+
 def draw(logits: jax.Array, seen: jax.Array, keys: jax.Array, how: Sampling) -> jax.Array:
     """A token for each row, int32 [batch].
 
     Args:
-        logits: float32 [batch, vocabulary].
+        logits: float32 [batch, vocabulary]; `NEVER`, or less, of those that can't be drawn.
         seen: bool [batch, vocabulary], the tokens of each row's text so far.
         keys: random keys [batch], one for each row.
         how: settings; they are part of the compiled program.
     """
+    possible = logits > NEVER
     if how.repetition_penalty != 1.0:
-        logits = jnp.where(seen, penalised(logits, how.repetition_penalty), logits)
+        logits = jnp.where(seen & possible, penalised(logits, how.repetition_penalty), logits)
     temperature = 1.0 if how.temperature is None else how.temperature
-    if temperature == 0 or how.top_k == 1:
+    if temperature < SMALLEST or how.top_k == 1:
         return logits.argmax(-1).astype(jnp.int32)
-    logits = nucleus(best(logits / temperature, how.top_k), how.top_p)
+    # from the largest down, so that none becomes infinite and the most probable stays where it is
+    apart = jnp.maximum((logits - logits.max(-1, keepdims=True)) / temperature, NEVER)
+    logits = nucleus(best(jnp.where(possible, apart, NEVER), how.top_k), how.top_p)
     return jax.vmap(jax.random.categorical)(keys, logits).astype(jnp.int32)
 
 
 def penalised(logits: jax.Array, penalty: float) -> jax.Array:
     """Logits made smaller (Keskar et al. 2019, https://arxiv.org/abs/1909.05858; negative ones are multiplied)."""
-    return jnp.where(logits > 0, logits / penalty, logits * penalty)
+    penalty = min(max(penalty, SMALLEST), float(-NEVER))
+    return jnp.clip(jnp.where(logits > 0, logits / penalty, logits * penalty), NEVER, -NEVER)
 
 
 def best(logits: jax.Array, k: int) -> jax.Array:
@@ -64,10 +100,11 @@ def best(logits: jax.Array, k: int) -> jax.Array:
 
 def nucleus(logits: jax.Array, p: float) -> jax.Array:
     """Only the fewest most probable whose probabilities reach p (https://arxiv.org/abs/1904.09751)."""
-    if p >= 1:
+    if np.float32(p) >= 1:
         return logits
     order = jnp.argsort(-logits, axis=-1)
     chances = jnp.take_along_axis(jax.nn.softmax(logits), order, -1)
-    before = jnp.cumsum(chances, -1) - chances  # so that the first always stays
-    kept = jnp.zeros_like(logits, bool).at[jnp.arange(len(logits))[:, None], order].set(before < p)
+    before = jnp.cumsum(chances, -1) - chances
+    first = jnp.arange(logits.shape[-1]) == 0  # which always stays, for a p that float32 takes for 0 too
+    kept = jnp.zeros_like(logits, bool).at[jnp.arange(len(logits))[:, None], order].set((before < p) | first)
     return jnp.where(kept, logits, NEVER)

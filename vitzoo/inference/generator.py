@@ -86,11 +86,11 @@ class Generator:
         end = info.tokenizer.end_id
         self._ends = () if end is None else (end,)
 
-        def begin(params: Any, prompts: Any, lengths: Any, numbers: Any, room: int) -> Texts:
-            return begin_texts(state.merge(graph, params), prompts, lengths, numbers, room)
+        def begin(params: Any, prompts: Any, lengths: Any, seed: Any, room: int) -> Texts:
+            return begin_texts(state.merge(graph, params), prompts, lengths, seed, room)
 
-        def go_on(params: Any, texts: Texts, seed: Any, steps: Any, how: Sampling, ends: tuple[int, ...]) -> Texts:
-            return continue_texts(state.merge(graph, params), texts, seed, steps, how, ends, allowed)
+        def go_on(params: Any, texts: Texts, steps: Any, how: Sampling, ends: tuple[int, ...]) -> Texts:
+            return continue_texts(state.merge(graph, params), texts, steps, how, ends, allowed)
 
         def search(params: Any, prompts: Any, lengths: Any, **how: Any) -> Written:
             return write(state.merge(graph, params), prompts, lengths, allowed=allowed, **how)
@@ -120,7 +120,7 @@ class Generator:
             how: they are chosen; or as keywords, `temperature=0.8, top_k=50`, or `num_beams=4`. By default a decoder
                 draws at temperature 1, and an encoder-decoder writes the most probable.
             stop: texts at which an answer ends; they don't belong to it. What beam search finds is cut there.
-            seed: of the draws. A prompt's answer depends on the seed, its own place among the prompts and itself.
+            seed: of the draws. A prompt's answer depends on the seed, itself, and how many equal prompts come before.
             wrote: called as text is added; of beam search, with the whole.
 
         Returns:
@@ -151,11 +151,10 @@ class Generator:
     ) -> None:
         """Writes a chunk of tokens at a time, and looks at it, until no row needs more."""
         first = np.ones_like(lengths) if self.encodes else lengths
-        numbers, room = np.arange(len(rows), dtype=np.int32), self._room(rows, int(most.max()))
-        texts = self._begin(self._params, rows, lengths, numbers, room=room)
-        low_bits = np.uint32(seed % 2**32)
+        room = self._room(rows, int(most.max()))
+        texts = self._begin(self._params, rows, lengths, np.uint32(seed % 2**32), room=room)
         while not answers.finished:
-            texts = self._continue(self._params, texts, low_bits, np.int32(CHUNK), how=how, ends=self._ends)
+            texts = self._continue(self._params, texts, np.int32(CHUNK), how=how, ends=self._ends)
             written = [row[begin:] for row, begin in zip(np.asarray(texts.tokens), first, strict=True)]
             stopped = answers.look(written, np.asarray(texts.lengths) - first, most)
             texts = texts._replace(done=texts.done | jnp.asarray(stopped))
