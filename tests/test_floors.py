@@ -28,7 +28,7 @@ FLOORS = [
     {"decoding"},
     {"nn"},
     {"parts", "schema", "outputs"},
-    {"paths"},
+    {"paths", "replaced", "staging"},
     {"errors", "hints", "literals", "names"},
 ]
 HEIGHT = {name: -depth for depth, names in enumerate(FLOORS) for name in names}

@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import shutil
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
@@ -10,22 +9,22 @@ from typing import Any
 
 from vitzoo.errors import Failed, Refused
 from vitzoo.paths import folder_of_checkpoints, folder_to_fill, named_path
+from vitzoo.replaced import Reads, check_replaces_nothing, check_stays_outside
+from vitzoo.staging import check_unmoved, is_held, is_staged, remove_leftovers, staged
 
-STAGED = ".vitzoo-"
-"""How the names of what is only half written begin."""
 
-
-def checked_file(flag: str, path: str | Path, endings: Sequence[str]) -> Path:
+def checked_file(flag: str, path: str | Path, endings: Sequence[str], reads: Reads | None = None) -> Path:
     """A file that is to be written.
 
     Args:
         flag: the setting that names it, for the message.
         path: the file; one that is there is replaced at the end.
         endings: those it may have, `.csv`.
+        reads: what the command reads.
 
     Raises:
-        Refused: its ending names no known form, it is a folder or a device, or its folder is missing or can't be
-            written to.
+        Refused: its ending names no known form, it is a folder or a device, its folder is missing or can't be written
+            to, or it would take the place of what is read or of what belongs to a run or a checkpoint.
     """
     file = named_path(flag, path)
     if file.suffix.lower() not in endings:
@@ -36,7 +35,10 @@ def checked_file(flag: str, path: str | Path, endings: Sequence[str]) -> Path:
         raise Refused(flag, path, "is there and no ordinary file; name another")
     if not file.parent.is_dir():
         raise Refused(flag, path, f"the folder {file.parent} doesn't exist")
-    _check_writable(flag, path, Path(os.path.realpath(file)).parent)
+    check_replaces_nothing(flag, path, file, reads or Reads())
+    target = Path(os.path.realpath(file))
+    _check_writable(flag, path, target.parent)
+    remove_leftovers(target.parent)
     return file
 
 
@@ -50,34 +52,43 @@ def wrote(file: str | Path, before: Collection[str]) -> str:
     return f"{'replaced' if str(file) in before else 'wrote   '} {file}"
 
 
-def checked_folder(flag: str, path: str | Path) -> Path:
+def checked_folder(flag: str, path: str | Path, reads: Reads | None = None) -> Path:
     """A folder that is to be filled, made when the first file comes.
 
+    Args:
+        flag, path, reads: as for `checked_file`.
+
     Raises:
-        Refused: as `folder_to_fill`, or it, or what is to hold it, is no folder or can't be written to.
+        Refused: as `folder_to_fill`; it, or what is to hold it, is no folder or can't be written to; or it lies in a
+            checkpoint, or in a folder whose images are read.
     """
     folder = folder_to_fill(flag, path)
     there = next(parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists())
     if not there.is_dir():
         raise Refused(flag, path, f"{there} is not a folder")
+    check_stays_outside(flag, path, folder, reads or Reads())
     _check_writable(flag, path, there)
+    remove_leftovers(Path(os.path.realpath(there)))
     return folder
 
 
-def checked_new_folder(flag: str, path: str | Path, checkpoint: bool = False) -> Path:
+def checked_new_folder(flag: str, path: str | Path, checkpoint: bool = False, reads: Reads | None = None) -> Path:
     """A folder that isn't there yet, or is empty.
 
     Args:
-        flag, path: as for `checked_folder`.
+        flag, path, reads: as for `checked_folder`.
         checkpoint: a checkpoint is to be written there.
 
     Raises:
         Refused: as `checked_folder` and `folder_of_checkpoints`, or it holds something.
     """
-    folder = checked_folder(flag, path)
+    folder = checked_folder(flag, path, reads)
     if checkpoint:
         check_takes_checkpoints(flag, folder)
-    if folder.exists() and any(folder.iterdir()):
+    content = list(folder.iterdir()) if folder.exists() else []
+    if any(is_staged(one) and is_held(one) for one in content):
+        raise Refused(flag, str(path), "is being filled by another command; wait for it, or give another folder")
+    if content:
         raise Refused(flag, str(path), "is there already and not empty; give another folder")
     return folder
 
@@ -97,10 +108,11 @@ def write_whole(path: Path, write: Callable[[Path], Any]) -> bool:
     with _told(path):
         target = Path(os.path.realpath(path))  # of a link, what it leads to is replaced
         target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=STAGED, dir=target.parent, ignore_cleanup_errors=True) as staged:
-            partial = Path(staged) / f"file{path.suffix}"
+        with staged(target.parent) as place:
+            partial = place / f"file{path.suffix}"
             if write(partial) is False:
                 return False
+            check_unmoved(place)
             os.replace(partial, target)
     return True
 
@@ -117,17 +129,17 @@ def whole_folder(path: Path) -> Iterator[Path]:
     new = [one for one in target.parents if not one.exists()]
     # a folder that is there may be a mount, whose place can't be taken: it is filled from within
     place = target if target.exists() else target.parent
-    with contextlib.ExitStack() as undo, _told(path):
+    with _told(path), contextlib.ExitStack() as undo:
         undo.callback(_remove_empty, new)
         place.mkdir(parents=True, exist_ok=True)
-        staged = Path(tempfile.mkdtemp(prefix=STAGED, dir=place))
-        undo.callback(shutil.rmtree, staged, ignore_errors=True)
-        folder = staged / "folder"
+        held = undo.enter_context(staged(place))
+        folder = held / "folder"
         folder.mkdir()
         try:
             yield folder
         except Failed as error:  # names the folder that is gone
             raise Failed(str(error).replace(str(folder), str(path))) from error
+        check_unmoved(held)
         if place != target:
             os.rename(folder, target)
             return

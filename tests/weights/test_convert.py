@@ -12,7 +12,7 @@ from made_checkpoint import make_run
 import vitzoo
 from vitzoo.cli import main
 from vitzoo.errors import Failed, Refused
-from vitzoo.outputs import STAGED
+from vitzoo.staging import PREFIX
 from vitzoo.weights import export, stablehlo
 from vitzoo.weights.export import convert
 from vitzoo.weights.formats.known import FORMATS, WRITERS
@@ -129,11 +129,11 @@ def test_a_conversion_that_fails_leaves_nothing_and_can_be_tried_again(fault, th
         with pytest.raises(raised, match=message) as caught:
             convert(GPT2, place, form="gpt2")
     assert str(place) in str(caught.value) or raised is KeyboardInterrupt
-    assert STAGED not in str(caught.value)
+    assert PREFIX not in str(caught.value)
     assert [path.name for path in tmp_path.rglob("*")] == ["out"] * there
     assert convert(GPT2, place, form="gpt2").format == "gpt2"
     assert sorted(path.name for path in place.iterdir())[:2] == ["config.json", "model.safetensors"]
-    assert not list(place.parent.glob(f"{STAGED}*"))
+    assert not list(place.parent.glob(f"{PREFIX}*"))
 
 
 def test_a_run_that_cannot_be_written_leaves_nothing(tmp_path, monkeypatch):

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from vitzoo.checkpoints import manifest, read, steps
-from vitzoo.checkpoints.locate import Located, check_outside, locate
+from vitzoo.checkpoints.locate import Located, locate
 from vitzoo.checkpoints.steps import CHECKPOINTS
 from vitzoo.checkpoints.store import COUNTERS, Store
 from vitzoo.errors import Refused
@@ -36,7 +36,6 @@ def average(run: str | Path, last: int, output: str | Path) -> list[int]:
         Failed: it couldn't be written.
     """
     folder, target = named_path("--workdir", run), checked_new_folder("--output", output, checkpoint=True)
-    check_outside("--output", output)
     if last < 2:
         raise Refused("--last", last, "must be at least 2")
     there = steps.listed(folder / CHECKPOINTS)

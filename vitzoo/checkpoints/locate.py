@@ -69,24 +69,6 @@ def locate(checkpoint: str | Path) -> Located:
     return _checked(text, folder / str(found.step), run_folder, verified=True)
 
 
-def check_outside(flag: str, path: str | Path) -> None:
-    """Refuses a folder to be written that lies among a run's checkpoints, where it would be taken for one or spoil one.
-
-    Args:
-        flag: the setting that names it.
-        path: the folder.
-
-    Raises:
-        Refused: it does, or no path can be so.
-    """
-    folder = named_path(flag, path).absolute()
-    for above in (folder, *folder.parents):
-        if above.name == CHECKPOINTS and any(
-            (above / str(n) / manifest.MANIFEST).exists() for n in steps.listed(above)
-        ):
-            raise Refused(flag, str(path), f"lies among the checkpoints of the run {above.parent}; name another folder")
-
-
 def best_step(folder: Path) -> int | None:
     """The step that the newest good checkpoint below `folder` names as the best so far; None without one."""
     newest = steps.newest(folder).step

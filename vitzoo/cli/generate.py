@@ -9,7 +9,8 @@ from vitzoo.cli.arguments import Parser, set_platform, typed
 from vitzoo.cli.output import Result
 from vitzoo.data.text.lines import read_lines
 from vitzoo.errors import Refused
-from vitzoo.outputs import there, wrote
+from vitzoo.outputs import checked_file, there, wrote
+from vitzoo.replaced import Reads
 
 TAKES_CONFIG = False
 SETTINGS = (
@@ -78,6 +79,8 @@ def arguments(parser: Parser) -> None:
 def run(args: argparse.Namespace) -> Result:
     """Continues or answers prompts."""
     set_platform([f"platform={args.platform}"])
+    if args.output is not None:
+        checked_file("--output", args.output, (".jsonl",), Reads([args.prompts]))
     read = read_lines("--prompts", args.prompts) if args.prompts else []
     prompts = [*args.prompt, *(line for line in read if line)]
     if not prompts:

@@ -7,7 +7,8 @@ from functools import partial
 from vitzoo.cli.arguments import Parser, set_platform, typed
 from vitzoo.cli.output import Result
 from vitzoo.errors import Refused
-from vitzoo.outputs import there
+from vitzoo.outputs import checked_file, there
+from vitzoo.replaced import Reads
 
 TAKES_CONFIG = False
 EXAMPLES = """\
@@ -63,6 +64,8 @@ def run(args: argparse.Namespace) -> Result:
     from vitzoo.inference.text_inputs import read_texts
     from vitzoo.inference.text_predict import predict_texts, say_text_rows, say_texts_written
 
+    if args.output is not None:
+        checked_file("--output", args.output, (".csv", ".jsonl"), Reads([args.input]))
     texts = [*args.text, *(read_texts(args.input) if args.input else [])]
     before = there(args.output, args.features)
     rows = (predict_texts if texts else partial(predict, typed=True))(

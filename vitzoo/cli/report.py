@@ -31,10 +31,11 @@ def run(args: argparse.Namespace) -> Result:
     from vitzoo.evaluation.comparison.page import metrics_table, page
     from vitzoo.evaluation.comparison.runs import names_of, read_run
     from vitzoo.outputs import checked_file, there, write_whole, wrote
+    from vitzoo.replaced import Reads
     from vitzoo.training import curves, metrics
 
     folders = _folders(args.runs)
-    output = checked_file("--output", args.output, (".html",))
+    output = checked_file("--output", args.output, (".html",), Reads(folders))
     before = there(output)
     runs = []
     for folder, name in zip(folders, names_of(folders), strict=True):

@@ -13,6 +13,7 @@ from vitzoo.data.open import open_dataset
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.base import Dataset
 from vitzoo.errors import Refused
+from vitzoo.replaced import Reads, check_stays_outside
 from vitzoo.schema import build
 
 
@@ -71,6 +72,7 @@ def _copied(data: Data, shards: int) -> Prepared:
     folder, ours = data_folders(data)[0], data.name in parts.PARTS["dataset"]
     if ours and (found := tfds_folders.find_prepared(folder, data.name)):
         return Prepared(data.name, found)
+    check_stays_outside("dir", data.dir or folder, folder, Reads([data.name]))
     try:
         dataset = open_dataset(data)
     except Refused:

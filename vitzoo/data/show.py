@@ -14,6 +14,7 @@ from vitzoo.data.settings import Data
 from vitzoo.data.sources.base import Source
 from vitzoo.errors import Failed, Refused
 from vitzoo.outputs import checked_file, write_whole
+from vitzoo.replaced import Reads, check_is_none_of
 from vitzoo.schema import build
 
 
@@ -29,9 +30,12 @@ def show(
     Raises:
         Refused: no such data, an image can't be read (under `bad_files=stop`), or the file can't be written to.
     """
-    path = checked_file("output", output, (".png", ".jpg"))
+    path = checked_file("output", output, (".png", ".jpg"), Reads([name]))
     data = build(Data, {"name": name, **settings}, "data")
-    source = open_dataset(data).open(split)
+    dataset = open_dataset(data)
+    for part in dataset.counts():
+        check_is_none_of("output", output, path, dataset.open(part).info.files or ())
+    source = dataset.open(split)
     chosen = np.unique(np.linspace(0, len(source) - 1, min(count, len(source))).astype(int))
     pictures = list(_labelled_images(source, chosen, data))
     if not pictures:

@@ -3,12 +3,12 @@
 import json
 import math
 import sys
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, TextIO
 
 import vitzoo
-from vitzoo.checkpoints.locate import check_outside
-from vitzoo.config.resolution import Overrides
+from vitzoo.config.resolution import Overrides, nested
 from vitzoo.errors import Failed, Refused
 from vitzoo.evaluation.folders import free_folder
 from vitzoo.evaluation.naming import of_evaluator
@@ -21,6 +21,7 @@ from vitzoo.outputs import checked_file, checked_folder
 from vitzoo.parallel import processes
 from vitzoo.parallel.mesh import show_mesh
 from vitzoo.parts import OwnFaults
+from vitzoo.replaced import Reads, texts_in
 from vitzoo.weights.load import ImageInfo
 
 
@@ -65,12 +66,14 @@ def evaluate(
         Failed: no evaluator of several could run, or data was lost or a file not written on the way.
     """
     out = processes.only_first(out or sys.stdout)
-    if predictions is not None:
-        checked_file("--predictions", predictions, (".csv", ".jsonl"))
-    if output is not None:
-        checked_folder("--output", output)
-        check_outside("--output", output)
-    ready = make_ready(str(checkpoint), overrides, weights, all_classes, shots)
+    _check_outputs(predictions, output, Reads(list(texts_in(nested(overrides))), [checkpoint]))
+
+    def check(values: dict[str, Any], evaluators: Collection[str]) -> None:
+        reads = Reads(list(texts_in(values)), [checkpoint])
+        for name in evaluators:
+            _check_outputs(predictions_file(predictions, name, len(evaluators)), output, reads)
+
+    ready = make_ready(str(checkpoint), overrides, weights, all_classes, shots, check=check)
     say_first(ready, out)
     results = {}
     for name in ready.evaluators:
@@ -88,6 +91,13 @@ def evaluate(
         raise Failed(f"no evaluator could run: {'; '.join(r['skipped'] for r in results.values())}")
     info = ready.info
     return {"checkpoint": info.checkpoint, "step": info.step, "weights": info.weights, "results": results}
+
+
+def _check_outputs(predictions: str | Path | None, output: str | Path | None, reads: Reads) -> None:
+    if predictions is not None:
+        checked_file("--predictions", predictions, (".csv", ".jsonl"), reads)
+    if output is not None:
+        checked_folder("--output", output, reads)
 
 
 def evaluate_one(

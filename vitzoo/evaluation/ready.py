@@ -1,6 +1,7 @@
 """A checkpoint made ready for evaluation: its config with overrides, its model, its weights on the devices."""
 
 import dataclasses
+from collections.abc import Callable, Collection
 from typing import Any
 
 from jax.sharding import Mesh
@@ -75,12 +76,14 @@ def make_ready(
     all_classes: bool = False,
     shots: int | None = None,
     instead: str = "",
+    check: Callable[[dict[str, Any], Collection[str]], None] | None = None,
 ) -> Ready:
     """Find, check and read a checkpoint; see `evaluation.evaluate`.
 
     Args:
         checkpoint, overrides, weights, all_classes, shots: as there.
         instead: a dataset that it is measured on, by evaluators that come later; empty: by those that `evaluators` has.
+        check: called with the config's values and the evaluators' names before the weights are read.
     """
     flags = nested(overrides)
     located = open_weights(checkpoint, flags.get("model"))
@@ -95,6 +98,8 @@ def make_ready(
         evaluators = with_shots(evaluators, shots)
     if all_classes:
         evaluators = {name: over_all(evaluator) for name, evaluator in evaluators.items()}
+    if check is not None:
+        check(resolved.values, evaluators)
     config, classes = with_sizes(experiment.model.config()), located.description["classes"]
     feed = feed_of(experiment).adopt(located.description, located.folder, flags)
     mesh = make_mesh(experiment.mesh, devices(experiment.platform))

@@ -12,6 +12,7 @@ from vitzoo.decoding.generate import how_of
 from vitzoo.errors import Refused
 from vitzoo.inference.generator import Answer, Encoded, Generator, Prompt, check_prompts
 from vitzoo.outputs import checked_file, write_whole
+from vitzoo.replaced import Reads
 from vitzoo.weights.load import TextInfo
 
 Turns = Sequence[Mapping[str, str]]
@@ -63,7 +64,7 @@ def generate(
         Refused: no such checkpoint, a model that doesn't write, or a prompt or setting that doesn't fit.
     """
     how_of(settings)  # what is refused is refused before anything is loaded
-    file = None if output is None else checked_file("output", output, (".jsonl",))
+    file = None if output is None else checked_file("output", output, (".jsonl",), Reads(weights=[checkpoint]))
     prompts = [prompts] if isinstance(prompts, str) else list(prompts)
     stop = [stop] if isinstance(stop, str) else list(stop)
     if "" in stop:

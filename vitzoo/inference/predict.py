@@ -19,6 +19,7 @@ from vitzoo.inference.predictor import Predictor, row
 from vitzoo.inference.text_predict import predict_texts
 from vitzoo.inference.writers import write_features, write_predictions
 from vitzoo.outputs import checked_file, wrote
+from vitzoo.replaced import Reads
 from vitzoo.weights.opened import open_weights
 
 ENDINGS = {".txt", ".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".md", *IMAGE_ENDINGS}
@@ -74,8 +75,9 @@ def predict(
             platform=platform, out=out,
         )  # fmt: skip
     found = gather(inputs)
-    output_file = None if output is None else checked_file("--output", output, (".csv", ".jsonl"))
-    features_file = None if features is None else checked_file("--features", features, (".npz",))
+    reads = Reads(inputs if isinstance(inputs, list | tuple) else [inputs], [checkpoint])
+    output_file = None if output is None else checked_file("--output", output, (".csv", ".jsonl"), reads)
+    features_file = None if features is None else checked_file("--features", features, (".npz",), reads)
     predictor = Predictor(checkpoint, weights=weights, batch_size=batch_size, platform=platform)
     most = predictor.most(top)
     if features_file is not None:

@@ -13,6 +13,7 @@ from vitzoo.inference.text_inputs import TextInput, gather_texts
 from vitzoo.inference.text_predictor import TextPredictor
 from vitzoo.inference.text_writers import shown, write_embeddings, write_rows
 from vitzoo.outputs import checked_file, wrote
+from vitzoo.replaced import Reads
 
 
 def predict_texts(
@@ -62,8 +63,9 @@ def predict_texts(
         Refused: no such checkpoint, no text, one without the fields, or a file that can't be written to.
         Failed: a file couldn't be written.
     """
-    output_file = None if output is None else checked_file("--output", output, (".csv", ".jsonl"))
-    features_file = None if features is None else checked_file("--features", features, (".npz",))
+    reads = Reads(weights=[checkpoint])
+    output_file = None if output is None else checked_file("--output", output, (".csv", ".jsonl"), reads)
+    features_file = None if features is None else checked_file("--features", features, (".npz",), reads)
     predictor = TextPredictor(checkpoint, weights=weights, batch_size=batch_size, platform=platform)
     texts = predictor.task.checked(gather_texts(inputs, predictor.info.text))
     if features_file is not None:

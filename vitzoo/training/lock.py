@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from vitzoo.checkpoints import steps
-from vitzoo.checkpoints.locate import check_outside
 from vitzoo.errors import Failed, Refused
 from vitzoo.parallel import processes
 from vitzoo.paths import folder_of_checkpoints
+from vitzoo.replaced import check_spoils_no_run
 from vitzoo.training.run_folder import CONFIG, existing, start_from
 
 LOCK = ".lock"
@@ -84,7 +84,7 @@ def check_usable(workdir: Path) -> None:
 
 def _check(workdir: Path) -> None:
     folder_of_checkpoints("workdir", workdir)
-    check_outside("workdir", workdir)
+    check_spoils_no_run("workdir", workdir, workdir)
     if workdir.exists() and not workdir.is_dir():
         raise Refused("workdir", str(workdir), "is a file; name a folder")
     if workdir.resolve() in _held:

@@ -17,6 +17,7 @@ from vitzoo.config.comparison import UNSET, Differences, compare
 from vitzoo.config.experiment import DURATIONS
 from vitzoo.errors import Refused
 from vitzoo.parallel import processes
+from vitzoo.replaced import Reads, check_stays_outside, texts_in
 
 CONFIG = "config.json"
 PROVENANCE = "provenance.json"
@@ -44,6 +45,7 @@ def check_config(workdir: Path, values: dict[str, Any]) -> Differences:
     Raises:
         Refused: a setting of the training's meaning differs, or `config.json` can't be read.
     """
+    check_stays_outside("workdir", workdir, workdir, Reads(list(texts_in(values))))
     before = read_config(workdir)
     if before is None:
         return {}

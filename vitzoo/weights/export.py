@@ -12,7 +12,7 @@ import numpy as np
 import safetensors
 import safetensors.numpy
 
-from vitzoo.checkpoints.locate import Located, check_outside
+from vitzoo.checkpoints.locate import Located
 from vitzoo.checkpoints.store import Store
 from vitzoo.data.text.tokenizers.load import load_tokenizer
 from vitzoo.errors import Refused
@@ -88,7 +88,6 @@ def convert(
     if (ending := Path(output).suffix.lower()) in FILE_ENDINGS:
         raise Refused("DST", str(output), f"no {ending} file is written: give a new folder, or FILE.stablehlo")
     target = checked_new_folder("DST", output)
-    check_outside("DST", output)
     _check_format(form)
     located = open_weights(checkpoint, given, source_format)
     check_given(located, given or {})

@@ -14,6 +14,7 @@ from vitzoo.errors import Refused
 from vitzoo.models.text import is_prefix_lm, kind_of
 from vitzoo.nn.execution import Execution
 from vitzoo.outputs import checked_file, write_whole
+from vitzoo.replaced import Reads
 from vitzoo.weights.load import ImageInfo, load
 
 SUFFIX = ".stablehlo"
@@ -43,7 +44,7 @@ def write_stablehlo(checkpoint: str, output: str | Path, weights: str = "auto", 
         Refused: the checkpoint can't be read, it has no weights for what a change adds, or a file is there already.
         Failed: a file couldn't be written; none is left.
     """
-    path = checked_file("DST", output, (SUFFIX,))
+    path = checked_file("DST", output, (SUFFIX,), Reads(weights=[checkpoint]))
     beside = path.with_name(f"{path.name}.json")
     for file in (path, beside):
         if file.exists():

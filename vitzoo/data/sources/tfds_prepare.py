@@ -5,7 +5,6 @@ import importlib.util
 import os
 import pathlib
 import sys
-import tempfile
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,6 +24,7 @@ from vitzoo.data.sources.tfds_folders import (
 )
 from vitzoo.errors import Failed, Refused
 from vitzoo.hints import install_extra
+from vitzoo.staging import remove_leftovers, staged
 
 
 def prepare(builder: Any, shards: int = 0, keep_downloads: bool = False) -> pathlib.Path:
@@ -40,13 +40,15 @@ def prepare(builder: Any, shards: int = 0, keep_downloads: bool = False) -> path
     final, root = pathlib.Path(builder.data_dir), pathlib.Path(builder.data_dir_root)
     try:
         root.mkdir(parents=True, exist_ok=True)
-        scratch = tempfile.TemporaryDirectory(prefix=".vitzoo-prepare-", dir=root)
+        remove_leftovers(root)
+        scratch = contextlib.ExitStack()
+        scratch_folder = os.fspath(scratch.enter_context(staged(root)) / "folder")
     except OSError as error:
         raise Refused("data.dir", root, f"can't be written ({error.strerror}); name another folder") from error
     if not (keep_downloads and sys.stderr.isatty()):
         tfds.disable_progress_bar()
     # TFDS prints what it does, and names the temporary folder in it
-    with scratch as scratch_folder, open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
+    with scratch, open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
         inner = _same_builder(builder, scratch_folder)
         inner.download_and_prepare(
             file_format="array_record",

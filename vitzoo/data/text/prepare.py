@@ -16,6 +16,7 @@ from vitzoo.data.text.tokenizers.open import byte_length
 from vitzoo.data.text.tokenizers.train import train_tokenizer
 from vitzoo.errors import Refused
 from vitzoo.outputs import checked_new_folder, whole_folder
+from vitzoo.replaced import Reads
 from vitzoo.schema import build
 
 KEPT = ("bpe", "unigram", "wordpiece")
@@ -65,7 +66,7 @@ def prepare_tokenizer(
     how = build(Tokenizer, tokenizer, "tokenizer")
     if how.kind not in KEPT:
         raise Refused("tokenizer.kind", how.kind, f"needs no preparing; {', '.join(KEPT)} are trained on text")
-    folder = checked_new_folder("output", output)
+    folder = checked_new_folder("output", output, reads=Reads([name]))
     source = open_text(build(Data, {"name": name, **settings}, "data"), None, build(Text, text or {}, "text"))
     texts = all_text(source)
     made = train_tokenizer(how, texts)

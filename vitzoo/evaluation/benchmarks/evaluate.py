@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
-from vitzoo.checkpoints.locate import check_outside
 from vitzoo.config.resolution import Overrides, nested
 from vitzoo.errors import Failed, Refused
 from vitzoo.evaluation.benchmarks.bound import bound, with_data
@@ -24,6 +23,7 @@ from vitzoo.evaluation.report import written
 from vitzoo.outputs import checked_folder
 from vitzoo.parallel import processes
 from vitzoo.parts import find
+from vitzoo.replaced import Reads, texts_in
 
 TOLD = 3  # reasons that a failure gives; each is printed as it comes
 
@@ -65,8 +65,7 @@ def evaluate_benchmarks(
     check_data(rows, data)
     check_effect(rows, flags, shots)
     if output is not None:
-        checked_folder("--output", output)
-        check_outside("--output", output)
+        checked_folder("--output", output, Reads(list(texts_in(flags)), [checkpoint]))
     ready = make_ready(str(checkpoint), overrides, weights, instead=data.get("name") or rows[0].dataset or "text")
     say_first(ready, out)
     results = results_of(rows, ready, shots, data, out)
