@@ -42,6 +42,7 @@ def get_config(arg="S/16"):
         resize="short_side_crop",
         interpolation="bicubic",
         crop_fraction=224 / 256,
+        crop_offset="half_even",
         mean=(123.675, 116.28, 103.53),
         std=(58.395, 57.12, 57.375),
     )

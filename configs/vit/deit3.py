@@ -35,6 +35,7 @@ def get_config(arg="B/16"):
     config.preprocessing = dict(
         resize="short_side_crop",
         interpolation="bicubic",
+        crop_offset="half_even",
         mean=(123.675, 116.28, 103.53),
         std=(58.395, 57.12, 57.375),
     )

@@ -23,8 +23,21 @@ def random_params(config, seed=0):
     return unflatten({path: 0.3 * random.normal(size=leaf.shape).astype(np.float32) for path, leaf in shapes.items()})
 
 
-def make_run(folder, config=TINY, classes=DIGITS, *, loss="softmax", ema=True, step=7, data="digits", **settings):
-    """A run that was at `step`; `settings` go to its config.json. Returns its (moving average) parameters."""
+def make_run(
+    folder,
+    config=TINY,
+    classes=DIGITS,
+    *,
+    loss="softmax",
+    ema=True,
+    step=7,
+    data="digits",
+    preprocessing=None,
+    **settings,
+):
+    """A run that was at `step`; `preprocessing` has what differs from the plainest; `settings` go to its config.json.
+    Returns its (moving average) parameters.
+    """
     params = random_params(config)
     saved = {"params": jax.tree.map(jnp.asarray, params), "optimizer": {"count": jnp.int32(step)}}
     if ema:
@@ -32,15 +45,15 @@ def make_run(folder, config=TINY, classes=DIGITS, *, loss="softmax", ema=True, s
         saved["ema"] = jax.tree.map(jnp.asarray, params)
     saved |= {"step": jnp.int32(step), "updates": jnp.int32(step), "skipped": jnp.int32(0)}
     model = {"name": "vit", "variant": "", **to_json(config)}
-    preprocessing = {"size": list(config.image_shape[:2]), "channels": config.channels, "resize": "squash"}
-    preprocessing |= {"interpolation": "bilinear", "antialias": True, "crop_fraction": 1.0}
-    preprocessing |= {"mean": [127.5] * config.channels, "std": [127.5] * config.channels}
+    images = {"size": list(config.image_shape[:2]), "channels": config.channels, "resize": "squash"}
+    images |= {"interpolation": "bilinear", "antialias": True, "crop_fraction": 1.0}
+    images |= {"mean": [127.5] * config.channels, "std": [127.5] * config.channels, **(preprocessing or {})}
     objective = {"name": "classification", "loss": loss}
     content = description.describe(
         version="0",
         model=model,
         objective=objective,
-        preprocessing=preprocessing,
+        preprocessing=images,
         classes=None if classes is None else list(classes),
         data={"name": data, "split": "train", "fingerprint": "f"},
         step=step,

@@ -241,7 +241,8 @@ def test_pixels_are_those_of_the_sources_processor(name, tmp_path):
     assert not notes
     assert np.abs((found - pixels) * std).max() < 0.1
     description = {"preprocessing": described_preprocessing(ours, size, 3)}
-    written = hf_images.written(description, "transformers")
+    written, departing = hf_images.written(description, "transformers")
+    assert not departing
     (tmp_path / hf_images.FILE).write_text(json.dumps(written[hf_images.FILE]))
     again = build(Preprocessing, hf_images.read(source_at(tmp_path), "", size, size)[0], "preprocessing")
     assert {"preprocessing": described_preprocessing(again, size, 3)} == description

@@ -60,6 +60,7 @@ DESCRIPTION = {
         "resize": "squash",
         "interpolation": "bilinear",
         "crop_fraction": 0.875,
+        "crop_offset": "half_even",
         "mean": IMAGENET["mean"],
         "std": IMAGENET["std"],
     },

@@ -34,7 +34,7 @@ def describe(
         step: batches consumed.
         examples: examples consumed.
         preprocessing: `size` [height, width], `channels`, `resize`, `interpolation`, `antialias`, `crop_fraction`,
-            `mean` and `std` (one number a channel, on the 0..255 scale), for images.
+            `crop_offset`, `rounding`, `mean` and `std` (one number a channel, on the 0..255 scale), for images.
         tokenizer: `kind`, `file` (below `assets/`) and `sha256`, for text.
     """
     values = (FORMAT, version, model, objective, preprocessing, classes, tokenizer, data, step, examples)

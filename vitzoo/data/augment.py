@@ -6,7 +6,7 @@ import math
 import numpy as np
 
 from vitzoo.data import draws
-from vitzoo.data.images import covering_size, resize, resize_eval
+from vitzoo.data.images import covering_size, pixel_type, resize, resize_eval, rounded
 from vitzoo.data.randaugment import color_jitter, randaugment
 from vitzoo.data.randaugment_increasing import randaugment_increasing
 from vitzoo.data.settings import Augment, Preprocessing
@@ -17,17 +17,26 @@ SIMPLE_PADDING = 4  # pixels, whatever the size
 
 def varies_after_resize_only(augment: Augment) -> bool:
     """Whether an example's image before shift and flip is always the same, so that it can be kept resized."""
-    colours = augment.three_augment or augment.randaugment_layers or augment.color_jitter
-    return augment.crop in ("none", "shift") and not colours
+    return augment.crop in ("none", "shift") and not changes_colours(augment)
+
+
+def changes_colours(augment: Augment) -> bool:
+    """Whether anything but the place of pixels varies."""
+    return bool(augment.three_augment or augment.randaugment_layers or augment.color_jitter)
 
 
 def augment_image(
     image: np.ndarray, size: tuple[int, int], augment: Augment, preprocessing: Preprocessing, seed: int, position: int
 ) -> np.ndarray:
-    """One training image: uint8 [H, W, C] of any size to uint8 [height, width, C]."""
+    """One training image: uint8 [H, W, C] of any size to [height, width, C] of `pixel_type`.
+
+    Changes of colour act on whole levels.
+    """
     rng = draws.generator(seed, position)
     image = crop(image, size, augment, preprocessing, rng)
     image = shift_and_flip(image[None], augment, seed, np.array([position]))[0]
+    if changes_colours(augment):
+        image = rounded(image)
     if augment.three_augment:
         image = three_augment(image, rng)
     if augment.randaugment_layers:
@@ -38,7 +47,7 @@ def augment_image(
             image = randaugment(image, layers, magnitude, rng)
     if augment.color_jitter:
         image = color_jitter(image, augment.color_jitter, rng)
-    return image
+    return image.astype(pixel_type(preprocessing), copy=False)
 
 
 def shift_and_flip(images: np.ndarray, augment: Augment, seed: int, positions: np.ndarray) -> np.ndarray:

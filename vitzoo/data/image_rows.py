@@ -8,7 +8,7 @@ import numpy as np
 
 from vitzoo.data.augment import augment_image, shift_and_flip, varies_after_resize_only
 from vitzoo.data.image_files import BadImage
-from vitzoo.data.images import decode, resize_eval
+from vitzoo.data.images import decode, pixel_type, resize_eval
 from vitzoo.data.memory import fits, gather
 from vitzoo.data.rows import Batch, Row
 from vitzoo.data.settings import Augment, Data, Preprocessing
@@ -18,8 +18,8 @@ from vitzoo.errors import Failed, Refused
 
 @dataclasses.dataclass(frozen=True)
 class ImageRows:
-    """Examples of a source as rows: image uint8 [height, width, channels], label int32 [] or float32 [classes], weight,
-    id.
+    """Examples of a source as rows: image [height, width, channels] of `pixel_type`, label int32 [] or float32
+    [classes], weight, id.
 
     An example that can't be read raises `BadImage` under `bad_files="stop"`; under `skip` it becomes a black image of
     weight 0, which no loss or metric counts.
@@ -51,10 +51,16 @@ class ImageRows:
     def held(self) -> bool:
         """Whether the images, as they are before augmentation, lie in RAM."""
         still = self.augment is None or varies_after_resize_only(self.augment)
-        return still and fits(self.data, len(self.source), self.size, self.channels)
+        return still and fits(self.data, len(self.source) * self.bytes)
 
     def where(self, id: int) -> str:
         return self.source.where(int(np.flatnonzero(self.source.ids == id)[0]))
+
+    @property
+    def bytes(self) -> int:
+        """Of an image."""
+        height, width = self.size
+        return height * width * self.channels * np.dtype(pixel_type(self.preprocessing)).itemsize
 
     @property
     def label_shape(self) -> tuple[int, ...]:
@@ -103,7 +109,7 @@ class ImageRows:
 
     def _as_row(self, image: np.ndarray | None, label: Any, weight: float, id: int) -> Row:
         if image is None:
-            image = np.zeros((*self.size, self.channels), np.uint8)
+            image = np.zeros((*self.size, self.channels), pixel_type(self.preprocessing))
         return {
             "image": image,
             "label": np.asarray(label, self.label_type),

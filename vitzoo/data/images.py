@@ -74,12 +74,13 @@ def _path(image: Any) -> str:
 
 
 def resize_eval(image: np.ndarray, size: tuple[int, int], preprocessing: Preprocessing) -> np.ndarray:
-    """An image [H, W, C] as [height, width, C]: in evaluation, prediction, and training without crops.
+    """uint8 [H, W, C] as [height, width, C], of `pixel_type`: in evaluation, prediction, and training without crops.
 
     `squash` resizes both sides, whatever the proportions; `short_side_crop` covers the size and cuts the centre out;
     `pad` fits into the size and fills with black. In both the other side is rounded down, as torchvision, timm and
     transformers do. With `crop_fraction` c, the resized frame is 1/c larger and its centre is kept: size 224 with 0.875
-    is "resize the short side to 256, crop 224".
+    is "resize the short side to 256, crop 224". Where an odd number of pixels goes, `crop_offset` says which half is
+    larger.
     """
     height, width = (round(side / preprocessing.crop_fraction) for side in size)
     if preprocessing.resize == "squash":
@@ -87,7 +88,7 @@ def resize_eval(image: np.ndarray, size: tuple[int, int], preprocessing: Preproc
     else:
         nearest = max if preprocessing.resize == "short_side_crop" else min
         frame = resize(image, _in_proportion(image.shape[:2], (height, width), nearest), preprocessing)
-    return _centre(frame, size)
+    return _centre(frame, size, preprocessing.crop_offset)
 
 
 def covering_size(old: tuple[int, int], new: tuple[int, int]) -> tuple[int, int]:
@@ -102,21 +103,41 @@ def _in_proportion(old: tuple[int, ...], new: tuple[int, int], nearest: Any) -> 
 
 
 def resize(image: np.ndarray, size: tuple[int, int], preprocessing: Preprocessing) -> np.ndarray:
-    """Plain resizing of uint8 [H, W, C] to [height, width, C]."""
+    """Plain resizing of uint8 [H, W, C] to [height, width, C] of `pixel_type`."""
     if image.shape[:2] == tuple(size):
-        return image
-    if not preprocessing.antialias and preprocessing.interpolation != "nearest":
-        return resample_points(image, size, preprocessing.interpolation)
+        return image.astype(pixel_type(preprocessing), copy=False)
     height, width = size
-    return from_pil(to_pil(image).resize((width, height), INTERPOLATIONS[preprocessing.interpolation]))
+    method, rounding = preprocessing.interpolation, preprocessing.rounding
+    if method == "nearest":
+        return from_pil(to_pil(image).resize((width, height), INTERPOLATIONS[method])).astype(pixel_type(preprocessing))
+    if not preprocessing.antialias:
+        return rounded(resample_points(image, size, method), rounding)
+    if rounding == "round":
+        return from_pil(to_pil(image).resize((width, height), INTERPOLATIONS[method]))
+    channels = [Image.fromarray(image[..., index].astype(np.float32)) for index in range(image.shape[-1])]
+    floats = [np.asarray(channel.resize((width, height), INTERPOLATIONS[method])) for channel in channels]
+    return rounded(np.stack(floats, axis=-1), rounding)
 
 
-def _centre(frame: np.ndarray, size: tuple[int, int]) -> np.ndarray:
+def pixel_type(preprocessing: Preprocessing) -> type:
+    """Of the pixels of resized images: float32 where they aren't rounded, else uint8."""
+    return np.float32 if preprocessing.rounding == "none" else np.uint8
+
+
+def rounded(values: np.ndarray, rounding: str = "round") -> np.ndarray:
+    """Floats on the 0..255 scale as `Preprocessing.rounding` says: uint8, or float32 for `none`."""
+    if rounding == "none":
+        return values.astype(np.float32, copy=False)
+    return np.clip(np.rint(values) if rounding == "round" else values, 0, 255).astype(np.uint8)
+
+
+def _centre(frame: np.ndarray, size: tuple[int, int], offset: str) -> np.ndarray:
     """The centre of a frame, cut where it is larger than `size` and black-bordered where it is smaller."""
     for axis, side in enumerate(size):
         have = frame.shape[axis]
         if have > side:
-            start = (have - side) // 2
+            margin = have - side
+            start = round(margin / 2) if offset == "half_even" else margin // 2
             frame = np.take(frame, range(start, start + side), axis)
         elif have < side:
             before = (side - have) // 2

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vitzoo.data.images import pixel_type
 from vitzoo.data.settings import Data
 
 if TYPE_CHECKING:  # they hold each other
@@ -16,10 +17,10 @@ if TYPE_CHECKING:  # they hold each other
 AUTO_BYTES = 2**30
 
 
-def fits(data: Data, count: int, size: tuple[int, int], channels: int) -> bool:
-    """Whether `count` images of this size are to be held in RAM."""
+def fits(data: Data, size: int) -> bool:
+    """Whether images of so many bytes together are to be held in RAM."""
     if data.in_memory == "auto":
-        return count * size[0] * size[1] * channels <= AUTO_BYTES
+        return size <= AUTO_BYTES
     return data.in_memory == "always"
 
 
@@ -32,7 +33,7 @@ class Memory:
     def __init__(self, rows: "ImageRows", count: int):
         height, width = rows.size
         self.filled = np.zeros(count, bool)
-        self.images = np.zeros((count, height, width, rows.channels), np.uint8)
+        self.images: np.ndarray = np.zeros((count, height, width, rows.channels), pixel_type(rows.preprocessing))
         self.labels: np.ndarray = np.zeros((count, *rows.label_shape), rows.label_type)
         self.weights = np.zeros(count, np.float32)
         self.ids = np.zeros(count, np.int64)

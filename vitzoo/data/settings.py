@@ -69,6 +69,18 @@ class Preprocessing:
     crop_fraction: float = setting(
         1.0, "part of the resized side that the centre crop keeps (224/256 = 0.875)", above=0.0, maximum=1.0
     )
+    crop_offset: str = setting(
+        "floor",
+        "where the centre crop begins in an odd margin. floor: half of it, rounded down (transformers, big_vision); "
+        "half_even: half of it, rounded to the even number (torchvision, timm, DeiT, DINO)",
+        choices=("floor", "half_even"),
+    )
+    rounding: str = setting(
+        "round",
+        "of resized pixels. round: to the nearest whole level (PIL); cut: the fraction is cut off (big_vision); none: "
+        "they stay as they come, in float32 (vision_transformer)",
+        choices=("round", "cut", "none"),
+    )
     mean: tuple[float, ...] | None = setting(None, "of each channel, 0..255; none: 127.5, so that pixels become -1..1")
     std: tuple[float, ...] | None = setting(None, "of each channel, 0..255; none: 127.5")
 

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from vitzoo.data.image_files import BadImage
+from vitzoo.data.images import pixel_type
 from vitzoo.data.mixing import normalise
 from vitzoo.errors import Failed, Refused
 from vitzoo.inference.inputs import Input, gather
@@ -127,7 +128,7 @@ class Predictor:
             return error.reason
 
     def _batch(self, inputs: list[Input], pixels: list[np.ndarray | str], size: int) -> Iterator[Seen]:
-        images = np.zeros((size, *self.info.size, self.info.channels), np.uint8)
+        images: np.ndarray = np.zeros((size, *self.info.size, self.info.channels), pixel_type(self.info.preprocessing))
         for index, image in enumerate(pixels):
             if not isinstance(image, str):
                 images[index] = image

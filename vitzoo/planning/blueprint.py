@@ -11,6 +11,7 @@ import numpy as np
 
 from vitzoo.config.experiment import ModelChoice
 from vitzoo.config.feeds import feed_of
+from vitzoo.data.images import pixel_type
 from vitzoo.data.mixing import Prepare
 from vitzoo.data.text.settings import SIZED
 from vitzoo.data.text.tokenizers.open import open_tokenizer
@@ -176,7 +177,9 @@ def _of_images(experiment: Any, choice: ModelChoice, examples: int | None) -> tu
     config = feed.complete(choice.config(**feed.model_fields(source)), source)
     size = config.image_size if isinstance(config.image_size, tuple) else (config.image_size,) * 2
     objective = experiment.objective.bind(info, config.num_classes)
-    row = row_shapes.image_row(size, config.channels, config.num_classes, info.multi_label)
+    row = row_shapes.image_row(
+        size, config.channels, config.num_classes, info.multi_label, pixel_type(experiment.preprocessing)
+    )
     if hasattr(experiment.objective, "teacher"):
         row[TEACHER_LOGITS] = jax.ShapeDtypeStruct((config.num_classes,), np.float32)
         notes = (*notes, "the teacher's own memory and time are left out")

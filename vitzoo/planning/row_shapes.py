@@ -12,10 +12,12 @@ from vitzoo.models.text import is_prefix_lm, kind_of
 Shapes = dict[str, jax.ShapeDtypeStruct]
 
 
-def image_row(size: tuple[int, int], channels: int, classes: int | None, multi_label: bool) -> Shapes:
+def image_row(
+    size: tuple[int, int], channels: int, classes: int | None, multi_label: bool, pixel: type = np.uint8
+) -> Shapes:
     """A row of images, as training loads it."""
     label = _array(np.float32, classes or 0) if multi_label else _array(np.int32)
-    return {"image": _array(np.uint8, *size, channels), "label": label, "weight": _array(np.float32)}
+    return {"image": _array(pixel, *size, channels), "label": label, "weight": _array(np.float32)}
 
 
 def text_row(rows: str, text: Any, config: Any, number: bool = False) -> Shapes:

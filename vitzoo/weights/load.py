@@ -93,13 +93,16 @@ class ImageInfo(Info):
         p, (height, width) = self.preprocessing, self.size
         mean, std = in_short(p.mean), in_short(p.std)
         crop = f", centre crop {p.crop_fraction:g}" if p.crop_fraction != 1 else ""
+        crop += " (half to even)" if p.crop_offset == "half_even" and p.crop_fraction != 1 else ""
         smooth = " with antialias" if p.antialias else ""
+        smooth += {"round": "", "cut": ", fractions cut off", "none": ", not rounded"}[p.rounding]
         return (
             f"{height} × {width} × {self.channels}, {p.resize}, {p.interpolation}{smooth}{crop}, mean {mean}, std {std}"
         )
 
     def pixels(self, image: Any) -> np.ndarray:
-        """One image of any kind (path, bytes, PIL, array) as uint8 `[height, width, channels]` of the model's size.
+        """One image of any kind (path, bytes, PIL, array) as `[height, width, channels]` of the model's size: uint8, or
+        float32 where pixels aren't rounded.
 
         Raises:
             BadImage: it can't be read.

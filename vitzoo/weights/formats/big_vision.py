@@ -28,7 +28,7 @@ class BigVision:
 
     def read(self, source: Source, given: Mapping[str, Any]) -> Reading:
         """See `google.read`."""
-        return google.read(source, given)
+        return google.read(source, given, rounding="cut")
 
     def write(self, config: ViTConfig, params: Flat, description: Mapping[str, Any], tokenizer: Any) -> Writing:
         """See `Writer.write`."""

@@ -93,6 +93,7 @@ class FacebookViT:
                 "resize": "short_side_crop",
                 "interpolation": "bicubic",
                 "crop_fraction": crop_fraction(kind.crop, size),
+                "crop_offset": "half_even",
                 **IMAGENET,
             },
             notes=tuple(filter(None, notes)),

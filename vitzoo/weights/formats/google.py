@@ -16,6 +16,7 @@ from vitzoo.weights.rows import Ignored
 
 USUAL_SIZE = 224
 PREPROCESSING = {"resize": "squash", "interpolation": "bilinear", "antialias": False}
+ROUNDED = {"cut": "fractions cut off", "none": "not rounded"}
 FLEXIBLE = {"position_resize": "bilinear", "position_antialias": True}
 ZEROS = Ignored(
     r"head/(kernel|bias)", "all zeros: published untrained; num_classes makes a head, which must be trained"
@@ -29,9 +30,9 @@ def is_vit(source: Source) -> bool:
     )
 
 
-def read(source: Source, given: Mapping[str, Any]) -> Reading:
+def read(source: Source, given: Mapping[str, Any], *, rounding: str) -> Reading:
     """See `Format.read`. `image_size` may be given where the patches don't form a square; `positions` none, where no
-    table means that and not fixed sines and cosines.
+    table means that and not fixed sines and cosines. `rounding` is what the code does with resized pixels.
     """
     _check(source)
     names = names_of(source)
@@ -53,13 +54,18 @@ def read(source: Source, given: Mapping[str, Any]) -> Reading:
     }
     if not class_token and names.pool is None:
         notes.append("no class token and no probe: average pooling")
+    shown = ROUNDED[rounding]
     present = {"pre_logits": bool(ending["pre_logits"]), "head": bool(ending["num_classes"])}
     return Reading(
         model=model,
         rows=names.rows(model["depth"], class_token=class_token, **present),
         ignored=ignored,
-        preprocessing=PREPROCESSING,
-        notes=(*notes, *more, "images by convention: squashed, bilinear without antialias, -1 to 1"),
+        preprocessing=PREPROCESSING | {"rounding": rounding},
+        notes=(
+            *notes,
+            *more,
+            f"images by convention: squashed, bilinear without antialias, {shown}, -1 to 1",
+        ),
     )
 
 

@@ -8,7 +8,7 @@ from vitzoo.errors import Refused
 from vitzoo.weights.files.json_file import read_json, shown
 from vitzoo.weights.files.source import Source
 from vitzoo.weights.formats.settings import flag, is_number, of_channels, only, theirs_of
-from vitzoo.weights.formats.vit_shapes import LARGEST_SIDE, SMALLEST_CROP, Size
+from vitzoo.weights.formats.vit_shapes import LARGEST_SIDE, SMALLEST_CROP, Size, departures
 
 FILE, WITH_TEXT = "preprocessor_config.json", "processor_config.json"
 """The second is a processor's of images and texts, with what the first holds inside."""
@@ -44,6 +44,8 @@ SQUARE = ("ViTImageProcessor", "DeiTImageProcessor")
 """Those to which a size of one number is both sides; to the others it is the short one."""
 RESAMPLES = ("nearest", "lanczos", "bilinear", "bicubic")
 """By PIL's numbers."""
+OFFSET = "floor"
+"""Where transformers begins a crop: `Preprocessing.crop_offset`."""
 SMALLEST_FACTOR = 1e-6  # that pixels are multiplied by
 ONLY = {"do_resize": True, "do_pad": False, "rescale_offset": False}
 """Settings that have one value here."""
@@ -65,7 +67,7 @@ def read(source: Source, usual: str, whole: Size, size: Size) -> tuple[dict[str,
     seen = size[0] / whole[0]
     if content is None:
         note = f"there is no {FILE}: both sides are resized, pixels are taken to -1..1"
-        return {"crop_fraction": seen}, [note, *_notes(whole, whole, size)]
+        return {"crop_fraction": seen, "crop_offset": OFFSET}, [note, *_notes(whole, whole, size)]
     kind = _kind(source, content, usual)
     values = {**USUAL, **KINDS[kind], **{k: v for k, v in content.items() if v is not None}}
     source = dataclasses.replace(source, config=values, config_name=FILE)
@@ -83,6 +85,7 @@ def read(source: Source, usual: str, whole: Size, size: Size) -> tuple[dict[str,
         "resize": resize,
         "interpolation": RESAMPLES[values["resample"]],
         "crop_fraction": shares.pop() * seen,
+        "crop_offset": OFFSET,
         **_scale(source, values),
     }
     notes = _notes(kept, whole, size)
@@ -91,15 +94,16 @@ def read(source: Source, usual: str, whole: Size, size: Size) -> tuple[dict[str,
     return fields, notes
 
 
-def written(description: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """The file of a model of ours, by name; nothing where its preprocessing isn't known.
+def written(description: Mapping[str, Any], where: str) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The file of a model of ours, by name, and notes on what transformers will do otherwise; nothing where its
+    preprocessing isn't known.
 
     Raises:
         Refused: transformers has no processor that does the same (the setting is named).
     """
     images = description.get("preprocessing")
     if not images:
-        return {}
+        return {}, ()
     height, width = images["size"]
     larger = [round(side / images["crop_fraction"]) for side in (height, width)]
     crop = larger != [height, width]
@@ -127,7 +131,7 @@ def written(description: Mapping[str, Any], where: str) -> dict[str, Any]:
         "do_normalize": True,
         **{f"image_{field}": [round(value / 255, 9) for value in images[field]] for field in ("mean", "std")},
     }
-    return {FILE: content}
+    return {FILE: content}, tuple(departures(images, (height, width), OFFSET, "transformers"))
 
 
 def _content(source: Source) -> dict[str, Any] | None:

@@ -117,7 +117,7 @@ class DINOv2:
             **written_labels(config, description),
         }
         names = _written_names(config, f"{prefix}." if outputs else "")
-        return Writing(_tensors(config, params, names), content, hf_images.written(description, self.where))
+        return Writing(_tensors(config, params, names), content, *hf_images.written(description, self.where))
 
 
 def _layer_scale(source: Source) -> float:

@@ -106,7 +106,8 @@ class PlainViT:
             **written_labels(config, description),
         }
         names = Names(f"{family.lower()}." if outputs else "", STACKS[0], {part: n[0] for part, n in PARTS.items()})
-        return Writing(write_rows(_rows(config, names), params), content, hf_images.written(description, self.where))
+        images = hf_images.written(description, self.where)
+        return Writing(write_rows(_rows(config, names), params), content, *images)
 
 
 def _hidden(config: ViTConfig) -> int:

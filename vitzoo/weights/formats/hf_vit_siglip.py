@@ -110,7 +110,7 @@ class SigLIP:
                 **written_labels(c, description),
             }
         rows = _rows(c, PREFIXES[0])
-        return Writing(write_rows(rows, params), content, hf_images.written(description, self.where))
+        return Writing(write_rows(rows, params), content, *hf_images.written(description, self.where))
 
 
 def _prefix(source: Source) -> str | None:

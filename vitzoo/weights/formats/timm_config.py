@@ -12,12 +12,14 @@ from vitzoo.weights.files.source import Source
 from vitzoo.weights.formats.labels import checked_names
 from vitzoo.weights.formats.settings import is_number, must_be, named, of_channels, theirs_of
 from vitzoo.weights.formats.timm_architectures import ACTIVATIONS
-from vitzoo.weights.formats.vit_shapes import IMAGENET, LARGEST_SIDE, SMALLEST_CROP, Size, crop_fraction
+from vitzoo.weights.formats.vit_shapes import IMAGENET, LARGEST_SIDE, SMALLEST_CROP, Size, crop_fraction, departures
 
 WHERE = "timm's VisionTransformer"
 POOLS = {"token": "cls", "avg": "gap", "map": "map"}
 """timm's names of what the head sees → ours."""
 CROPS = {"center": "short_side_crop", "squash": "squash"}
+OFFSET = "half_even"
+"""Where timm, by torchvision, begins a crop: `Preprocessing.crop_offset`."""
 INTERPOLATIONS = ("nearest", "bilinear", "bicubic", "lanczos")
 NAMED = {
     (192, 12, 3, 768): ("tiny", (16,)),
@@ -65,7 +67,7 @@ def preprocessing(source: Source, size: Size) -> tuple[dict[str, Any], list[str]
     if not source.config:
         usual = {"resize": "short_side_crop", "interpolation": "bicubic", "crop_fraction": crop_fraction(0.875, size)}
         note = "preprocessing as of DeiT and DINO (ImageNet's mean and deviation, bicubic, crop 0.875): no config.json"
-        return {**usual, **IMAGENET}, [note]
+        return {**usual, "crop_offset": OFFSET, **IMAGENET}, [note]
     config = dataclasses.replace(source, config=_pretrained(source))
     part = config.config.get("crop_pct") or 0.875
     if not is_number(part) or not SMALLEST_CROP <= part <= 1:
@@ -75,6 +77,7 @@ def preprocessing(source: Source, size: Size) -> tuple[dict[str, Any], list[str]
         "resize": named(config, "crop_mode", "center", CROPS),
         "interpolation": named(config, "interpolation", "bicubic", interpolations),
         "crop_fraction": crop_fraction(part, size),
+        "crop_offset": OFFSET,
     }
     for field in ("mean", "std"):
         stated = config.config.get(field)
@@ -94,8 +97,8 @@ def classes(source: Source, count: int) -> tuple[str, ...] | None:
     return checked_names(source, "label_names", found) or None
 
 
-def written(config: ViTConfig, description: Mapping[str, Any]) -> dict[str, Any]:
-    """`config.json` of a model of ours.
+def written(config: ViTConfig, description: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """`config.json` of a model of ours, and notes on what timm will do otherwise with images.
 
     Raises:
         Refused: timm's model has no place for a setting (named).
@@ -115,7 +118,7 @@ def written(config: ViTConfig, description: Mapping[str, Any]) -> dict[str, Any]
         "first_conv": "patch_embed.proj",
         "classifier": ["head", "head_dist"] if config.distilled == "head" else "head",
     }
-    return {
+    content = {
         "architecture": _architecture(config),
         "num_classes": config.num_classes or 0,
         "num_features": config.width,
@@ -124,6 +127,7 @@ def written(config: ViTConfig, description: Mapping[str, Any]) -> dict[str, Any]
         "model_args": _arguments(config),
         "pretrained_cfg": pretrained,
     }
+    return content, departures(images, (height, width), OFFSET, "timm")
 
 
 def check(config: ViTConfig) -> None:

@@ -75,8 +75,8 @@ class TimmViT:
         if config.positions == "learned1d" and config.placed_prefix not in (0, config.prefix_tokens):
             config, params = _with_row_in_token(config, params)
             notes = ("the class token's row of positions is added to the token: timm has none beside registers",)
-        content = timm_config.written(config, description)
-        return Writing(write_rows(timm_rows(config), params), content, notes=notes)
+        content, more = timm_config.written(config, description)
+        return Writing(write_rows(timm_rows(config), params), content, notes=(*notes, *more))
 
 
 def _with_row_in_token(config: ViTConfig, params: Flat) -> tuple[ViTConfig, Flat]:

@@ -80,7 +80,8 @@ def _preprocessing(side: int, width: int, patch: int) -> tuple[dict[str, Any], s
     """The published weights' own; those trained at other sizes than 224 resize to the size itself."""
     resized = side if side != 224 else 242 if (width, patch) == (1024, 16) else 256
     interpolation = "bilinear" if side == 224 else "bicubic"
-    fields = {"resize": "short_side_crop", "interpolation": interpolation, "crop_fraction": side / resized, **IMAGENET}
+    fields = {"resize": "short_side_crop", "interpolation": interpolation, "crop_fraction": side / resized}
+    fields |= {"crop_offset": "half_even", **IMAGENET}
     return fields, f"preprocessing as of torchvision's weights of this size: {interpolation} to {resized}, crop {side}"
 
 

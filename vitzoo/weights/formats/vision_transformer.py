@@ -32,7 +32,7 @@ class VisionTransformer:
 
     def read(self, source: Source, given: Mapping[str, Any]) -> Reading:
         """See `google.read`."""
-        return google.read(source, given)
+        return google.read(source, given, rounding="none")
 
     def write(self, config: ViTConfig, params: Flat, description: Mapping[str, Any], tokenizer: Any) -> Writing:
         """See `Writer.write`."""

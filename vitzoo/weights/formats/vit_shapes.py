@@ -75,6 +75,28 @@ def crop_fraction(part: float, size: Size) -> float:
     return size[0] / math.floor(size[0] / part)
 
 
+def departures(images: Mapping[str, Any], size: Size, offset: str, program: str) -> list[str]:
+    """Notes on what another program, which resizes by PIL, will do otherwise with images.
+
+    Args:
+        images: `preprocessing` of `model.json`.
+        size: of the model's images.
+        offset: the program's `crop_offset`.
+        program: its name.
+    """
+    ours, notes = images.get("crop_offset", "floor"), []
+    margins = [round(side / images["crop_fraction"]) - side for side in size]
+    # of a margin of 1, 5, 9 ... both rules take the smaller half first
+    if ours != offset and (images["resize"] == "short_side_crop" or any(margin % 4 == 3 for margin in margins)):
+        notes.append(f"{program} cuts an odd margin by crop_offset={offset}, here it was {ours}: one pixel beside it")
+    if images["interpolation"] != "nearest":
+        if not images.get("antialias", True):
+            notes.append(f"{program} smooths when it shrinks an image; here points were read (antialias=false)")
+        if (rounding := images.get("rounding", "round")) != "round":
+            notes.append(f"{program} rounds resized pixels; here it was rounding={rounding}")
+    return notes
+
+
 def outputs_of(source: Source, name: str) -> int:
     """The outputs of a torch Linear; 0 where it isn't there."""
     return source.shape(name, 2)[0] if name in source.tensors else 0
