@@ -131,6 +131,14 @@ def damage(folder: Path, draw: random.Random) -> str:
         return "nothing more"
 
 
+def golden_places() -> list[Path]:
+    """The golden folders, and the files that stand alone."""
+    found = sorted(path for path in GOLDENS.rglob("*") if path.suffix in (".safetensors", ".pth", ".pt", ".npz"))
+    alone = ("big_vision", "vision_transformer")
+    single = [path for path in found if path.suffix == ".npz" and path.parent.name in alone]
+    return sorted({path.parent for path in found if path.suffix != ".npz"}) + single
+
+
 def check(place: Path, given: Mapping[str, Any]) -> None:
     """Reads weights; AssertionError where what they give is no whole model."""
     located = open_weights(str(place), given)
@@ -174,11 +182,7 @@ def main() -> int:
     parser.add_argument("--only", type=int, help="the number of one case")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
-    found = sorted(path for path in GOLDENS.rglob("*") if path.suffix in (".safetensors", ".pth", ".pt", ".npz"))
-    alone = [
-        path for path in found if path.suffix == ".npz" and path.parent.name in ("big_vision", "vision_transformer")
-    ]
-    goldens = sorted({path.parent for path in found if path.suffix != ".npz"}) + alone
+    goldens = golden_places()
     counts, begun = collections.Counter[str](), time.time()
     for number in range(arguments.cases) if arguments.only is None else [arguments.only]:
         draw = random.Random(f"{arguments.seed} {number}")
