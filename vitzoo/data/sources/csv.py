@@ -1,12 +1,13 @@
 """`csv:FILE`: a table of image files and their labels."""
 
-import csv
-import io
+import dataclasses
 import pathlib
 import re
 from collections.abc import Sequence
 
+from vitzoo import names
 from vitzoo.data.settings import Data
+from vitzoo.data.sources import delimited
 from vitzoo.data.sources.base import Table
 from vitzoo.data.sources.files import LabelledFile, standard_split, table_of_files
 from vitzoo.errors import Refused
@@ -27,19 +28,32 @@ LABEL_COLUMNS = ("label", "class", "category", "target", "labels", "classes", "c
 SPLIT_COLUMNS = ("split", "set", "subset", "part", "partition")
 SEPARATOR = "|"  # between the labels of one image
 YES, NO = {"1", "1.0", "true", "yes"}, {"0", "0.0", "false", "no", ""}
+SHOWN = 20  # columns that a message lists
 HEADER_HELP = "the first line names the columns: file,label and perhaps split"
+
+
+@dataclasses.dataclass(frozen=True)
+class Record:
+    """A row with cells by column, and where it stands."""
+
+    where: str
+    cells: dict[str, str]
+
+    def __getitem__(self, column: str) -> str:
+        return self.cells[column]
 
 
 def open_csv(data: Data, path: str) -> Table:
     """The images that a CSV file lists, every one decoded once, in the order of its rows.
 
-    The first row names the columns: one for the file (relative to the CSV's folder), one for the label, and optionally
-    one for the split. Comma, semicolon and tab are told apart. An image has several labels where the label holds
-    `a|b`, or where there are several label columns: of names, or (one column for each class) of 0 and 1.
+    The file is as RFC 4180 has it; its separator, comma, semicolon or tab, is the one that the first row holds most
+    often outside quotes. That row names the columns: one for the file (relative to the CSV's folder), one for the
+    label, and optionally one for the split. An image has several labels where the label holds `a|b`, or where there are
+    several label columns: of names, or (one column for each class) of 0 and 1.
 
     Raises:
-        Refused: no such file or columns, a row without a label, unreadable images (under `bad_files=stop`), or a
-            label in another split that train lacks.
+        Refused: no such file or columns, a malformed row, one without a label, unreadable images (under
+            `bad_files=stop`), or a label in another split that train lacks.
     """
     file = pathlib.Path(path).expanduser().absolute()
     header, rows = _read(file, data)
@@ -50,18 +64,18 @@ def open_csv(data: Data, path: str) -> Table:
     multi_label = len(labels) > 1 or any(SEPARATOR in row[labels[0]] for row in rows)
     files = [
         LabelledFile(
-            path=str(file.parent / pathlib.Path(row[image]).expanduser()),
-            name=row[image],
-            split=_split(row[split], number, data) if split else "",
-            labels=_marked(row, labels) if one_column_a_class else _named(row, labels, multi_label, number, data),
+            path=str(file.parent / pathlib.Path(row[image].strip()).expanduser()),
+            name=row[image].strip(),
+            split=_split(row, split, data) if split else "",
+            labels=_marked(row, labels) if one_column_a_class else _named(row, labels, multi_label, data),
         )
-        for number, row in enumerate(rows, 2)
+        for row in rows
     ]
     return table_of_files(files, data, multi_label=multi_label)
 
 
-def _read(file: pathlib.Path, data: Data) -> tuple[list[str], list[dict[str, str]]]:
-    """The column names and the rows, each cell without surrounding spaces; wholly empty rows are left out."""
+def _read(file: pathlib.Path, data: Data) -> tuple[list[str], list[Record]]:
+    """The columns that have names, and the rows; wholly empty rows are left out."""
     try:
         text = file.read_text(encoding="utf-8-sig")  # with the mark that spreadsheets put in front, or without
     except OSError as error:
@@ -71,40 +85,40 @@ def _read(file: pathlib.Path, data: Data) -> tuple[list[str], list[dict[str, str
     if "\0" in text:
         line = text[: text.index("\0")].count("\n") + 1
         raise Refused("data.name", data.name, f"{file} holds a NUL character in line {line}; it must be plain text")
-    lines = [[cell.strip() for cell in row] for row in csv.reader(io.StringIO(text, newline=""), _dialect(text))]
-    lines = [row for row in lines if any(row)]
+    try:
+        lines = [row for row in delimited.rows(text) if any(map(str.strip, row.cells))]
+    except delimited.Malformed as error:
+        raise Refused("data.name", data.name, str(error)) from None
     if len(lines) < 2:
         raise Refused("data.name", data.name, f"{file} has no rows; {HEADER_HELP}")
-    header = lines[0]
-    for number, row in enumerate(lines[1:], 2):
-        if len(row) != len(header):
-            raise Refused("data.name", data.name, f"row {number} has {len(row)} cells, the header {len(header)}")
-    return header, [dict(zip(header, row, strict=True)) for row in lines[1:]]
-
-
-def _dialect(text: str) -> type[csv.Dialect]:
-    try:
-        return csv.Sniffer().sniff(text.splitlines()[0], delimiters=",;\t")
-    except (csv.Error, IndexError):
-        return csv.excel
+    header = [names.normalise(cell) for cell in lines[0].cells]
+    for name, places in names.positions(header).items():
+        if name and len(places) > 1:
+            raise Refused("data.name", data.name, f"has {len(places)} columns called {name}; give each its own name")
+    for row in lines[1:]:
+        if len(row.cells) != len(header):
+            raise Refused("data.name", data.name, f"{row.where} has {len(row.cells)} cells, the header {len(header)}")
+    records = [Record(row.where, dict(zip(header, row.cells, strict=True))) for row in lines[1:]]
+    return [name for name in header if name], records
 
 
 def _column(header: Sequence[str], setting: str, asked: str, usual: Sequence[str]) -> str:
     if asked:
-        if asked not in header:
-            raise Refused(f"data.{setting}", asked, f"no such column; there are: {', '.join(header)}")
-        return asked
+        column = names.normalise(asked)
+        if column not in header:
+            raise Refused(f"data.{setting}", asked, f"no such column; there are: {_listed(header)}")
+        return column
     found = [column for column in header if column.lower() in usual]
     if len(found) != 1:
         problem = "several columns fit" if found else "none of the usual names is there"
-        raise Refused(f"data.{setting}", None, f"name a column, {problem}; columns: {', '.join(header)}; {HEADER_HELP}")
+        raise Refused(f"data.{setting}", None, f"name a column, {problem}; columns: {_listed(header)}; {HEADER_HELP}")
     return found[0]
 
 
-def _label_columns(header: Sequence[str], rows: Sequence[dict[str, str]], data: Data, taken: set) -> list[str]:
+def _label_columns(header: Sequence[str], rows: Sequence[Record], data: Data, taken: set) -> list[str]:
     """Those named by `data.label_column`; else the usual one; else label1, label2 ...; else all others, if 0 and 1."""
     if data.label_column:
-        return [_column(header, "label_column", name.strip(), ()) for name in data.label_column.split(",")]
+        return [_column(header, "label_column", name, ()) for name in data.label_column.split(",")]
     rest = [column for column in header if column not in taken]
     if any(column.lower() in LABEL_COLUMNS for column in rest):
         return [_column(rest, "label_column", "", LABEL_COLUMNS)]
@@ -115,25 +129,31 @@ def _label_columns(header: Sequence[str], rows: Sequence[dict[str, str]], data: 
     return [_column(rest, "label_column", "", LABEL_COLUMNS)]
 
 
-def _is_binary(column: str, rows: Sequence[dict[str, str]]) -> bool:
-    return all(row[column].lower() in YES | NO for row in rows)
+def _is_binary(column: str, rows: Sequence[Record]) -> bool:
+    return all(row[column].strip().lower() in YES | NO for row in rows)
 
 
-def _marked(row: dict[str, str], columns: Sequence[str]) -> tuple[str, ...]:
-    return tuple(column for column in columns if row[column].lower() in YES)
+def _marked(row: Record, columns: Sequence[str]) -> tuple[str, ...]:
+    return tuple(column for column in columns if row[column].strip().lower() in YES)
 
 
-def _named(row: dict[str, str], columns: Sequence[str], multi_label: bool, number: int, data: Data) -> tuple[str, ...]:
+def _named(row: Record, columns: Sequence[str], multi_label: bool, data: Data) -> tuple[str, ...]:
+    """The labels as they are written."""
     cells = [row[column] for column in columns]
     if multi_label:
-        cells = [label.strip() for cell in cells for label in cell.split(SEPARATOR)]
-    labels = tuple(dict.fromkeys(cell for cell in cells if cell))
+        cells = [label for cell in cells for label in cell.split(SEPARATOR)]
+    labels = tuple(dict.fromkeys(cell for cell in cells if cell.strip()))
     if not labels and not multi_label:
-        raise Refused("data.name", data.name, f"row {number} has no label ({columns[0]} is empty)")
+        raise Refused("data.name", data.name, f"{row.where} has no label ({columns[0]} is empty)")
     return labels
 
 
-def _split(cell: str, number: int, data: Data) -> str:
-    if not cell:
-        raise Refused("data.name", data.name, f"row {number} names no split")
-    return standard_split(cell) or cell
+def _split(row: Record, column: str, data: Data) -> str:
+    name = names.normalise(row[column])
+    if not name:
+        raise Refused("data.name", data.name, f"{row.where} names no split")
+    return standard_split(name) or name
+
+
+def _listed(columns: Sequence[str]) -> str:
+    return ", ".join(columns[:SHOWN]) + (f" and {len(columns) - SHOWN:,} more" if len(columns) > SHOWN else "")
