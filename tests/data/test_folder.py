@@ -43,7 +43,8 @@ def test_a_photo_more_changes_the_validation_part_by_one_at_most(photos):
 
 def test_the_fraction_is_of_each_class_at_least_one_and_never_all(photos):
     picture(photos / "rare" / "only.png")
-    picture(photos / "few" / "1.png"), picture(photos / "few" / "2.png")
+    for number in (1, 2):
+        picture(photos / "few" / f"{number}.png", color=(0, number, 0))
     data = folder(photos, validation_fraction=0.2)
     assert open_source(data, "validation").info.class_counts == (2, 4, 1, 0)
     assert open_source(data, "train").info.class_counts == (8, 16, 1, 1)
@@ -87,8 +88,8 @@ def test_numbers_as_class_names_are_in_their_own_order(tmp_path):
 
 def test_odd_files_are_read_right_or_left_out_by_name(tmp_path, capsys):
     root = tmp_path / "set"
-    for name in ("a", "b"):
-        picture(root / name / "plain.png")
+    for number, name in enumerate(("a", "b")):
+        picture(root / name / "plain.png", color=(0, 0, number))
     odd = root / "a"
     picture(odd / "grey.png", color=9, mode="L")
     picture(odd / "clear.png", color=(0, 255, 0, 255), mode="RGBA")

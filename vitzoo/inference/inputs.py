@@ -2,14 +2,15 @@
 
 import dataclasses
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from PIL import Image
 
-from vitzoo.data.sources.folder import IGNORED, is_image
+from vitzoo.data.file_tree import files_below
+from vitzoo.data.sources.folder import is_image
 from vitzoo.errors import Refused
 from vitzoo.paths import named_path, readable_path
 
@@ -68,26 +69,11 @@ def stacked(image: Any) -> Iterable[Any]:
 def files_at(path: Path) -> list[Path]:
     """The file itself, or a folder's images by sorted relative path. Hidden files and other kinds are left out."""
     if path.is_dir():
-        images = [file for file in below(path) if is_image(file)]
+        found = files_below([path], path, [])[0] or []
+        images = [file for file in found if is_image(file)]
         if not images:
             raise Refused("inputs", path, "no images in this folder (.jpg, .png, .webp ...)")
         return sorted(images, key=lambda file: file.relative_to(path).parts)
     if not path.exists():
         raise Refused("inputs", path, "no such file or folder")
     return [readable_path("inputs", path)]
-
-
-def below(folder: Path) -> Iterator[Path]:
-    """Visible files at any depth; links are followed, but no folder is entered twice."""
-    entered: set[str] = set()
-    for parent, folders, names in os.walk(folder, followlinks=True):
-        entered.add(os.path.realpath(parent))
-        folders[:] = [
-            name for name in folders if visible(name) and os.path.realpath(os.path.join(parent, name)) not in entered
-        ]
-        yield from (Path(parent, name) for name in names if visible(name))
-
-
-def visible(name: str) -> bool:
-    """Whether a file or folder isn't hidden."""
-    return not name.startswith(".") and name not in IGNORED

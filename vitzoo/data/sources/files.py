@@ -1,5 +1,6 @@
 """A table of image files with labels and splits: what folders and CSV files have in common."""
 
+import collections
 import dataclasses
 import hashlib
 import pathlib
@@ -7,7 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
+from vitzoo import names
 from vitzoo.data import left_out
+from vitzoo.data.duplicates import differing, equal_files, equal_notes, hold_out, torn_note
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.base import Labels, Table
 from vitzoo.data.sources.index import FileFacts, index_files
@@ -25,12 +28,14 @@ _STANDARD = {alias: name for name, aliases in SPLIT_NAMES.items() for alias in a
 
 def standard_split(name: str) -> str | None:
     """train, validation or test for their usual names, in any case; None for others."""
-    return _STANDARD.get(name.strip().lower())
+    return _STANDARD.get(names.normalise(name).lower())
 
 
 @dataclasses.dataclass(frozen=True)
 class LabelledFile:
-    """`name` is the path as the user knows it (relative); `split` is empty where the data states none."""
+    """`name` is the path as the user knows it (relative); `split` is empty where the data states none; `labels` are as
+    they are written.
+    """
 
     path: str
     name: str
@@ -41,16 +46,23 @@ class LabelledFile:
 def table_of_files(files: Sequence[LabelledFile], data: Data, *, multi_label: bool) -> Table:
     """Reads every file once, settles classes and splits.
 
-    Classes are the train part's labels, sorted (as numbers where all are numbers). Where the data states no split,
-    `validation` is `data.validation_fraction` of each class (of all files, with several labels), chosen by a hash of
-    the file's name, at least one and never all of a class; mostly the same files stay chosen when some are added.
+    Classes are the train part's labels, sorted (as numbers where all are numbers); spellings that look alike are one.
+    Where the data states no split, `validation` is `data.validation_fraction` of each class (of all files, with several
+    labels), chosen by a hash of the file's name, at least one and never all of a class; mostly the same files stay
+    chosen when some are added. Files whose bytes are equal go to one part, to train if their labels differ.
 
     Raises:
         Refused: files can't be read (`bad_files=stop`), nothing is left, or a label is not among the classes.
     """
     facts = index_files([file.path for file in files], data.name)
     files, facts, notes = _without_bad(files, facts, data)
-    splits = _stated_splits(files) if files[0].split else _carved_splits(files, data.validation_fraction, multi_label)
+    files, joined = _one_spelling(files)
+    units = equal_files([file.path for file in files], [f.bytes for f in facts], [f.checksum for f in facts])
+    stated = bool(files[0].split)
+    conflicts = differing(units, [frozenset(file.labels) for file in files])
+    called, labelled = (lambda row: files[row].name), (lambda row: "|".join(files[row].labels))
+    same = equal_notes(units, conflicts, called, labelled, thing="file")
+    splits = _stated_splits(files) if stated else _carved_splits(files, data, units, conflicts, multi_label)
     classes = _classes(files, splits, data)
     shapes = {(fact.height, fact.width) for fact in facts}
     return Table(
@@ -63,8 +75,24 @@ def table_of_files(files: Sequence[LabelledFile], data: Data, *, multi_label: bo
         image_shape=shapes.pop() if len(shapes) == 1 else None,
         read=FileBytes([file.path for file in files]),
         files=[file.path for file in files],
-        notes=tuple(notes),
+        notes=(
+            *notes,
+            *joined,
+            *same,
+            *(torn_note(units, splits, lambda row: files[row].name, "file") if stated else ()),
+        ),
     )
+
+
+def _one_spelling(files: Sequence[LabelledFile]) -> tuple[Sequence[LabelledFile], tuple[str, ...]]:
+    """The files with labels in one spelling, and a note of those that had several."""
+    spellings = {label for file in files for label in file.labels}
+    if all(names.normalise(label) == label for label in spellings):
+        return files, ()
+    files = [
+        dataclasses.replace(file, labels=tuple(dict.fromkeys(map(names.normalise, file.labels)))) for file in files
+    ]
+    return files, names.joined_note(spellings, "class", "classes")
 
 
 class FileBytes:
@@ -104,18 +132,30 @@ def _stated_splits(files: Sequence[LabelledFile]) -> dict[str, np.ndarray]:
     return {name: np.array([row for row, file in enumerate(files) if file.split == name]) for name in order}
 
 
-def _carved_splits(files: Sequence[LabelledFile], fraction: float, multi_label: bool) -> dict[str, np.ndarray]:
+def _carved_splits(
+    files: Sequence[LabelledFile],
+    data: Data,
+    units: np.ndarray,
+    conflicts: Sequence[tuple[int, int]],
+    multi_label: bool,
+) -> dict[str, np.ndarray]:
+    fraction = data.validation_fraction
     if not fraction:
         return {"train": np.arange(len(files))}
+    contradictory = set(units[[row for row, _ in conflicts]].tolist())
+    sizes: collections.Counter[str] = collections.Counter()
     groups: dict[str, list[int]] = {}
     for row, file in enumerate(files):
-        groups.setdefault("" if multi_label else file.labels[0], []).append(row)
+        group = "" if multi_label else file.labels[0]
+        sizes[group] += 1
+        if int(units[row]) not in contradictory:
+            groups.setdefault(group, []).append(row)
     held: list[int] = []
-    for rows in groups.values():
+    for group, rows in groups.items():
         ranked = sorted(
             rows, key=lambda row: hashlib.sha256(files[row].name.encode("utf-8", "surrogateescape")).digest()
         )
-        held += ranked[: min(len(rows) - 1, max(1, round(fraction * len(rows))))]
+        held += hold_out(ranked, units, min(sizes[group] - 1, max(1, round(fraction * sizes[group])))).tolist()
     validation = np.sort(np.array(held, int))
     return {"train": np.setdiff1d(np.arange(len(files)), validation), "validation": validation}
 
@@ -130,13 +170,15 @@ def sorted_classes(names: Iterable[str]) -> tuple[str, ...]:
 def _classes(files: Sequence[LabelledFile], splits: Mapping[str, np.ndarray], data: Data) -> tuple[str, ...]:
     known = splits.get("train", np.arange(len(files)))
     classes = sorted_classes(label for row in known for label in files[row].labels)
+    known_labels = set(classes)
     for split, rows in splits.items():
-        unknown = sorted_classes(label for row in rows for label in files[row].labels if label not in set(classes))
+        unknown = sorted_classes(label for row in rows for label in files[row].labels if label not in known_labels)
         if unknown:
             first = next(files[row].name for row in rows if unknown[0] in files[row].labels)
-            raise Refused(
-                "data.name", data.name, f"{split} has labels that train lacks: {', '.join(unknown)} (as {first})"
+            listed = ", ".join(unknown[:NAMED]) + (
+                f" and {len(unknown) - NAMED:,} more" if len(unknown) > NAMED else ""
             )
+            raise Refused("data.name", data.name, f"{split} has labels that train lacks: {listed} (as {first})")
     if not classes:
         raise Refused("data.name", data.name, "no file has a label")
     return classes

@@ -1,18 +1,17 @@
 """`folder:PATH`: images in one sub-folder for each class."""
 
 import dataclasses
-import os
 import pathlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from vitzoo.data import left_out
+from vitzoo.data.file_tree import files_below, is_visible, sub_folders
 from vitzoo.data.image_files import IMAGE_ENDINGS
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.base import Table
 from vitzoo.data.sources.files import LabelledFile, standard_split, table_of_files
 from vitzoo.errors import Refused
 
-IGNORED = {"__MACOSX", "Thumbs.db", "desktop.ini"}
 NAMED = 3  # ignored files that a note lists
 LAYOUT = "one sub-folder for each class (PATH/cat/1.jpg, PATH/dog/2.jpg), which may lie in train, val and test folders"
 
@@ -20,23 +19,25 @@ LAYOUT = "one sub-folder for each class (PATH/cat/1.jpg, PATH/dog/2.jpg), which 
 def open_folder(data: Data, path: str) -> Table:
     """The images under a folder, every one decoded once.
 
-    The first level names the classes, or else the parts train, val(idation) and test, each with class folders. Within a
-    class, files lie at any depth; links are followed; names that begin with a dot are ignored, and so are, though
-    counted, files without an image's ending. Files are taken in the order of their relative paths.
+    The first level names the classes, or else the splits: a folder with a split's name (train, val, validation, dev,
+    test ...) that holds class folders is one, and then what else stands there is left out and named. Within a class,
+    files lie at any depth; links are followed, though none to a folder above it or to one that is read already; names
+    that begin with a dot are ignored, and so are, though counted, files without an image's ending. Files are taken in
+    the order of their relative paths.
 
     Raises:
         Refused: no such folder, no class folders, a class folder without an image or unreadable files (under
-            `bad_files=stop`), or a class in another part that train lacks.
+            `bad_files=stop`), two folders for one split, or a class in another split that train lacks.
     """
     if not path:
         raise Refused("data.name", data.name, "names no folder; write folder:PATH")
     root = pathlib.Path(path).expanduser().absolute()
     if not root.is_dir():
         raise Refused("data.name", data.name, f"{root} is not a folder")
-    parts = _part_folders(root) or {"": root}
-    found = Found()
-    for split, folder in parts.items():
-        _look_through(folder, split, root, data, found)
+    try:
+        found = _look_through(root, data)
+    except OSError as error:
+        raise Refused("data.name", data.name, f"{error.filename} can't be read: {error.strerror}") from None
     if found.empty and data.bad_files == "stop":
         listed = ", ".join(f"{folder}{f' (only {only})' if only else ''}" for folder, only in found.empty.items())
         message = f"class folders without an image: {listed}; remove them, or set data.bad_files=skip"
@@ -46,18 +47,103 @@ def open_folder(data: Data, path: str) -> Table:
     for empty in found.empty:
         left_out.name(f"{empty} (no image in it)")
     table = table_of_files(sorted(found.images, key=lambda file: file.name), data, multi_label=False)
-    return dataclasses.replace(table, notes=(*table.notes, *_ignored(found.others)))
+    return dataclasses.replace(table, notes=(*table.notes, *found.notes, *_ignored(found.others)))
 
 
 @dataclasses.dataclass
 class Found:
     """What lies in class folders: images, other files by their relative names, and class folders without an image, each
-    with what is in it.
+    with what is in it; and notes of what was left out.
     """
 
     images: list[LabelledFile] = dataclasses.field(default_factory=list)
     others: list[str] = dataclasses.field(default_factory=list)
     empty: dict[str, str] = dataclasses.field(default_factory=dict)
+    notes: list[str] = dataclasses.field(default_factory=list)
+
+
+def is_image(path: pathlib.Path) -> bool:
+    """Whether a file's ending is that of an image."""
+    return path.suffix.lower() in IMAGE_ENDINGS
+
+
+def _look_through(root: pathlib.Path, data: Data) -> Found:
+    found, links = Found(), list[str]()
+    folders = _class_folders(root, data, found.notes, links)
+    for (split, folder), paths in zip(folders, files_below([f for _, f in folders], root, links), strict=True):
+        if paths is None:  # a link to another of them
+            continue
+        images = [path for path in paths if is_image(path)]
+        others = sorted(path.relative_to(root).as_posix() for path in paths if not is_image(path))
+        if not images:
+            found.empty[str(folder)] = _listed(others)
+        found.others += others
+        found.images += [
+            LabelledFile(str(path), path.relative_to(root).as_posix(), split, (folder.name,)) for path in images
+        ]
+    if links := sorted(dict.fromkeys(links)):
+        found.notes.append(f"warning: {_count(links, 'link')} not followed: {_listed(links)}")
+    return found
+
+
+def _class_folders(
+    root: pathlib.Path, data: Data, notes: list[str], links: list[str]
+) -> list[tuple[str, pathlib.Path]]:
+    """Each class folder with its split, none where the data state none; and notes of how that was decided."""
+    first = sub_folders(root, root, links)
+    inside = {folder: sub_folders(folder, root, links) for folder in first}
+    splits = {folder: name for folder in first if inside[folder] and (name := standard_split(folder.name))}
+    if splits:
+        _refuse_twice(splits, data)
+        _refuse_stray(splits, data)
+        notes += _beside(root, first, splits)
+        return [(name, one) for folder, name in splits.items() for one in inside[folder]]
+    _refuse_stray([root], data)
+    flat = [folder for folder in first if standard_split(folder.name)]
+    others = [folder for folder in first if folder not in flat]
+    if not flat:
+        return [("", folder) for folder in first]
+    if not any(inside[folder] or _images(folder) for folder in others):
+        folders = ", ".join(folder.name for folder in flat)
+        raise Refused("data.name", data.name, f"there are no class folders in {folders}; images belong in {LAYOUT}")
+    if any(inside.values()):
+        notes.append(f"warning: left out {_names(flat)}, called as splits are and without class folders")
+        return [("", folder) for folder in others]
+    notes.append(f"{_names(flat)}, called as splits are, taken for classes: all folders hold images and no folders")
+    return [("", folder) for folder in first]
+
+
+def _refuse_twice(splits: dict[pathlib.Path, str], data: Data) -> None:
+    for split in dict.fromkeys(splits.values()):
+        same = [folder.name for folder, name in splits.items() if name == split]
+        if len(same) > 1:
+            raise Refused("data.name", data.name, f"{' and '.join(same)} are both {split}; leave one of them")
+
+
+def _refuse_stray(folders: Sequence[pathlib.Path] | dict[pathlib.Path, str], data: Data) -> None:
+    """Refuses images that lie beside class folders."""
+    for folder in folders:
+        if stray := _images(folder):
+            raise Refused("data.name", data.name, f"{stray[0]} is in no class folder; images belong in {LAYOUT}")
+
+
+def _beside(root: pathlib.Path, first: Sequence[pathlib.Path], splits: dict[pathlib.Path, str]) -> list[str]:
+    """Notes of what stands beside the folders of splits and isn't used."""
+    unlabelled = [folder for folder in first if folder not in splits and standard_split(folder.name)]
+    unknown = [folder for folder in first if folder not in splits and folder not in unlabelled]
+    notes = []
+    if unlabelled:
+        notes.append(f"warning: left out {_names(unlabelled)}, without class folders: images there have no labels")
+    if unknown:
+        notes.append(f"warning: left out {_names(unknown)}, beside {_names(list(splits))} and no split's name")
+    if stray := _images(root):
+        notes.append(f"warning: left out {_count(stray, 'image')} beside {_names(list(splits))}")
+    return notes
+
+
+def _images(folder: pathlib.Path) -> list[pathlib.Path]:
+    """Those that lie in a folder itself."""
+    return sorted(one for one in folder.iterdir() if is_image(one) and is_visible(one.name) and one.is_file())
 
 
 def _ignored(others: Sequence[str]) -> list[str]:
@@ -68,55 +154,13 @@ def _ignored(others: Sequence[str]) -> list[str]:
     return [f"ignored {some}: {_listed(others)}"]
 
 
+def _count(things: Sequence, what: str) -> str:
+    return f"{len(things):,} {what}{'s' * (len(things) != 1)}"
+
+
+def _names(folders: Sequence[pathlib.Path]) -> str:
+    return ", ".join(folder.name for folder in folders)
+
+
 def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:NAMED]) + (", ..." if len(names) > NAMED else "")
-
-
-def _part_folders(root: pathlib.Path) -> dict[str, pathlib.Path]:
-    """The folders train, validation, test, where all first-level folders are such and hold class folders."""
-    folders = _visible_folders(root)
-    names = [standard_split(folder.name) for folder in folders]
-    parts = {name: folder for name, folder in zip(names, folders, strict=True) if name and _visible_folders(folder)}
-    return parts if len(parts) == len(folders) else {}
-
-
-def _visible_folders(folder: pathlib.Path) -> list[pathlib.Path]:
-    return sorted(entry for entry in folder.iterdir() if entry.is_dir() and _is_visible(entry.name))
-
-
-def _is_visible(name: str) -> bool:
-    return not name.startswith(".") and name not in IGNORED
-
-
-def is_image(path: pathlib.Path) -> bool:
-    """Whether a file's ending is that of an image."""
-    return path.suffix.lower() in IMAGE_ENDINGS
-
-
-def _look_through(folder: pathlib.Path, split: str, root: pathlib.Path, data: Data, found: Found) -> None:
-    """Adds what the class folders in `folder` hold."""
-    stray = sorted(entry.name for entry in folder.iterdir() if is_image(entry) and entry.is_file())
-    stray = [name for name in stray if _is_visible(name)]
-    if stray:
-        raise Refused("data.name", data.name, f"{folder / stray[0]} is in no class folder; images belong in {LAYOUT}")
-    for class_folder in _visible_folders(folder):
-        paths = list(_files_below(class_folder))
-        images = [path for path in paths if is_image(path)]
-        others = [path.relative_to(root).as_posix() for path in paths if not is_image(path)]
-        if not images:
-            found.empty[str(class_folder)] = _listed(others)
-        found.others += others
-        found.images += [
-            LabelledFile(str(path), path.relative_to(root).as_posix(), split, (class_folder.name,)) for path in images
-        ]
-
-
-def _files_below(folder: pathlib.Path) -> Iterator[pathlib.Path]:
-    """All visible files at any depth. A link back to a folder that is being walked is not entered again."""
-    walked: set[str] = set()
-    for parent, folders, names in os.walk(folder, followlinks=True):
-        walked.add(os.path.realpath(parent))
-        folders[:] = sorted(
-            name for name in folders if _is_visible(name) and os.path.realpath(os.path.join(parent, name)) not in walked
-        )
-        yield from (pathlib.Path(parent, name) for name in sorted(names) if _is_visible(name))

@@ -24,13 +24,16 @@ FORMAT = 2  # raised when the meaning of what is kept changes, or what counts as
 
 @dataclasses.dataclass(frozen=True)
 class FileFacts:
-    """What is known of a file: why it can't be read (empty: it can), its size as shown, and a checksum of its bytes."""
+    """What is known of a file: why it can't be read (empty: it can), its size as shown, and of its bytes a checksum and
+    how many there are.
+    """
 
     error: str = ""
     height: int = 0
     width: int = 0
     channels: int = 0
     checksum: int = 0
+    bytes: int = 0
 
 
 Key = tuple[str, int, int]  # path, bytes, nanoseconds of the last change
@@ -64,7 +67,7 @@ def examine(path: str) -> FileFacts:
         return FileFacts(error=error.reason)
     except OSError as error:
         return FileFacts(error="no such file" if isinstance(error, FileNotFoundError) else str(error.strerror))
-    return FileFacts("", pixels.shape[0], pixels.shape[1], channels, zlib.crc32(content))
+    return FileFacts("", pixels.shape[0], pixels.shape[1], channels, zlib.crc32(content), len(content))
 
 
 def _key(path: str) -> Key:
@@ -91,7 +94,12 @@ def _read_cache(path: pathlib.Path) -> dict[Key, FileFacts]:
     except (OSError, ValueError, KeyError, zlib.error):
         return {}
     rows = zip(texts[0], texts[1], numbers, strict=True)
-    return {(file, size, time): FileFacts(error, *facts) for file, error, (size, time, *facts) in rows}
+    return {(file, size, time): _facts(error, facts, size) for file, error, (size, time, *facts) in rows}
+
+
+def _facts(error: str, numbers: Sequence[int], size: int) -> FileFacts:
+    height, width, channels, checksum = numbers
+    return FileFacts(error, height, width, channels, checksum, size)
 
 
 def _write_cache(path: pathlib.Path, known: dict[Key, FileFacts]) -> None:

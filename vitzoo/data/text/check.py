@@ -11,13 +11,11 @@ from vitzoo.data import left_out
 from vitzoo.data.progress import progress
 from vitzoo.data.settings import Data
 from vitzoo.data.text.settings import Text
-from vitzoo.data.text.sources.base import TextSource, strings
+from vitzoo.data.text.sources.base import NOT_TEXT, TextSource, strings
 from vitzoo.data.text.sources.open import open_text_dataset
 from vitzoo.schema import build
 
 KINDS = ("text:", "jsonl:")
-NOT_TEXT = ("label", "tags", "answer")
-"""Fields that are no text themselves."""
 
 
 def is_text(name: str) -> bool:

@@ -7,10 +7,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from vitzoo.data.duplicates import hold_out, numbered
 from vitzoo.data.sources.base import SourceInfo, classes_cut_off, fingerprint, rows_of
 from vitzoo.errors import Refused
 
 SPLIT_SEED = 0
+NOT_TEXT = ("label", "tags", "answer")
+"""Fields that are no text themselves, but what is to be said of it."""
 
 
 class TextSource(Protocol):
@@ -62,7 +65,7 @@ class Texts:
 
 def all_text(source: TextSource) -> Texts:
     """Every string of every example."""
-    return Texts(source, [field for field in source.fields if field not in ("label", "tags", "answer")])
+    return Texts(source, [field for field in source.fields if field not in NOT_TEXT])
 
 
 def strings(value: Any) -> list[str]:
@@ -165,13 +168,21 @@ def no_labels() -> np.ndarray:
     return np.zeros(0, np.int32)
 
 
-def carved(count: int, fraction: float) -> tuple[dict[str, np.ndarray], tuple[str, ...]]:
+def carved(keys: np.ndarray, fraction: float) -> tuple[dict[str, np.ndarray], tuple[str, ...]]:
     """Train and validation of data that states no splits: a fixed permutation, each part in the data's order; and a
-    note that says so. At least one example is validation, and one train.
+    note that says so. At least one example is validation, and one train; equal examples are in one part.
+
+    Args:
+        keys: of every example, the same for equal ones (of their inputs, labels aside).
+        fraction: of the examples, to be validation.
     """
+    count = len(keys)
     if fraction == 0 or count < 2:
         return {"train": np.arange(count)}, ()
-    chosen = np.random.RandomState(SPLIT_SEED).permutation(count)[: min(max(1, round(count * fraction)), count - 1)]
+    ranked = np.random.RandomState(SPLIT_SEED).permutation(count)
+    chosen = hold_out(ranked, numbered(keys), min(max(1, round(count * fraction)), count - 1))
+    if not len(chosen):
+        return {"train": np.arange(count)}, ("there is no validation: all examples are the same",)
     held = np.zeros(count, bool)
     held[chosen] = True
     note = f"validation is {len(chosen):,} of {count:,} examples, by a fixed permutation (data.validation_fraction)"

@@ -164,7 +164,7 @@ def _splits(
         notes: tuple[str, ...] = (f"{left:,} texts belong to no split and aren't used",) if left else ()
         return rows, sums_array, kept, notes
     if len(spans) > 1 or data.validation_fraction == 0:
-        splits, notes = carved(len(spans), data.validation_fraction)
+        splits, notes = carved(sums_array, data.validation_fraction)
         return rows, sums_array, splits, notes
     content = files[spans[0].file].read_bytes()
     cut = _cut(content, spans[0], data.validation_fraction)

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from vitzoo.data.duplicates import differing, equal_notes, numbered, torn_note
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.files import sorted_classes, standard_split
 from vitzoo.data.text.settings import Text
 from vitzoo.data.text.sources.base import TextTable, carved
 from vitzoo.data.text.sources.fields import converter
-from vitzoo.data.text.sources.json_records import Records
+from vitzoo.data.text.sources.json_records import Records, inputs_of
 from vitzoo.data.text.sources.labels import class_name, number
 from vitzoo.data.text.sources.mapped import MappedFiles
 from vitzoo.errors import Refused
@@ -90,14 +91,29 @@ def _table(records: Records, files: Sequence[str]) -> TextTable:
     return TextTable(
         name=records.data.name, fields=tuple(own), splits=splits, checksums=np.array(records.sums, np.uint64),
         read=reader, where=reader.where, classes=classes, labels=_label_array(records, own, classes, reader),
-        notes=(*records.notes, *notes), unusable=records.unusable,
+        notes=(*records.notes, *notes, *_equal_notes(records, splits, reader)), unusable=records.unusable,
     )  # fmt: skip
+
+
+def _equal_notes(records: Records, splits: dict[str, np.ndarray], reader: LineReader) -> tuple[str, ...]:
+    units = numbered(np.array(records.keys, np.uint64))
+    labels = [] if records.unusable or records.text.regression else records.labels
+    conflicts = [
+        (one, other)
+        for one, other in (differing(units, labels) if labels else ())
+        if inputs_of(reader(one)) == inputs_of(reader(other))
+    ]
+    torn = () if None in records.splits else torn_note(units, splits, reader.where, "record")
+    return (
+        *equal_notes(units, conflicts, reader.where, lambda row: " ".join(map(str, labels[row])), thing="record"),
+        *torn,
+    )
 
 
 def _splits(records: Records) -> tuple[dict[str, np.ndarray], tuple[str, ...]]:
     stated = records.splits
     if None in stated:
-        return carved(len(stated), records.data.validation_fraction)
+        return carved(np.array(records.keys, np.uint64), records.data.validation_fraction)
     names = [name for name in ("train", "validation", "test") if name in stated]
     return {name: np.flatnonzero([split == name for split in stated]) for name in names}, ()
 

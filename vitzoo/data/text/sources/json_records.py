@@ -1,17 +1,23 @@
 """The records of JSON lines as they are read, one after another: fields found, labels checked, what is bad left out."""
 
+import json
 import pathlib
 from typing import Any
 
 from vitzoo.data import left_out
 from vitzoo.data.settings import Data
 from vitzoo.data.text.settings import Text
-from vitzoo.data.text.sources.base import checksum
+from vitzoo.data.text.sources.base import NOT_TEXT, checksum
 from vitzoo.data.text.sources.fields import converter, recognise
 from vitzoo.data.text.sources.labels import ClassNames, number
 from vitzoo.data.text.sources.strict_json import parsed
 from vitzoo.data.text.sources.template import names_of
 from vitzoo.errors import Refused
+
+
+def inputs_of(example: dict[str, Any]) -> list[Any]:
+    """What of an example a model is given, without what it is to say of it."""
+    return [value for field, value in example.items() if field not in NOT_TEXT]
 
 
 class Records:
@@ -21,6 +27,7 @@ class Records:
         own: canonical to own names of the fields; None before the first record.
         places: of each example, its file's number, its line, first byte and length.
         sums: checksums of their lines.
+        keys: checksums of their inputs, without labels: the same for equal ones.
         splits: what each example's file is called after.
         labels: of each example, names of classes, or for regression a number; none where labels are of no use.
         bad: records left out.
@@ -32,6 +39,7 @@ class Records:
         self.own: dict[str, str] | None = None
         self.places: list[tuple[int, int, int, int]] = []
         self.sums: list[int] = []
+        self.keys: list[int] = []
         self.splits: list[str | None] = []
         self.labels: list[list[Any]] = []
         self.bad = 0
@@ -71,16 +79,19 @@ class Records:
     def _takes(self, content: bytes, where: str) -> bool:
         """Whether a line holds an example, whose labels are kept. Another one stops, or is named and left out."""
         try:
-            self.labels.append(self._labels_of(content, where))
-            return True
+            labels, key = self._labels_of(content, where)
         except Refused as refusal:
             if self.data.bad_files == "stop":
                 raise
             left_out.name(refusal.message)
             self.bad += 1
             return False
+        self.labels.append(labels)
+        self.keys.append(key)
+        return True
 
-    def _labels_of(self, content: bytes, where: str) -> list[Any]:
+    def _labels_of(self, content: bytes, where: str) -> tuple[list[Any], int]:
+        """An example's labels, and the key of its inputs."""
         try:
             record = parsed(content)
         except ValueError as error:
@@ -91,11 +102,12 @@ class Records:
         if missing := [name for field in own.values() for name in names_of(field) if name not in record]:
             raise self.refused(f"{where} has no field {missing[0]!r}, which earlier lines have")
         try:
-            labels = self._named(converter(own)(record), where)
+            example = converter(own)(record)
+            labels = self._named(example, where)
         except ValueError as error:
             raise self.refused(f"{where}: {error}") from None
         self.own = own
-        return labels
+        return labels, checksum(json.dumps(inputs_of(example)).encode())
 
     def _named(self, example: dict[str, Any], where: str) -> list[Any]:
         """An example's labels as names of classes, or for regression as numbers."""
