@@ -2,6 +2,7 @@
 
 import difflib
 import re
+import shlex
 from collections.abc import Iterable, Sequence
 
 MISSPELT = 0.79  # difflib's likeness (0..1) from which a word is taken for a slip of another
@@ -10,6 +11,14 @@ MISSPELT = 0.79  # difflib's likeness (0..1) from which a word is taken for a sl
 def install_extra(name: str) -> str:
     """How to get what one of vitzoo's optional dependencies brings."""
     return f"install the extra `{name}`: pip install -e '.[{name}]'"
+
+
+def shell_flag(name: str, value: object) -> str:
+    """A flag with its value as a shell takes it, for a command that is printed: `--checkpoint 'runs/a b'`."""
+    text = str(value)
+    # a value that looks like a flag is one only behind `=`
+    joint = "=" if text.startswith("-") or "." in name else " "
+    return f"{name}{joint}{shlex.quote(text)}"
 
 
 def closest(word: str, known: Iterable[str]) -> str | None:

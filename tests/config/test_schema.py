@@ -102,7 +102,7 @@ def test_numbers_of_numpy_are_numbers_and_arrays_are_refused():
     assert convert(int, plain(np.int64(3)), "x") == 3
     assert convert(float, plain(np.float32(0.5)), "x") == 0.5
     assert convert(bool, plain(np.bool_(True)), "x") is True
-    with pytest.raises(Refused, match="x = .*: is of the type ndarray; a setting is a number, text"):
+    with pytest.raises(Refused, match=r"x = .*: is of the type ndarray; a setting is a number, text"):
         plain(np.zeros(3), "x")
 
 

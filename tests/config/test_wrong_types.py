@@ -15,6 +15,7 @@ from vitzoo.cli import main
 from vitzoo.config import resolve
 from vitzoo.config.experiment import CHOICES, Experiment
 from vitzoo.config.places import KINDS, every_part
+from vitzoo.data.text.settings import Text
 from vitzoo.errors import Refused
 from vitzoo.parts import PARTS
 from vitzoo.schema import annotations
@@ -254,3 +255,17 @@ def test_a_json_file_that_holds_no_config_is_refused_in_one_line(text, tmp_path,
     told = capsys.readouterr().err
     assert told.count("\n") == 1
     assert "unexpected" not in told
+
+
+@pytest.mark.parametrize(
+    "pattern", ["/data/*.txt", "", " ", ".", "..", "../*.txt", "a/../../*", "**x", "x**", "/", "~/*.txt", "a\0b"]
+)
+def test_a_pattern_that_leads_out_of_the_folder_or_is_none_is_refused(pattern):
+    config = {**BASE, "model": {"name": "gpt"}, "objective": {"name": "causal_lm"}, "data": {"name": "text:/nothing"}}
+    for layers in ({**config, "text": {"files": pattern}}, ()), (config, [f"text.files={pattern}"]):
+        assert "is no pattern of files within the folder" in refusal(*layers, "text.files")
+
+
+@pytest.mark.parametrize("pattern", ["*", "**/*.md", "part-[0-9].txt", "[", "sub/x.txt"])
+def test_patterns_within_the_folder_are_taken(pattern):
+    assert Text(files=pattern).check() is None

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from vitzoo.errors import Refused
-from vitzoo.hints import misspelt
+from vitzoo.hints import misspelt, shell_flag
 from vitzoo.paths import readable_path
 from vitzoo.schema import Limits, Text, check_limits, convert, nearest
 
@@ -54,6 +54,14 @@ class Parser(argparse.ArgumentParser):
             raise self._no_such(unknown)
         return parsed
 
+    def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
+        if action.option_strings and action.nargs in (None, "+") and arg_strings == ["--"]:
+            # of `--prompt=--`, which argparse takes for the end of the flags
+            value = self._get_value(action, "--")
+            self._check_value(action, value)
+            return value if action.nargs is None else [value]
+        return super()._get_values(action, arg_strings)
+
     def _no_such(self, unknown: Sequence[str]) -> Refused:
         """Of an argument that the command hasn't, and what stands behind it."""
         flag, equals, value = unknown[0].partition("=")
@@ -68,20 +76,20 @@ class Parser(argparse.ArgumentParser):
             if argument.dest in others:
                 argument.help = argparse.SUPPRESS
 
-    def _hint(self, flag: str, value: str) -> str:
+    def _hint(self, typed: str, value: str) -> str:
         """What may have been meant by a flag that there isn't: one of the command's own, or a setting of the config."""
         flags = [flag for action in self._actions for flag in action.option_strings if flag.startswith("--")]
         own = [flag for flag in flags if not flag.endswith(".KEY")]
         settings = [flag.removesuffix("KEY") for flag in flags if flag.endswith(".KEY")]
         if not settings:
-            return nearest(flag, own)
-        if near := misspelt(flag, own):
+            return nearest(typed, own)
+        if near := misspelt(typed, own):
             return f"did you mean {near}?"
         from vitzoo.config.places import every_part, nearest_setting
 
-        near = nearest_setting(flag, every_part())
+        near = nearest_setting(typed, every_part())
         if near and f"--config.{near}".startswith(settings[0]):
-            return f"did you mean --config.{near}{'=' * bool(value)}{value}?"
+            return f"did you mean {shell_flag(f'--config.{near}', value) if value else f'--config.{near}'}?"
         return f"settings are written {settings[0]}KEY=VALUE, and `vitzoo configs NAME` lists them"
 
     def as_typed(self, refusal: Refused) -> Refused:

@@ -1,10 +1,10 @@
 """`vitzoo average`."""
 
 import argparse
-import shlex
 
 from vitzoo.cli.arguments import Parser, typed
 from vitzoo.cli.output import Result
+from vitzoo.hints import shell_flag
 
 TAKES_CONFIG = False
 EXAMPLES = """\
@@ -31,5 +31,5 @@ def run(args: argparse.Namespace) -> Result:
     steps = average(args.workdir, args.last, args.output)
     print(f"averaged steps {', '.join(map(str, steps))}")
     print(f"wrote    {args.output}")
-    print(f"next     vitzoo eval --checkpoint {shlex.quote(args.output)}")
+    print(f"next     vitzoo eval {shell_flag('--checkpoint', args.output)}")
     return Result({"steps": steps, "output": args.output})

@@ -22,7 +22,7 @@ def arguments(parser: Parser) -> None:
 
 def run(args: argparse.Namespace) -> Result:
     """Lists the configs, or the settings of one."""
-    return _settings(args) if args.name else _names()
+    return _names() if args.name is None else _settings(args)
 
 
 def _names() -> Result:

@@ -1,10 +1,10 @@
 """`vitzoo soup`."""
 
 import argparse
-import shlex
 
 from vitzoo.cli.arguments import Parser
 from vitzoo.cli.output import Result
+from vitzoo.hints import shell_flag
 
 TAKES_CONFIG = True
 EXAMPLES = """\
@@ -37,5 +37,5 @@ def run(args: argparse.Namespace) -> Result:
     if values["score"] is not None:
         print(f"soup     {args.greedy} {values['score']:.4f}")
     print(f"wrote    {args.output}")
-    print(f"next     vitzoo eval --checkpoint {shlex.quote(args.output)}")
+    print(f"next     vitzoo eval {shell_flag('--checkpoint', args.output)}")
     return Result(values)

@@ -6,6 +6,7 @@ from typing import Any
 from vitzoo.cli.arguments import Parser
 from vitzoo.cli.output import Result, table
 from vitzoo.errors import Refused
+from vitzoo.hints import shell_flag
 from vitzoo.paths import folder_of_checkpoints
 
 TAKES_CONFIG = True
@@ -60,7 +61,8 @@ def run(args: argparse.Namespace) -> Result:
     if values["best"] is not None:
         print(f"best    {values['best']} by {values['metric']}")
         kept = any(run["name"] == values["best"] and run["best"] is not None for run in values["runs"])
-        print(f"next    vitzoo eval --checkpoint {workdir}/{values['best']}{'@best' * kept}")
+        best = f"{workdir / values['best']}{'@best' * kept}"
+        print(f"next    vitzoo eval {shell_flag('--checkpoint', best)}")
     return Result(values, values["exit_code"])
 
 

@@ -3,7 +3,6 @@
 import dataclasses
 import pathlib
 import re
-import shlex
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +12,7 @@ from vitzoo.data.open import open_dataset
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.base import Dataset
 from vitzoo.errors import Refused
+from vitzoo.hints import shell_flag
 from vitzoo.replaced import Reads, check_stays_outside
 from vitzoo.schema import build
 
@@ -105,7 +105,7 @@ def training_command(prepared: Prepared, dir: str = "") -> str:
         settings = {"init_from": "RUN", "data.name": data.name, "data.dir": data.dir, **_splits(dataset)}
     except Refused:
         return ""
-    flags = [shlex.quote(f"--config.{key}={value}") for key, value in settings.items() if value]
+    flags = [shell_flag(f"--config.{key}", value) for key, value in settings.items() if value]
     workdir = re.sub(r"\W+", "_", prepared.name)
     return " ".join(["vitzoo train --config vit/finetune", *flags, f"--workdir runs/{workdir}"])
 

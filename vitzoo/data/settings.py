@@ -3,6 +3,7 @@
 import dataclasses
 
 from vitzoo.errors import Refused
+from vitzoo.paths import LONGEST
 from vitzoo.schema import setting
 
 
@@ -52,6 +53,8 @@ class Data:
     def check(self) -> None:
         if not self.name:
             raise Refused("name", None, "no dataset; give a TFDS name, folder:PATH, csv:FILE, digits, ...")
+        if any(len(part.encode(errors="surrogatepass")) > LONGEST for part in self.name.split("/")):
+            raise Refused("name", self.name, f"is too long; no name of a file has more than {LONGEST} bytes")
 
 
 @dataclasses.dataclass(frozen=True)

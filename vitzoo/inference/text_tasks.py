@@ -14,6 +14,7 @@ from vitzoo.data.text.labelled import word_tokens
 from vitzoo.data.text.layout import Layout
 from vitzoo.data.text.tokenizers.base import Ids
 from vitzoo.errors import Refused
+from vitzoo.hints import shell_flag
 from vitzoo.inference.text_inputs import TextInput
 from vitzoo.models.text import is_prefix_lm
 from vitzoo.objectives.inputs import logits_of
@@ -319,7 +320,8 @@ def task_of(model: Any, info: TextInfo) -> Task:
     if hasattr(model, "extend") and not hasattr(model, "encode"):
         return Next(model, info)
     if hasattr(model, "extend"):
-        message = f"holds a model that answers with text: vitzoo generate --checkpoint {info.checkpoint} --prompt TEXT"
+        command = f"vitzoo generate {shell_flag('--checkpoint', info.checkpoint)} --prompt TEXT"
+        message = f"holds a model that answers with text: {command}"
         raise Refused("checkpoint", info.checkpoint, message)
     raise Refused("checkpoint", info.checkpoint, "holds a model without a head, so there is nothing to predict")
 

@@ -10,6 +10,7 @@ from vitzoo.checkpoints import steps
 from vitzoo.checkpoints.store import Store
 from vitzoo.config.comparison import Differences
 from vitzoo.data import left_out
+from vitzoo.hints import shell_flag
 from vitzoo.parallel import processes
 from vitzoo.parallel.mesh import show_mesh
 from vitzoo.parts import find
@@ -163,7 +164,7 @@ def _say_next(workdir: Path, best: dict | None, model: str, chat: bool | None, o
     takes = "--text TEXT" if hasattr(part.Config, "vocabulary_size") else "IMAGE ..."  # type: ignore[attr-defined]
     asked = "--chat --prompt TEXT" if chat else "--prompt TEXT"
     command, given = ("generate", asked) if hasattr(part, "extend") else ("predict", takes)
-    print(f"next    vitzoo {command} --checkpoint {checkpoint} {given}", file=out, flush=True)
+    print(f"next    vitzoo {command} {shell_flag('--checkpoint', checkpoint)} {given}", file=out, flush=True)
 
 
 def _model_name(task: Task) -> str:

@@ -5,7 +5,6 @@ import importlib.metadata
 import json
 import os
 import platform
-import shlex
 import socket
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from vitzoo.config import resolve
 from vitzoo.config.comparison import UNSET, Differences, compare
 from vitzoo.config.experiment import DURATIONS
 from vitzoo.errors import Refused
+from vitzoo.hints import shell_flag
 from vitzoo.parallel import processes
 from vitzoo.replaced import Reads, check_stays_outside, texts_in
 
@@ -69,14 +69,14 @@ def _with_defaults(values: dict[str, Any]) -> dict[str, Any]:
 
 def _remedy(workdir: Path, meaning: Differences) -> str:
     if set(meaning) <= {*DURATIONS, "min_steps"}:
-        flags = f"--config.init_from={shlex.quote(str(workdir))} --config.init_from_state=true"
+        flags = f"{shell_flag('--config.init_from', workdir)} --config.init_from_state=true"
         return f"a new workdir with {flags} goes on from it"
     return "start a new workdir for another training"
 
 
 def start_from(workdir: Path) -> str:
     """How to go on from a run that can't be resumed."""
-    return f"a new workdir with --config.init_from={shlex.quote(str(workdir))} keeps what it learned"
+    return f"a new workdir with {shell_flag('--config.init_from', workdir)} keeps what it learned"
 
 
 def begin(

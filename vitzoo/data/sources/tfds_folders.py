@@ -15,6 +15,7 @@ from vitzoo.data import splits
 from vitzoo.data.folders import data_folders
 from vitzoo.data.settings import Data
 from vitzoo.errors import Refused
+from vitzoo.hints import shell_flag
 
 NAME = re.compile(r"(?P<name>\w+)(?:/(?P<config>[\w.\-]+))?(?::(?P<version>[\d.*]+))?")
 
@@ -77,12 +78,12 @@ def missing(data: Data, *, known: bool, text: bool = False) -> Refused:
     if not known:
         nowhere = f"no dataset of this name: not prepared in {looked}, and neither ours nor in TFDS's catalogue"
         return Refused("data.name", data.name, path or nowhere)
-    where = f" --dir {shlex.quote(data.dir)}" if data.dir else ""
+    where = f" {shell_flag('--dir', data.dir)}" if data.dir else ""
     return Refused(
         "data.name",
         data.name,
         f"not prepared; {f'{path}; ' if path else ''}looked in {looked}. Put its folder there, point data.dir or "
-        f"$TFDS_DATA_DIR to it, or run: vitzoo data prepare {data.name}{where}",
+        f"$TFDS_DATA_DIR to it, or run: vitzoo data prepare {shlex.quote(data.name)}{where}",
     )
 
 
@@ -195,5 +196,5 @@ def not_array_record(data: Data, builder: Any) -> Refused:
         "data.name",
         data.name,
         f"{builder.data_dir} holds {builder.info.file_format.value} files, which can't be read by position; "
-        f"prepare it as array_record: vitzoo data prepare {data.name}",
+        f"prepare it as array_record: vitzoo data prepare {shlex.quote(data.name)}",
     )

@@ -2,7 +2,6 @@
 
 import dataclasses
 import pathlib
-import shlex
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,6 +14,7 @@ from vitzoo.data.text.sources.open import open_text
 from vitzoo.data.text.tokenizers.open import byte_length
 from vitzoo.data.text.tokenizers.train import train_tokenizer
 from vitzoo.errors import Refused
+from vitzoo.hints import shell_flag
 from vitzoo.outputs import checked_new_folder, whole_folder
 from vitzoo.replaced import Reads
 from vitzoo.schema import build
@@ -73,9 +73,12 @@ def prepare_tokenizer(
     with whole_folder(folder) as staged:
         made.save(staged)
     sizes = np.array([(len(made.encode(one)), byte_length(one)) for one in texts], np.int64).sum(0)
-    flags = [f"--config.data.name={name}", "--config.tokenizer.kind=file", f"--config.tokenizer.file={folder}"]
-    flags += [f"--config.tokenizer.{key}={value}" for key, value in _not_in_file(how).items()]
-    command = f"vitzoo train --config CONFIG --workdir DIR {shlex.join(flags)}"
+    of_tokenizer = {"kind": "file", "file": folder, **_not_in_file(how)}
+    flags = [
+        shell_flag("--config.data.name", name),
+        *(shell_flag(f"--config.tokenizer.{k}", v) for k, v in of_tokenizer.items()),
+    ]
+    command = f"vitzoo train --config CONFIG --workdir DIR {' '.join(flags)}"
     return PreparedTokenizer(folder, made.vocabulary_size, int(sizes[0]), float(sizes[1] / sizes[0]), command)
 
 

@@ -1,6 +1,9 @@
 """The text sections of a config: how text becomes tokens, and what a row of a batch is made of."""
 
 import dataclasses
+import os
+import re
+from pathlib import Path, PurePath
 
 from vitzoo.errors import Refused
 from vitzoo.schema import default_of, setting
@@ -116,6 +119,7 @@ class Text:
     )
 
     def check(self) -> None:
+        _check_pattern(self.files)
         if self.sequence_length < 4 and self.next_sentence:
             raise Refused("sequence_length", self.sequence_length, "leaves no room for two parts and their marks")
         if self.packing and self.next_sentence:
@@ -132,6 +136,18 @@ class Text:
             raise Refused(fields[0], getattr(self, fields[0]), "has no effect with template; name the field in it")
         if self.label_field and self.target_field:
             raise Refused("target_field", self.target_field, "and label_field: with template, give one of them")
+
+
+def _check_pattern(files: str) -> None:
+    """Refuses what is no pattern of files within a folder."""
+    message = "is no pattern of files within the folder, such as *.txt or **/*.md"
+    path = PurePath(files)
+    if not files.strip() or not path.parts or "\0" in files or path.is_absolute() or {"..", "~"} & {*path.parts}:
+        raise Refused("files", files or "''", message)
+    try:
+        next(Path(os.devnull).glob(files), None)  # nothing is there: the pattern alone is looked at
+    except (ValueError, NotImplementedError, UnicodeError, re.error) as error:
+        raise Refused("files", files, f"{message} ({error})") from None
 
 
 @dataclasses.dataclass(frozen=True)
