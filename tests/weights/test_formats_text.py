@@ -329,15 +329,15 @@ def test_heads_of_bert_say_what_they_are_for(golden, tmp_path):
     ("name", "config", "line"),
     [
         ("gpt2", {"scale_attn_by_inverse_layer_idx": True}, "has scale_attn_by_inverse_layer_idx = True; here it can"),
-        ("gpt2", {"model_type": "gpt_bigcode"}, "has model_type = 'gpt_bigcode', which isn't gpt2"),
+        ("gpt2", {"model_type": "gpt_bigcode"}, "has model_type = 'gpt_bigcode', which isn't read here"),
         ("gpt2", {"activation_function": "quick_gelu"}, "has activation_function = 'quick_gelu'; known: gelu"),
         ("gpt1", {"afn": "tanh"}, "has afn = 'tanh'; known: gelu"),
-        ("t5", {"model_type": "umt5"}, "is an umT5, which has a table of distances in every layer"),
+        ("t5", {"model_type": "umt5"}, "has model_type = 'umt5', which has a table of distances in every layer"),
         ("t5", {"feed_forward_proj": "gated-tanh"}, "has feed_forward_proj = 'gated-tanh'"),
-        ("bert", {"model_type": "roberta"}, "has model_type = 'roberta', which isn't bert"),
+        ("bert", {"model_type": "roberta"}, "has model_type = 'roberta', which isn't read here"),
         ("bert", {"position_embedding_type": "relative_key"}, "has position_embedding_type = 'relative_key'"),
         ("bert", {"is_decoder": True}, "has is_decoder = True"),
-        ("bert_classes", {"architectures": ["BertForMultipleChoice"]}, "is a BertForMultipleChoice, which chooses"),
+        ("bert_classes", {"architectures": ["BertForMultipleChoice"]}, "which chooses among texts"),
     ],
 )  # fmt: skip
 def test_settings_that_have_no_place_here_are_refused_by_name(name, config, line, tmp_path):

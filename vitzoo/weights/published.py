@@ -25,7 +25,7 @@ from vitzoo.schema import build, convert_fields, nearest, to_json
 from vitzoo.weights.files.open import open_source
 from vitzoo.weights.files.source import Source
 from vitzoo.weights.formats.base import Format, Reading
-from vitzoo.weights.formats.known import FORMATS, find_format, recognise
+from vitzoo.weights.formats.known import FORMATS, check_format, find_format, recognise
 from vitzoo.weights.rows import read_rows
 
 
@@ -72,6 +72,8 @@ def open_published(name: str, given: Mapping[str, Any] | None = None, form: str 
         raise Refused("--source-format", form, f"is none that is read; {nearest(form, FORMATS)}")
     source = open_source(name, place)
     reader = find_format(form) if form else recognise(source)
+    if form:
+        check_format(source, reader)
     if (asked := (given or {}).get("name", reader.model)) != reader.model:
         raise Refused("model.name", asked, f"{source.name} holds {reader.model}; leave it out")
     stated = {key: value for key, value in (given or {}).items() if key not in ("name", "variant")}

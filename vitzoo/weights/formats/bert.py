@@ -42,7 +42,6 @@ class BERT:
 
     def read(self, source: Source, given: Mapping[str, Any]) -> Reading:
         """See `Format.read`. Without `config.json` the number of heads must be given."""
-        settings.of_type(source, "bert")
         settings.only(source, ONLY)
         prefix = _prefix(source)
         embeddings = f"{prefix}embeddings"

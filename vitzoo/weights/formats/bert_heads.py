@@ -7,9 +7,9 @@ from typing import Any
 from vitzoo.errors import Refused
 from vitzoo.models.bert import BERTConfig
 from vitzoo.weights.common_rows import dense, norm
-from vitzoo.weights.files.json_file import shown
 from vitzoo.weights.files.source import Source
 from vitzoo.weights.formats.labels import labels, placeholders
+from vitzoo.weights.formats.model_types import architecture_of
 from vitzoo.weights.formats.settings import problem_of, same
 from vitzoo.weights.rows import Ignored, Row
 
@@ -18,13 +18,6 @@ DECODER = f"{MASKED}.decoder"
 NEXT = "cls.seq_relationship"
 CLASSES = "classifier"
 UNREAD = Ignored(r"(bert\.)?pooler\.dense\.(weight|bias)", "a layer on the first token that this head doesn't read")
-NOT_HERE = {
-    "BertForQuestionAnswering": "marks the beginning and the end of an answer",
-    "BertForMultipleChoice": "chooses among texts",
-    "BertForNextSentencePrediction": "tells next sentences and no masked tokens",
-    "BertLMHeadModel": "is a decoder",
-}
-"""Architectures whose heads no BERT here has."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,9 +68,7 @@ def head_of(source: Source, prefix: str) -> Head:
     Raises:
         Refused: it is one that no model here has.
     """
-    architecture = _architecture(source)
-    if architecture in NOT_HERE:
-        raise source.refused(f"is a {architecture}, which {NOT_HERE[architecture]}; no model here does")
+    architecture = architecture_of(source)
     pooler = f"{prefix}pooler.dense.weight" in source.tensors
     if f"{MASKED}.bias" in source.tensors:
         return _pretraining(source, prefix, pooler)
@@ -85,14 +76,6 @@ def head_of(source: Source, prefix: str) -> Head:
         return _classes(source, prefix, pooler, architecture)
     fields = {"head": "none", "pooler": pooler}
     return Head("none", fields, _pooler_rows(prefix, pooler), {"name": "masked_lm"})
-
-
-def _architecture(source: Source) -> str:
-    """transformers' class that wrote the file; "" where `config.json` doesn't say it."""
-    stated = source.config.get("architectures") or [""]
-    if not isinstance(stated, list) or not isinstance(stated[0], str):
-        raise source.refused(f"config.json has architectures = {shown(stated)}; a list of names is right")
-    return stated[0]
 
 
 def written_head(config: BERTConfig, description: Mapping[str, Any]) -> WrittenHead:

@@ -29,7 +29,6 @@ class GPT1:
 
     def read(self, source: Source, given: Mapping[str, Any]) -> Reading:
         """See `Format.read`. Without `config.json` the number of heads must be given."""
-        settings.of_type(source, "openai-gpt")
         names = _names(gpt_rows.prefix_of(source, "tokens_embed.weight"))
         found = gpt_rows.shapes(source, names)
         heads = settings.heads_of(source, "n_head", given, found["width"])

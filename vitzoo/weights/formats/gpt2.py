@@ -13,6 +13,7 @@ from vitzoo.weights.rows import Flat, write_rows
 from vitzoo.weights.tokenizers import tokenizer_beside, tokenizer_files
 
 ONLY = {"scale_attn_weights": True, "scale_attn_by_inverse_layer_idx": False, "add_cross_attention": False}
+CLASSES = "score.weight"
 """Settings of `config.json` that have one value here. (`reorder_and_upcast_attn` says in which order and precision.)"""
 
 
@@ -29,8 +30,9 @@ class GPT2:
 
     def read(self, source: Source, given: Mapping[str, Any]) -> Reading:
         """See `Format.read`. Without `config.json` the number of heads must be given."""
-        settings.of_type(source, "gpt2")
         settings.only(source, ONLY)
+        if CLASSES in source.tensors:
+            raise source.refused(f"has a head of classes of texts ({CLASSES}), which no GPT here has")
         names = _names(gpt_rows.prefix_of(source, "wte.weight"))
         found = gpt_rows.shapes(source, names)
         heads = settings.heads_of(source, "n_head", given, found["width"])

@@ -67,7 +67,13 @@ class Shapes:
 
 
 def body(
-    source: Source, shapes: Shapes, given: Mapping[str, Any], *, epsilon: float, gelu: str = "gelu"
+    source: Source,
+    shapes: Shapes,
+    given: Mapping[str, Any],
+    *,
+    epsilon: float,
+    gelu: str = "gelu",
+    mlp_stated: bool = True,
 ) -> tuple[dict[str, Any], Size, list[str]]:
     """Fields of the Config that every family has, the image size that `config.json` says, and notes.
 
@@ -76,13 +82,14 @@ def body(
         shapes: of its arrays.
         given: settings that a user states.
         epsilon, gelu: transformers' defaults where `config.json` says none.
+        mlp_stated: whether `intermediate_size` is a setting of the family; where it isn't, transformers looks at none.
 
     Raises:
         Refused: `config.json` contradicts the arrays, or has what no model here has.
     """
     config, s = source.config, shapes
-    sizes = {"hidden_size": s.width, "num_hidden_layers": s.depth, "intermediate_size": s.mlp_dim}
-    settings.only(source, {**sizes, "num_channels": s.channels})
+    sizes = {"hidden_size": s.width, "num_hidden_layers": s.depth, "num_channels": s.channels}
+    settings.only(source, sizes | ({"intermediate_size": s.mlp_dim} if mlp_stated else {}))
     if (patch := _pair(source, "patch_size", s.patch)) != s.patch:
         raise source.refused(f"{source.config_name} has patch_size = {patch}, and its patches are {s.patch}")
     heads, notes = _heads(source, given, s)

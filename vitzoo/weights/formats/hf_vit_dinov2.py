@@ -52,13 +52,15 @@ class DINOv2:
         """See `Format.read`."""
         settings.of_type(source, *TYPES)
         names = names_in(source, has_body(source, PREFIXES, PARTS["norm1"][1]) or "")
-        shared, whole, notes = body(source, shapes_in(source, names, 1), given, epsilon=1e-6)
+        shared, whole, notes = body(source, shapes_in(source, names, 1), given, epsilon=1e-6, mlp_stated=False)
         registers = f"{names.prefix}{REGISTERS}"
         count = source.shape(registers, 3)[1] if registers in source.tensors else 0
         outputs = outputs_of(source, "classifier.weight")
         bias = f"{names.of_block('query', '0')}.bias" in source.tensors
         gated = names.parts["up"] == TOGETHER or f"{names.of_block(GATE, '0')}.weight" in source.tensors
         settings.only(source, {"qkv_bias": bias, "use_swiglu_ffn": gated, "num_register_tokens": count})
+        if source.config.get("model_type") == "dinov2" and count:
+            raise source.refused("config.json has model_type = 'dinov2', and the file has registers, which it has not")
         fields = shared | {
             "num_classes": outputs,
             "pooling": "cls_gap" if outputs else "cls",

@@ -3,8 +3,10 @@
 import importlib
 
 from vitzoo.errors import Refused
+from vitzoo.weights.files.json_file import shown
 from vitzoo.weights.files.source import Source
 from vitzoo.weights.formats.base import Format
+from vitzoo.weights.formats.model_types import check_names, stated_format
 
 FORMATS = {
     "nanogpt": "vitzoo.weights.formats.nanogpt:NanoGPT",
@@ -51,11 +53,14 @@ def find_format(name: str) -> Format:
 
 
 def recognise(source: Source) -> Format:
-    """The format of a file, by its names.
+    """The format of a file: of the type that its `config.json` names, otherwise by the names of its arrays.
 
     Raises:
         Refused: none knows it.
     """
+    if (stated := stated_format(source)) is not None:
+        return _as_stated(source, stated)
+    check_names(source)
     trouble: Refused | None = None
     for name in FORMATS:
         found = find_format(name)
@@ -69,3 +74,23 @@ def recognise(source: Source) -> Format:
     names = sorted(source.tensors)
     shown = ", ".join(names[:6]) + (" ..." if len(names) > 6 else "")
     raise source.refused(f"is of no format known here ({', '.join(FORMATS)}); its names are {shown}")
+
+
+def check_format(source: Source, form: Format) -> None:
+    """Refuses a file to be read in a format that isn't the one of the type that its `config.json` names."""
+    stated = stated_format(source)
+    if stated is not None and stated != form.name:
+        raise Refused("--source-format", form.name, f"{_what(source)}, which is of the format {stated}; leave it out")
+
+
+def _as_stated(source: Source, stated: str) -> Format:
+    form = find_format(stated)
+    if not form.recognises(source):
+        names = sorted(source.tensors)
+        raise source.refused(f"{_what(source)}, and its arrays don't have the names of one: {', '.join(names[:4])} ...")
+    return form
+
+
+def _what(source: Source) -> str:
+    field = "model_type" if source.config.get("model_type") is not None else "architecture"
+    return f"config.json has {field} = {shown(source.config[field])}"

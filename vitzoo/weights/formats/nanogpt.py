@@ -7,6 +7,7 @@ from typing import Any
 from vitzoo.weights.files.source import Source
 from vitzoo.weights.formats import gpt_rows, settings
 from vitzoo.weights.formats.base import Reading
+from vitzoo.weights.formats.gpt2 import ONLY
 from vitzoo.weights.formats.gpt_rows import PREFIX, Names
 from vitzoo.weights.tokenizers import tokenizer_beside
 
@@ -32,13 +33,17 @@ class NanoGPT:
         arguments = source.besides.get("model_args")
         if isinstance(arguments, Mapping):
             source = dataclasses.replace(source, config=arguments, config_name="model_args")
+        settings.only(source, {**ONLY, "multi_query": False})
         found = gpt_rows.shapes(source, NAMES)
         settings.agrees(source, {"block_size": found["context_length"]})
         heads = settings.heads_of(source, "n_head", given, found["width"])
         tied = gpt_rows.is_tied(source, f"{PREFIX}wte.weight")
         biases = {"bias": f"{FIRST}.bias" in source.tensors, "norm_bias": f"{PREFIX}h.0.ln_1.bias" in source.tensors}
-        activation = given.get("activation", "gelu_exact")
+        stated = source.config.get("activation_function") is not None
+        said = settings.named(source, "activation_function", "gelu", settings.GELUS)
+        activation = said if stated else given.get("activation", "gelu_exact")
         model = {"name": "gpt", **found, "num_heads": heads, **biases, "activation": activation, "tied_head": tied}
+        model["norm_epsilon"] = settings.epsilon(source, "layer_norm_epsilon", 1e-5)
         return Reading(
             model=model,
             rows=NAMES.rows(found["depth"], heads, tied=tied, **biases),
@@ -46,5 +51,5 @@ class NanoGPT:
             objective={"name": "causal_lm"},
             preprocessing={"sequence_length": found["context_length"]},
             tokenizer=tokenizer_beside(source.folder, found["vocabulary_size"]),
-            notes=(f"activation {activation}: nanoGPT's of 2023 and later; before, gelu_tanh",),
+            notes=() if stated else (f"activation {activation}: nanoGPT's of 2023 and later; before, gelu_tanh",),
         )

@@ -137,9 +137,8 @@ def _attention(theirs: str, ours: str, num_heads: int) -> list[Row]:
 
 def _check(source: Source) -> None:
     """Refuses what looks like a T5 and isn't."""
-    if source.config.get("model_type") == "umt5" or any(re.fullmatch(EVERY_LAYER, name) for name in source.tensors):
+    if any(re.fullmatch(EVERY_LAYER, name) for name in source.tensors):
         raise source.refused("is an umT5, which has a table of distances in every layer; here a stack has one")
-    settings.of_type(source, "t5", "mt5")
     if not any(name.startswith("decoder.block.") for name in source.tensors):
         raise source.refused("holds the encoder of a T5 alone; vitzoo's T5 has a decoder too")
     settings.only(source, ONLY)
@@ -156,6 +155,8 @@ def _model(source: Source, embedding: str, own_head: bool) -> tuple[dict[str, An
     first = "encoder.block.0.layer.1.DenseReluDense"
     gated = f"{first}.wi_0.weight" in source.tensors
     names, usual = (GATED, "gated-gelu") if gated else (ACTIVATIONS, "relu")
+    activation = settings.named(source, "feed_forward_proj", usual, names)
+    _check_parts(source, usual)
     scaled, notes = _scaling(source, own_head)
     if not config:
         notes = (f"no config.json: feed_forward_proj {usual}, max_distance 128, start_id 0, as published", *notes)
@@ -168,7 +169,7 @@ def _model(source: Source, embedding: str, own_head: bool) -> tuple[dict[str, An
         "num_heads": heads,
         "head_dim": source.shape("encoder.block.0.layer.0.SelfAttention.q.weight", 2)[0] // heads,
         "mlp_dim": source.shape(f"{first}.wo.weight", 2)[1],
-        "activation": settings.named(source, "feed_forward_proj", usual, names),
+        "activation": activation,
         "gated_mlp": gated,
         "tied_head": not own_head,
         "scale_head": None if scaled != own_head else scaled,
@@ -179,6 +180,13 @@ def _model(source: Source, embedding: str, own_head: bool) -> tuple[dict[str, An
         "start_id": _start(source, vocabulary),
     }
     return model, notes
+
+
+def _check_parts(source: Source, usual: str) -> None:
+    """Refuses what contradicts `feed_forward_proj`, which files of transformers state in two parts besides."""
+    whole = source.config.get("feed_forward_proj") or usual
+    gate, _, name = whole.rpartition("-")
+    settings.only(source, {"is_gated_act": bool(gate), "dense_act_fn": "gelu_new" if whole == "gated-gelu" else name})
 
 
 def _start(source: Source, vocabulary: int) -> int:

@@ -1,0 +1,114 @@
+"""What transformers' `config.json` says that a model is: where it names a type, this alone decides which format a file
+is of, however much the names and shapes of its arrays are another's."""
+
+import dataclasses
+import re
+from collections.abc import Mapping
+
+from vitzoo.weights.files.json_file import shown
+from vitzoo.weights.files.source import Source
+
+
+@dataclasses.dataclass(frozen=True)
+class Known:
+    """A type of models that is read.
+
+    Attributes:
+        form: the format that reads it.
+        architectures: transformers' classes of this type that a model here is, the body alone among them.
+    """
+
+    form: str
+    architectures: tuple[str, ...]
+
+
+BERTS = ("Model", "ForPreTraining", "ForMaskedLM", "ForSequenceClassification", "ForTokenClassification")
+HEADS = ("Model", "ForImageClassification")
+T5S = ("ForConditionalGeneration", "Model", "WithLMHeadModel")
+TYPES = {
+    "bert": Known("bert", tuple(f"Bert{one}" for one in BERTS)),
+    "gpt2": Known("gpt2", ("GPT2LMHeadModel", "GPT2Model")),
+    "openai-gpt": Known("openai-gpt", ("OpenAIGPTLMHeadModel", "OpenAIGPTModel")),
+    "t5": Known("t5", tuple(f"T5{one}" for one in T5S)),
+    "mt5": Known("t5", tuple(f"{kind}{one}" for kind in ("MT5", "T5") for one in T5S)),
+    "vit": Known("hf-vit", (*(f"ViT{one}" for one in HEADS), "ViTForMaskedImageModeling")),
+    "deit": Known(
+        "hf-vit",
+        (*(f"DeiT{one}" for one in HEADS), "DeiTForImageClassificationWithTeacher", "DeiTForMaskedImageModeling"),
+    ),
+    "vit_mae": Known("hf-vit", ("ViTMAEForPreTraining", "ViTMAEModel")),
+    "dinov2": Known("hf-vit", tuple(f"Dinov2{one}" for one in HEADS)),
+    "dinov2_with_registers": Known("hf-vit", tuple(f"Dinov2WithRegisters{one}" for one in HEADS)),
+    "siglip": Known("hf-vit", ("SiglipModel", "SiglipVisionModel", "SiglipForImageClassification")),
+    "siglip_vision_model": Known("hf-vit", ("SiglipVisionModel",)),
+}
+WHY = {
+    "umt5": "has a table of distances in every layer; here a stack has one",
+    "BertForQuestionAnswering": "marks the beginning and the end of an answer; no model here does",
+    "BertForMultipleChoice": "chooses among texts; no model here does",
+    "BertForNextSentencePrediction": "tells next sentences and no masked tokens; no model here does",
+    "BertLMHeadModel": "is a decoder; no BERT here is",
+    "T5EncoderModel": "is the encoder of a T5 alone; here one has a decoder too",
+    "MT5EncoderModel": "is the encoder of a T5 alone; here one has a decoder too",
+}
+"""Of types and architectures that aren't read, what they do that none here does, where it can be said shortly."""
+UNREAD = {"quantization_config": "its weights are quantised", "pruned_heads": "some of its heads were taken out"}
+"""Settings that say of any type that its arrays aren't plain, unless they are empty."""
+BY_NAMES = {
+    r"(.*[.])?(rope_embed[.]periods|storage_tokens)": "a DINOv3",
+    r"(.*[.])?(relative_position_bias_table|rel_pos_bias)|(.*[.])?blocks[.]0[.]attn[.][qv]_bias": "a BEiT or its kin",
+    r"(roberta|xlm_roberta|camembert)[.].*|lm_head[.]layer_norm[.]weight": "a RoBERTa",
+    r"distilbert[.].*|transformer[.]layer[.]0[.]attention[.]q_lin[.]weight": "a DistilBERT",
+    r"albert[.].*|(.*[.])?albert_layer_groups[.].*": "an ALBERT",
+    r"electra[.].*|discriminator_predictions[.].*": "an ELECTRA",
+    r"deberta[.].*": "a DeBERTa",
+    r"(model[.])?layers[.]0[.]self_attn[.]q_proj[.]weight": "a LLaMA or its kin",
+    r"(transformer[.])?h[.]0[.]attn[.](q_proj|attention[.]q_proj)[.]weight": "a GPT-J, GPT-Neo or CodeGen",
+    r"gpt_neox[.].*": "a GPT-NeoX",
+}
+"""Names in the files of models that aren't read here, some of which share the others with models that are."""
+
+
+def stated_format(source: Source) -> str | None:
+    """The format that a file is of by what lies beside it; None where nothing says it.
+
+    Raises:
+        Refused: `config.json` names a type or an architecture that isn't read here, or says that the arrays aren't
+            plain.
+    """
+    config = source.config
+    stated = config.get("model_type")
+    if stated is None:
+        return "timm-vit" if isinstance(config.get("architecture"), str) else None
+    if not isinstance(stated, str) or stated not in TYPES:
+        raise source.refused(f"config.json has model_type = {shown(stated)}, which {_why(stated, TYPES)}")
+    for name, reason in UNREAD.items():
+        if config.get(name):
+            raise source.refused(f"config.json has {name} = {shown(config[name])}: {reason}, which isn't read here")
+    known = TYPES[stated]
+    architecture = architecture_of(source)
+    if architecture and architecture not in known.architectures:
+        why = _why(architecture, dict.fromkeys(known.architectures))
+        raise source.refused(f"config.json has architectures = {shown(architecture)}, which {why}")
+    return known.form
+
+
+def architecture_of(source: Source) -> str:
+    """transformers' class that wrote the file; "" where `config.json` doesn't say it."""
+    stated = source.config.get("architectures") or [""]
+    if not isinstance(stated, list) or not isinstance(stated[0], str):
+        raise source.refused(f"config.json has architectures = {shown(stated)}; a list of names is right")
+    return stated[0]
+
+
+def check_names(source: Source) -> None:
+    """Refuses a file whose names are those of a model that isn't read here, by that model's name."""
+    for pattern, model in BY_NAMES.items():
+        found = next((name for name in source.tensors if re.fullmatch(pattern, name)), None)
+        if found is not None:
+            raise source.refused(f"is {model} by its names ({found}), which isn't read here")
+
+
+def _why(stated: object, known: Mapping[str, object]) -> str:
+    reason = WHY.get(stated) if isinstance(stated, str) else None
+    return reason or f"isn't read here; known: {', '.join(known)}"
