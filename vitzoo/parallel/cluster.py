@@ -10,7 +10,9 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping
 
+from vitzoo import literals
 from vitzoo.errors import Failed, Refused
+from vitzoo.parallel.claim import claim
 
 JOIN_SECONDS = 300
 """How long to wait for the others."""
@@ -76,9 +78,12 @@ def is_one_of_several(environment: Mapping[str, str]) -> bool:
     Kubernetes. A TPU VM has to be asked over its network: there `--distributed` says it.
     """
     slurm = ("SLURM_JOB_ID", "SLURM_STEP_NODELIST", "SLURM_PROCID", "SLURM_LOCALID")
-    if all(name in environment for name in slurm) and int(environment.get("SLURM_NTASKS", 1)) > 1:
+    if all(name in environment for name in slurm) and (literals.counted(environment.get("SLURM_NTASKS", "1")) or 1) > 1:
         return True
-    if "OMPI_MCA_orte_hnp_uri" in environment and int(environment.get("OMPI_COMM_WORLD_SIZE", 1)) > 1:
+    if (
+        "OMPI_MCA_orte_hnp_uri" in environment
+        and (literals.counted(environment.get("OMPI_COMM_WORLD_SIZE", "1")) or 1) > 1
+    ):
         return True
     return "," in environment.get("TPU_WORKER_HOSTNAMES", "") and "TPU_WORKER_ID" in environment
 
@@ -134,6 +139,10 @@ def end(code: int) -> None:
 
 
 def _join(cluster: Cluster, preemption: bool) -> None:
+    # the address alone, where it is stated: not every network that the machine is in
+    listens_at = os.environ.get("JAX_COORDINATOR_BIND_ADDRESS") or cluster.coordinator
+    if cluster.coordinator is not None and cluster.index is not None:
+        claim(cluster.coordinator, cluster.index, listens_at or "")
     # before jax is imported: what its runtime says of heartbeats and barriers is said by us, in one line
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     import jax
@@ -148,13 +157,13 @@ def _join(cluster: Cluster, preemption: bool) -> None:
                 cluster.coordinator,
                 cluster.count,
                 cluster.index,
-                # the address alone, where it is stated: not every network that the machine is in
-                coordinator_bind_address=os.environ.get("JAX_COORDINATOR_BIND_ADDRESS") or cluster.coordinator,
+                coordinator_bind_address=listens_at,
                 initialization_timeout=JOIN_SECONDS + 60,  # `_waiting` ends it before
                 heartbeat_timeout_seconds=HEARTBEAT,
             )
     except (RuntimeError, ValueError) as error:
         raise _not_joined(cluster, error) from error
+    _check_only_one()
 
 
 @contextlib.contextmanager
@@ -186,6 +195,23 @@ def _waiting(cluster: Cluster) -> Iterator[None]:
         joined_all.set()
         if in_main:  # None: it was installed by no Python code, which can't bring it back
             signal.signal(signal.SIGINT, signal.SIG_DFL if before is None else before)
+
+
+def _check_only_one() -> None:
+    """Refuses a process whose number another one has, on whatever machine that is."""
+    import jax
+
+    from vitzoo.parallel import processes
+
+    own = f"{socket.gethostname()}, pid {os.getpid()}"
+    name = f"vitzoo/joined/{processes.index()}"
+    try:
+        processes.client().key_value_set_bytes(name, own.encode())
+    except jax.errors.JaxRuntimeError as error:
+        _left.set()  # Python's own end would wait for the others
+        other = (processes.look_up(name) or b"gone").decode()
+        message = f"another process of this run has it too ({other}); give each a number of its own"
+        raise Refused("--process-id", processes.index(), message) from error
 
 
 def _unknown_host(cluster: Cluster) -> str:
