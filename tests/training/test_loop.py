@@ -367,3 +367,19 @@ def test_what_does_not_fit_the_data_is_refused_before_the_first_step(tmp_path, c
     with pytest.raises(Refused, match=message):
         run(tmp_path / "run", **changes)
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("what", ["moved", "deleted"])
+def test_a_run_whose_folder_is_moved_or_deleted_meanwhile_fails_and_makes_no_new_one(what, tmp_path, monkeypatch):
+    workdir, away = tmp_path / "run", tmp_path / "away"
+
+    def act(batch):
+        workdir.rename(away)
+        if what == "deleted":
+            shutil.rmtree(away)
+
+    at_batch(monkeypatch, 3, act)
+    with pytest.raises(Failed, match=r"run was moved, deleted or replaced while this run was writing to it"):
+        run(workdir)
+    assert not workdir.exists()
+    assert away.exists() == (what == "moved")

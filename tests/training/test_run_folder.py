@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import struct
 import sys
@@ -14,7 +15,7 @@ from tensorboardX.record_writer import masked_crc32c
 
 from vitzoo.config import resolve
 from vitzoo.config.experiment import Log
-from vitzoo.errors import Refused
+from vitzoo.errors import Failed, Refused
 from vitzoo.training import curves, metrics, run_folder
 from vitzoo.training.events import Events
 from vitzoo.training.header import unsaved
@@ -56,15 +57,63 @@ def test_lines_after_the_checkpoint_move_away_and_a_cut_line_with_them(tmp_path)
         b'{"step": 7}',
         b'{"step": 7, "split": ["a"]}',
         b"7",
+        b'{"step": -7, "split": "val"}',
+        b'{"step": true, "split": "val"}',
+        b'{"step": 7, "split": "train", "seconds": "9"}',
+        b'{"step": 7, "split": "train", "epoch": null}',
+        b'{"step": 7, "split": "val", "n": [5]}',
+        b'{"step": 7, "split": "val", "loss": 1e999}',
+        b'{"step": 7, "split": "val", "n": ' + b"9" * 5000 + b"}",
+        b'{"step": 1' + b"0" * 400 + b', "split": "val"}',
+        b'{"step": 7, "split": "train", "goodput": 5}',
+        b'{"step": 7, "split": "val", "loss": ' + b"[" * 5000 + b"]" * 5000 + b"}",
+        b'{"step": 7, "split": "val", "loss": {"a": {"b": {"c": 1}}}}',
+        b"\x00\x00\x00",
     ],
+    ids=range(17),
 )
-def test_a_line_that_is_none_of_ours_is_not_read_and_moves_away_as_it_is(tmp_path, broken):
+def test_a_line_that_is_none_of_ours_is_not_read_moves_away_as_it_is_and_is_said(tmp_path, broken, capsys):
     file, line = tmp_path / "metrics.jsonl", b'{"step": 5, "split": "train", "loss": 1.5}'
     file.write_bytes(line + b"\n" + broken + b"\n")
     assert metrics.read(tmp_path) == [{"step": 5, "split": "train", "loss": 1.5}]
     metrics.set_back(tmp_path, 10)
     assert file.read_bytes() == line + b"\n"
     assert (tmp_path / "metrics.lost.jsonl").read_bytes() == broken + b"\n"
+    assert capsys.readouterr().err == f"warning: 1 damaged line of {file} moved to metrics.lost.jsonl (line 2)\n"
+
+
+def test_of_many_damaged_lines_the_first_are_said_and_one_that_a_kill_cut_off_is_not(tmp_path, capsys):
+    file = tmp_path / "metrics.jsonl"
+    file.write_text("?\n" * 7 + '{"step": 5, "split": "train"}\n{"step": 6, "sp')
+    metrics.warn_of_damage(tmp_path, "left out")
+    assert capsys.readouterr().err == f"warning: 7 damaged lines of {file} left out (lines 1, 2, 3, 4, 5 and 2 more)\n"
+    file.write_text('{"step": 5, "split": "train"}\n{"step": 6, "sp')
+    metrics.warn_of_damage(tmp_path, "left out")
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("what", ["moved", "deleted", "replaced", "made anew without a run"])
+def test_a_folder_that_is_no_longer_the_runs_is_a_failure(what, tmp_path):
+    workdir = tmp_path / "run"
+    workdir.mkdir()
+    begun = run_folder.begin(workdir, {"seed": 0}, 0, {}, "cpu, 1 device")
+    run_folder.check_there(workdir, begun, 3)
+    workdir.rename(tmp_path / "away")
+    if what == "replaced":
+        workdir.mkdir()
+        run_folder.begin(workdir, {"seed": 0}, 0, {}, "cpu, 2 devices")
+    elif what == "made anew without a run":
+        (workdir / "checkpoints").mkdir(parents=True)
+    elif what == "deleted":
+        shutil.rmtree(tmp_path / "away")
+    with pytest.raises(Failed, match=r"run was moved, deleted or replaced .*: stopped at step 1,234; what was saved"):
+        run_folder.check_there(workdir, begun, 1234)
+    for error in (Failed("checkpoint 5 could not be saved"), OSError(2, "No such file or directory")):
+        with (
+            pytest.raises(Failed, match=r"stopped at step 1,234"),
+            run_folder.told_if_gone(workdir, begun, lambda: 1234),
+        ):
+            raise error
 
 
 def test_a_number_that_is_not_finite_is_null_in_the_file(tmp_path):

@@ -149,6 +149,22 @@ def test_a_signal_ends_the_sweep_and_what_is_done_is_told(file, tmp_path, monkey
     assert [run["name"] for run in values["runs"]] == ["seed=0"]
 
 
+@pytest.mark.parametrize("gone", ["seeds", "seeds/seed=0"])
+def test_a_sweep_whose_folder_is_moved_meanwhile_fails_and_makes_no_new_one(gone, file, tmp_path, monkeypatch, capsys):
+    def train(resolved, workdir, out):
+        if workdir.name == "seed=1":
+            (tmp_path / gone).rename(tmp_path / "away")
+        else:
+            workdir.mkdir(parents=True)
+        return trained(0.5)
+
+    monkeypatch.setattr(sweeps, "train", train)
+    over = ["--over", "seed=0,1", "--workdir", str(tmp_path / "seeds")]
+    assert main(["sweep", "--config", str(file), *over]) == 1
+    assert f"{tmp_path}/{gone} was moved or deleted while the sweep was running" in capsys.readouterr().err
+    assert not (tmp_path / gone).exists()
+
+
 def refused(file, workdir, axes, monkeypatch, overrides=()):
     """Why a sweep is refused before it trains anything."""
     monkeypatch.setattr(sweeps, "train", lambda *_: pytest.fail("a run was trained"))

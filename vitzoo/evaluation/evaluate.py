@@ -126,6 +126,8 @@ def evaluate_one(
         print("\n".join(f"{metric}  {signature}" for metric, signature in signatures.items()), file=out)
     if not processes.is_first():
         return result
+    if folder is not None and ready.located.run is not None and not ready.located.run.is_dir():
+        raise Failed(f"{ready.located.run} was moved or deleted during the evaluation")
     file = predictions_file(predictions, name, len(ready.evaluators))
     if not isinstance(ready.info, ImageInfo):
         write_text_report(evaluation, rows, folder, file, out)

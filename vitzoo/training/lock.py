@@ -51,11 +51,13 @@ def _locked(workdir: Path) -> Iterator[str]:
         _held.add(key)
         yield holder
     except OSError as error:
+        if not file.exists():
+            raise Failed(f"{workdir} was moved or deleted while a run was writing to it") from error
         if error.errno not in _DISK:
             raise
         raise Failed(f"{workdir}: {error.strerror}; what was saved before is intact") from error
     except Refused:
-        if key in _held and [path.name for path in workdir.iterdir()] == [LOCK]:  # nothing was begun
+        if key in _held and file.exists() and [path.name for path in workdir.iterdir()] == [LOCK]:  # nothing was begun
             file.unlink()
             if new:
                 workdir.rmdir()

@@ -66,7 +66,8 @@ def train(config: Any, workdir: str | Path, out: TextIO | None = None) -> dict[s
         state, loop, notes = start.state_of(task, store, found)
         step: int = loop["step"]
         signals.unsaved = lambda: header.unsaved(workdir, step)
-        run_folder.begin(workdir, resolved.values, step, differences, header.device(mesh), loop.get("teacher"))
+        begun = run_folder.begin(workdir, resolved.values, step, differences, header.device(mesh), loop.get("teacher"))
+        opened.enter_context(run_folder.told_if_gone(workdir, begun, lambda: step))
         faults.begun = True
         header.say_notes(notes, differences, out)
 
@@ -89,11 +90,13 @@ def train(config: Any, workdir: str | Path, out: TextIO | None = None) -> dict[s
             progress.step(step)
             signals.poll()
             if due(step, records.log_period) or step == task.total_steps:
+                run_folder.check_there(workdir, begun, step)
                 line = window.line()
                 metrics.train(task.progress(step), {**line, "goodput": progress.goodput.shares()})
                 progress.train_line(step, line)
             records.evaluate(step, state, metrics, progress, signals)
             if saving.due(step) or step in (task.total_steps, records.best_step) or signals.exit_code:
+                run_folder.check_there(workdir, begun, step)
                 with progress.paused("saving"):
                     kept = {**records.saved(), "window": window.saved()}
                     store.save(step, state, task.describe(step), kept, assets)
@@ -102,6 +105,7 @@ def train(config: Any, workdir: str | Path, out: TextIO | None = None) -> dict[s
         # ------------------------------------------------------------------ the end
         with progress.paused("saving"):
             store.wait()
+        run_folder.check_there(workdir, begun, step)
         progress.close()
         curves.draw(workdir)
         return header.say_end(task, workdir, step, records.best, signals.exit_code, out)

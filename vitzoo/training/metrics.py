@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import sys
 import time
 import zlib
 from pathlib import Path
@@ -16,6 +17,9 @@ from vitzoo.training.events import Events
 
 FILE = "metrics.jsonl"
 LOST = "metrics.lost.jsonl"
+COUNTS = ("examples", "epoch", "seconds", "n")
+"""Entries of a line that are numbers, whatever else it has."""
+NESTED = 2  # a line holds numbers, and shares by name
 
 
 class Metrics:
@@ -78,12 +82,34 @@ class Metrics:
 
 
 def read(workdir: Path) -> list[dict[str, Any]]:
-    """The lines of a run's `metrics.jsonl`, without one that was cut off by a kill.
+    """The lines of a run's `metrics.jsonl`, without those that are damaged or were cut off by a kill.
 
     Raises:
         Refused: the file can't be read.
     """
     return [content for content in map(_parsed, _lines(workdir / FILE)) if content is not None]
+
+
+def warn_of_damage(workdir: Path, what: str) -> None:
+    """A line that tells which lines of `metrics.jsonl` are damaged, if any are; one that a kill cut off isn't.
+
+    Args:
+        workdir: the run's folder.
+        what: what becomes of them, `are left out`.
+    """
+    file = workdir / FILE
+    lines = _lines(file)
+    damaged = [number for number, line in enumerate(lines, 1) if _parsed(line) is None]
+    if damaged and damaged[-1] == len(lines) and not file.read_bytes().endswith((b"\n", b"\r")):
+        del damaged[-1]
+    if damaged:
+        shown = ", ".join(map(str, damaged[:5])) + (f" and {len(damaged) - 5:,} more" if len(damaged) > 5 else "")
+        several = "s" if len(damaged) > 1 else ""
+        print(
+            f"warning: {len(damaged):,} damaged line{several} of {file} {what} (line{several} {shown})",
+            file=sys.stderr,
+            flush=True,
+        )
 
 
 def _lines(file: Path) -> list[bytes]:
@@ -94,10 +120,15 @@ def _lines(file: Path) -> list[bytes]:
 
 
 def set_back(workdir: Path, step: int) -> float:
-    """Move the lines after `step` to `metrics.lost.jsonl`; returns the seconds that the last one kept states."""
+    """Move the lines after `step`, and damaged ones, to `metrics.lost.jsonl`.
+
+    Returns:
+        The seconds that the last one kept states.
+    """
     file = workdir / FILE
     if not file.is_file():
         return 0.0
+    warn_of_damage(workdir, f"moved to {LOST}")
     kept, lost, seconds = [], [], 0.0
     for line in _lines(file):
         content = _parsed(line)
@@ -116,13 +147,27 @@ def set_back(workdir: Path, step: int) -> float:
 
 
 def _parsed(line: bytes) -> dict | None:
-    """What a line of ours says; None where it is none."""
+    """What a line of ours says; None where it is none: other types, numbers that no run has, a deep nesting."""
     try:
         content = json.loads(line, parse_constant=lambda _: None)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
-    known = isinstance(content, dict) and type(content.get("step")) is int and type(content.get("split")) is str
-    return content if known else None
+    if not isinstance(content, dict) or not _is_plain(content, NESTED):
+        return None
+    typed = type(content.get("step")) is int and content["step"] >= 0 and type(content.get("split")) is str
+    counted = all(type(content.get(key, 0)) in (int, float) for key in COUNTS)
+    shared = isinstance(content.get("goodput", {}), dict)
+    return content if typed and counted and shared else None
+
+
+def _is_plain(value: Any, depth: int) -> bool:
+    """Whether a value is text, a number that fits 64 bits, true, false, null, or few of these in lists and objects."""
+    if isinstance(value, dict | list):
+        inner = value.values() if isinstance(value, dict) else value
+        return depth > 0 and all(_is_plain(one, depth - 1) for one in inner)
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return not isinstance(value, int) or abs(value) < 2**63
 
 
 def _plain(value: Any) -> Any:

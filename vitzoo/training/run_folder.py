@@ -1,5 +1,6 @@
 """The folder of one run (`--workdir`): what it was configured with, where it came from."""
 
+import contextlib
 import datetime
 import importlib.metadata
 import json
@@ -8,13 +9,14 @@ import platform
 import socket
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from vitzoo.config import resolve
 from vitzoo.config.comparison import UNSET, Differences, compare
 from vitzoo.config.experiment import DURATIONS
-from vitzoo.errors import Refused
+from vitzoo.errors import Failed, Refused
 from vitzoo.hints import shell_flag
 from vitzoo.parallel import processes
 from vitzoo.replaced import Reads, check_stays_outside, texts_in
@@ -86,14 +88,41 @@ def begin(
     differences: Differences,
     device: str,
     teacher: dict[str, Any] | None = None,
-) -> None:
-    """Write `config.json` and `provenance.json`; a config with other execution settings keeps the one before."""
+) -> bytes | None:
+    """Write `config.json` and `provenance.json`; a config with other execution settings keeps the one before.
+
+    Returns:
+        The content of `provenance.json`, by which `check_there` knows the folder; None where another process writes.
+    """
     if not processes.is_first():
-        return
+        return None
     if differences:
         write_json(workdir / f"config.before-{step}.json", read_config(workdir))
     write_json(workdir / CONFIG, values)
     _record_provenance(workdir, step, device, teacher)
+    return (workdir / PROVENANCE).read_bytes()
+
+
+def check_there(workdir: Path, begun: bytes | None, step: int) -> None:
+    """Whether the folder is still the one that this run writes to: what is missing would be made anew, in part.
+
+    Args:
+        workdir: the run's folder.
+        begun: what `begin` returned.
+        step: the step that the run is at.
+
+    Raises:
+        Failed: it was moved or deleted, or another run has begun in its place.
+    """
+    if begun is None:
+        return
+    try:
+        same = (workdir / PROVENANCE).read_bytes() == begun
+    except OSError:
+        same = False
+    if not same:
+        message = f"{workdir} was moved, deleted or replaced while this run was writing to it: stopped at step {step:,}"
+        raise Failed(f"{message}; what was saved is in that folder, wherever it is now")
 
 
 def read_config(workdir: Path) -> dict | None:
@@ -105,6 +134,16 @@ def read_config(workdir: Path) -> dict | None:
         return None
     except (ValueError, OSError) as error:
         raise Refused("workdir", str(file), f"can't be read ({error})") from None
+
+
+@contextlib.contextmanager
+def told_if_gone(workdir: Path, begun: bytes | None, step: Callable[[], int]) -> Iterator[None]:
+    """A failure within the block is told as `check_there` tells it where the folder is gone: that is why."""
+    try:
+        yield
+    except (Failed, OSError):
+        check_there(workdir, begun, step())
+        raise
 
 
 def _record_provenance(workdir: Path, step: int, device: str, teacher: dict[str, Any] | None) -> None:

@@ -62,6 +62,8 @@ def sweep(points: Sequence[Point], workdir: str | Path, out: TextIO | None = Non
     refusals: list[Refused] = []
     exit_code = 0
     for number, point in enumerate(points, 1):
+        if number > 1:
+            _check_there(workdir, outcomes)
         print(f"\nrun {number} of {len(points)}: {point.name}", file=out, flush=True)
         try:
             result = train(point.resolved, workdir / point.name, out)
@@ -80,11 +82,20 @@ def sweep(points: Sequence[Point], workdir: str | Path, out: TextIO | None = Non
         outcomes.append(_outcome(point, result))
     if points and len(refusals) == len(points):
         raise refusals[0]
+    _check_there(workdir, outcomes)
     exit_code = exit_code or int(any(outcome.error for outcome in outcomes))
     metric = _metric(points, outcomes)
     values = _values(workdir, metric, outcomes, exit_code)
     _write(workdir, outcomes, metric, values, out)
     return values
+
+
+def _check_there(workdir: Path, outcomes: Sequence[Outcome]) -> None:
+    """Fails where the folder of a run that ended well is gone: the table would tell of what isn't there."""
+    for outcome in outcomes:
+        if outcome.error is None and not (workdir / outcome.point.name).is_dir():
+            what = workdir if not workdir.is_dir() else workdir / outcome.point.name
+            raise Failed(f"{what} was moved or deleted while the sweep was running; no table was written")
 
 
 def _metric(points: Sequence[Point], outcomes: Sequence[Outcome]) -> str:
@@ -139,7 +150,7 @@ def _values(workdir: Path, metric: str, outcomes: Sequence[Outcome], exit_code: 
 
 def _write(workdir: Path, outcomes: Sequence[Outcome], metric: str, values: dict[str, Any], out: TextIO) -> None:
     done = [outcome for outcome in outcomes if outcome.error is None]
-    if not workdir.is_dir() or not done:
+    if not done:
         return
     if gone := [name for name in told_runs(workdir) if name not in {outcome.point.name for outcome in outcomes}]:
         names = ", ".join(gone[:3]) + (f" and {len(gone) - 3} more" if len(gone) > 3 else "")
