@@ -122,5 +122,10 @@ def for_channels(preprocessing: Preprocessing, channels: int) -> Preprocessing:
     return dataclasses.replace(preprocessing, **averaged)
 
 
+def preprocessing_for(feed: Any, config: Any) -> Preprocessing | None:
+    """What makes a model's images of a feed's; None where it feeds something else."""
+    return for_channels(feed.preprocessing, config.channels) if isinstance(feed, ImageFeed) else None
+
+
 def _pair(size: Any) -> tuple[int, int]:
     return (size, size) if isinstance(size, int) else (int(size[0]), int(size[1]))

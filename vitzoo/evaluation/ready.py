@@ -14,7 +14,7 @@ from vitzoo.config.feeds import feed_of
 from vitzoo.config.files import load as load_config
 from vitzoo.config.resolution import Overrides, nested
 from vitzoo.data.feed import Feed
-from vitzoo.data.image_feed import ImageFeed, for_channels
+from vitzoo.data.image_feed import preprocessing_for
 from vitzoo.data.settings import Preprocessing
 from vitzoo.errors import Refused
 from vitzoo.nn import state
@@ -104,16 +104,16 @@ def make_ready(
     feed = feed_of(experiment).adopt(located.description, located.folder, flags)
     mesh = make_mesh(experiment.mesh, devices(experiment.platform))
     make = builder(experiment.model.name, config, execution_of(experiment, mesh))
-    params, report, which = fitted(located, config, classes, make, weights)
+    images = preprocessing_for(feed, config)
+    params, report, which = fitted(located, config, classes, make, weights, preprocessing=images)
     graph, shapes = state.abstract(make)
     rules = rules_of(find("model", experiment.model.name))
     params = place_all(params, param_shardings(shapes, rules, mesh))
     info = information(checkpoint, located, config, classes, which, report)
     notes = [f"config   {note}" for note in resolved.notes]
-    if isinstance(feed, ImageFeed) and isinstance(info, ImageInfo):
-        now = for_channels(feed.preprocessing, config.channels)
-        notes += departures(info.preprocessing, now)
-        info = dataclasses.replace(info, preprocessing=now)
+    if images is not None and isinstance(info, ImageInfo):
+        notes += departures(info.preprocessing, images)
+        info = dataclasses.replace(info, preprocessing=images)
     own = "split" not in flags.get("data", {})
     return Ready(located, experiment, evaluators, own, info, notes, feed, config, graph, params, mesh)
 

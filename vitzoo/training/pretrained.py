@@ -8,6 +8,7 @@ from vitzoo.checkpoints.locate import Located
 from vitzoo.config import Resolved
 from vitzoo.config.experiment import FEED_SECTIONS, feed_kind
 from vitzoo.data.feed import Feed
+from vitzoo.data.image_feed import preprocessing_for
 from vitzoo.errors import Refused
 from vitzoo.training.run_folder import read_config
 from vitzoo.weights.load import fitted
@@ -82,10 +83,12 @@ class Pretrained:
         return {} if config is None or config.get("init_from") else config.get("tokenizer", {})
 
     def parameters(
-        self, config: Any, classes: Sequence[str] | None, build: Callable, seed: int
+        self, config: Any, classes: Sequence[str] | None, build: Callable, seed: int, feed: Feed
     ) -> tuple[dict[str, Any], list[str]]:
-        """The weights made to fit a model, as nested NumPy arrays, and lines that say what became of them."""
-        params, report, which = fitted(self.located, config, classes, build, seed=seed)
+        """The weights made to fit a model that this feeds, as nested NumPy arrays, and lines on what became of them."""
+        params, report, which = fitted(
+            self.located, config, classes, build, seed=seed, preprocessing=preprocessing_for(feed, config)
+        )
         first = f"from    {self.name}, step {self.located.step}, {WEIGHTS[which]}"
         return params, [first, *report.lines()]
 

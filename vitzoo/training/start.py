@@ -87,7 +87,7 @@ def pretrained_parameters(task: Task) -> tuple[dict[str, Any], list[str]]:
     """The weights of `init_from` made to fit the model, and a line for each leaf that is not simply used."""
     assert task.pretrained is not None
     seed = task.resolved.experiment.seed
-    params, report = task.pretrained.parameters(task.model_config, task.class_names, task.build, seed)
+    params, report = task.pretrained.parameters(task.model_config, task.class_names, task.build, seed, task.feed)
     return params, [*report, *task.pretrained.left_out(task.resolved, task.feed)]
 
 

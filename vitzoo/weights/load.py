@@ -24,6 +24,7 @@ from vitzoo.nn import state
 from vitzoo.nn.execution import DEFAULT, Execution
 from vitzoo.parts import find
 from vitzoo.schema import build
+from vitzoo.weights.adapt import Scales, scale_of
 from vitzoo.weights.opened import name_of, open_weights, read_weights
 from vitzoo.weights.transfer import Report, match_head, transfer
 
@@ -213,6 +214,7 @@ def fitted(
     make: Callable[[Any], Any],
     weights: str = "auto",
     seed: int = 0,
+    preprocessing: Preprocessing | None = None,
 ) -> tuple[dict[str, Any], Report, str]:
     """A checkpoint's weights made to fit a model.
 
@@ -223,6 +225,7 @@ def fitted(
         make: makes the model from its random keys.
         weights: `ema`, `raw`, or `auto` for the moving average where there is one.
         seed: of leaves that are new.
+        preprocessing: of images, for that model; the checkpoint's own where none is given.
 
     Returns:
         Nested NumPy parameters, the report, and which weights they are (`ema`, `raw` or `published`).
@@ -243,9 +246,18 @@ def fitted(
         head=head,
         fresh=lambda: state.initialise(make, seed),
         where=name_of(located),
+        scales=_scales(located.description, preprocessing, old, config),
     )
     report.told = notes
     return params, report, which
+
+
+def _scales(description: dict[str, Any], now: Preprocessing | None, old: Any, new: Any) -> Scales | None:
+    """Mean and deviation of pixels in a checkpoint and in a model of this Config; None for text."""
+    if not hasattr(new, "channels") or not description["preprocessing"]:
+        return None
+    then, channels = preprocessing_of(description), image_shape(new)[2]
+    return scale_of(then, image_shape(old)[2]), scale_of(now or for_channels(then, channels), channels)
 
 
 def _classes(config: Any) -> int:

@@ -14,7 +14,7 @@ import numpy as np
 
 from vitzoo.errors import Refused
 from vitzoo.nn.paths import display, flatten, is_stacked, unflatten
-from vitzoo.weights.adapt import Flat, adapt
+from vitzoo.weights.adapt import Flat, Scales, adapt
 
 BODY = (
     *("width", "depth", "encoder_depth", "decoder_depth", "mlp_dim", "num_heads", "num_kv_heads"),
@@ -119,6 +119,7 @@ def transfer(
     head: Head,
     fresh: Callable[[], Mapping[str, Any]],
     where: str | None = None,
+    scales: Scales | None = None,
 ) -> tuple[dict[str, Any], Report]:
     """The source's parameters made to fit a target model.
 
@@ -130,6 +131,7 @@ def transfer(
         head: from `match_head`.
         fresh: gives initial parameters of the target; called only if a leaf other than the head is new.
         where: the checkpoint, for messages.
+        scales: mean and deviation of pixels before and after, from `adapt.scale_of`; None: one for all channels.
 
     Returns:
         Nested parameters of the target, and the report.
@@ -140,7 +142,7 @@ def transfer(
     """
     for field in BODY:
         before, after = getattr(old, field, None), getattr(new, field, None)
-        if before != after:
+        if before != after and (field, before) != ("patch_bias", False):  # a bias of zeros may be added
             raise Refused(f"model.{field}", after, f"can't change: the checkpoint's is {before}")
     report = Report()
     have, want = flatten(source), flatten(shapes)
@@ -152,7 +154,7 @@ def transfer(
         head = Head(None, f"{head.text}, new, since it reads {new.head_input} in place of {old.head_input}")
     if getattr(old, "head", None) != getattr(new, "head", None):
         head = Head(None, f"for {new.head} in place of {old.head}, new, zero-initialised")
-    taken = take_head(adapt(have, old, new, report.add), want, new, head, report)
+    taken = take_head(adapt(have, old, new, report.add, scales), want, new, head, report)
     explained = [p for field, p in EXPLAINED.items() if getattr(old, field, None) != getattr(new, field, None)]
     other = getattr(old, "num_classes", None) != getattr(new, "num_classes", None)
     hint = "; new for other classes are only leaves below `head`" if other else ""
