@@ -22,6 +22,22 @@ os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
 
 import pytest
 
+SLOW_ONLY = pytest.StashKey[list[str]]()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config, items):
+    """Notes the files of which the usual command would run nothing, before it leaves the slow tests out."""
+    quick = {item.path for item in items if not item.get_closest_marker("slow") or item.get_closest_marker("gate")}
+    whole = {item.path for item in items} if not any("::" in argument for argument in config.args) else set()
+    config.stash[SLOW_ONLY] = sorted(str(path.relative_to(config.rootpath)) for path in whole - quick)
+
+
+@pytest.fixture
+def slow_only_files(pytestconfig):
+    """Those of the files in this session of which every test is slow."""
+    return pytestconfig.stash[SLOW_ONLY]
+
 
 @pytest.fixture(scope="session", autouse=True)
 def home_folders(tmp_path_factory):

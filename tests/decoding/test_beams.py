@@ -15,8 +15,6 @@ from vitzoo.nn import state
 from vitzoo.nn.attention import Memory
 from vitzoo.nn.stack import Cache
 
-pytestmark = pytest.mark.slow  # compiles many programs
-
 NEW, BEAMS = 12, 3
 
 
@@ -109,7 +107,8 @@ def test_every_way_to_score_and_to_stop_is_as_told(how):
             np.testing.assert_allclose(found.scores[row], [one[0] for one in right], rtol=1e-5)
 
 
-@pytest.mark.parametrize("case", ["gpt2", pytest.param("t5", marks=pytest.mark.slow), "t5_v1_1"])
+@pytest.mark.slow
+@pytest.mark.parametrize("case", ["gpt2", "t5", "t5_v1_1"])
 def test_all_hypotheses_are_those_of_transformers_for_prompts_of_different_lengths(case):
     golden = Golden(case)
     known, decoder = golden.known, case == "gpt2"

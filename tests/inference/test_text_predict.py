@@ -16,8 +16,6 @@ from vitzoo.inference.text_predict import predict_texts, similar
 from vitzoo.inference.text_predictor import TextPredictor
 from vitzoo.weights.load import load
 
-pytestmark = pytest.mark.slow  # compiles many programs
-
 RUNS = {
     "classes": ("bert", "sequence_classification", {"head": "classes", "num_classes": 3}, ["ham", "spam", "odd"]),
     "number": ("bert", "regression", {"head": "number"}, None),
@@ -30,19 +28,40 @@ RUNS = {
 TEXTS = ["one", "a longer text than that", "x" * 100, "see [MASK] there <mask>"]
 
 
+class Runs:
+    """A run of each kind of model, with random weights, by name; each is made when it is first asked for."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+
+    def __truediv__(self, name: str) -> Path:
+        if not (self.folder / name).exists():
+            model, objective, fields, classes = RUNS[name]
+            changes = {"objective": objective if model == "bert" else None, "classes": classes, **fields}
+            make_text_run(self.folder / name, model, "stdlib", text={"sequence_length": 32}, **changes)
+        return self.folder / name
+
+
+class Predictors(dict):
+    """Those of runs, by name."""
+
+    def __init__(self, runs: Runs):
+        super().__init__()
+        self.runs = runs
+
+    def __missing__(self, name: str) -> TextPredictor:
+        self[name] = TextPredictor(self.runs / name)
+        return self[name]
+
+
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """A run of each kind of model, with random weights, by name."""
-    folder = tmp_path_factory.mktemp("runs")
-    for name, (model, objective, fields, classes) in RUNS.items():
-        changes = {"objective": objective if model == "bert" else None, "classes": classes, **fields}
-        make_text_run(folder / name, model, "stdlib", text={"sequence_length": 32}, **changes)
-    return folder
+    return Runs(tmp_path_factory.mktemp("runs"))
 
 
 @pytest.fixture(scope="module")
 def predictors(runs):
-    return {name: TextPredictor(runs / name) for name in RUNS if name != "answers"}
+    return Predictors(runs)
 
 
 def close(first, second):
@@ -54,7 +73,10 @@ def close(first, second):
     return first == pytest.approx(second, abs=1e-5) if isinstance(first, float) else first == second
 
 
-@pytest.mark.parametrize("kind", [name for name in RUNS if name != "answers"])
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param(name, marks=() if name == "classes" else pytest.mark.slow) for name in RUNS if name != "answers"],
+)
 def test_a_text_is_answered_alike_alone_and_among_others(predictors, kind):
     together = predictors[kind](TEXTS, top=2)
     alone = [predictors[kind](text, top=2)[0] for text in TEXTS]
@@ -73,12 +95,14 @@ def test_classes_are_those_of_the_row_that_training_makes(predictors, runs):
     assert (row["text"], row["error"]) == ("see you", None)
 
 
+@pytest.mark.slow
 def test_of_a_pair_both_parts_are_read(predictors):
     pair, swapped = predictors["number"]([{"first": "a", "second": "b"}, {"sentence1": "b", "sentence2": "a"}])
     assert (pair["first"], pair["second"]) == ("a", "b")
     assert pair["value"] != pytest.approx(swapped["value"], abs=1e-6)
 
 
+@pytest.mark.slow
 def test_every_word_gets_a_class_and_those_beyond_the_end_none(predictors):
     row, given = predictors["words"](["Ada lives, in " + "London " * 10, {"words": ["Ada's", "x"]}])
     assert row["words"][:4] == ["Ada", "lives", ",", "in"]
@@ -89,6 +113,7 @@ def test_every_word_gets_a_class_and_those_beyond_the_end_none(predictors):
     assert set(given["labels"]) <= {"O", "B-X"}
 
 
+@pytest.mark.slow
 def test_each_mask_is_filled_with_the_most_probable_tokens(predictors, runs):
     row = predictors["masked"]("ab[MASK]d<mask>", top=3)[0]
     model, _ = load(str(runs / "masked"))
@@ -99,6 +124,7 @@ def test_each_mask_is_filled_with_the_most_probable_tokens(predictors, runs):
     assert row["filled"] == f"ab{tokens[0]}d{tokens[1]}"
 
 
+@pytest.mark.slow
 def test_a_text_of_which_nothing_can_be_said_has_an_error_and_the_others_go_on(predictors):
     rows = predictors["masked"](["no mask", "a [MASK]", "[MASK]" + "y" * 50, {"first": "[MASK]", "second": "b"}])
     assert [row["error"] for row in rows] == [
@@ -110,6 +136,7 @@ def test_a_text_of_which_nothing_can_be_said_has_an_error_and_the_others_go_on(p
     assert (rows[0]["masks"], rows[0]["filled"]) == ([], None)
 
 
+@pytest.mark.slow
 def test_next_tokens_are_those_after_the_last(predictors, runs):
     row = predictors["next"]("the cat", top=4)[0]
     model, info = load(str(runs / "next"))
@@ -118,6 +145,7 @@ def test_next_tokens_are_those_after_the_last(predictors, runs):
     assert predictors["next"]("z" * 65)[0]["error"] == "has 65 tokens, and the model takes 64"
 
 
+@pytest.mark.slow
 def test_an_embedding_is_the_mean_of_the_encoded_tokens_and_its_cosine_the_similarity(predictors, runs):
     vectors = predictors["classes"].embeddings(["one cat", "two"])
     model, _ = load(str(runs / "classes"))
@@ -129,6 +157,7 @@ def test_an_embedding_is_the_mean_of_the_encoded_tokens_and_its_cosine_the_simil
     assert values == [[pytest.approx(1), pytest.approx(cosine, abs=1e-5)], [pytest.approx(cosine, abs=1e-5), 1]]
 
 
+@pytest.mark.slow
 def test_an_encoder_without_a_head_gives_embeddings(predictors, runs, tmp_path, capsys):
     vectors = predictors["vectors"].embeddings(["one", "two"])
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
@@ -141,11 +170,13 @@ def test_an_encoder_without_a_head_gives_embeddings(predictors, runs, tmp_path, 
     assert float(rows[1]["number_16"]) == pytest.approx(vectors[1, 15], abs=1e-6)
 
 
+@pytest.mark.slow
 def test_predict_takes_text_where_the_checkpoint_does(runs):
     assert vitzoo.predict(str(runs / "classes"), ["some text"])[0]["top"]
     assert vitzoo.predict(str(runs / "number"), {"text": "some text"})[0]["value"] is not None
 
 
+@pytest.mark.slow
 def test_lines_and_records_of_a_file_are_predicted_and_written(runs, tmp_path, capsys):
     (tmp_path / "texts.txt").write_text("one\n\ntwo\n")
     (tmp_path / "words.jsonl").write_text(json.dumps({"words": ["a", "b"], "tags": ["O", "O"]}) + "\n")
@@ -162,6 +193,7 @@ def test_lines_and_records_of_a_file_are_predicted_and_written(runs, tmp_path, c
     assert [(row["text"], row["place"], row["word"]) for row in table] == [("a b", "1", "a"), ("a b", "2", "b")]
 
 
+@pytest.mark.slow
 def test_texts_of_a_kind_with_errors_are_one_table(runs, tmp_path):
     file = tmp_path / "out.csv"
     predict_texts(runs / "masked", ["no mask", "a [MASK] b [MASK]"], output=file, top=1)
@@ -173,6 +205,7 @@ def test_texts_of_a_kind_with_errors_are_one_table(runs, tmp_path):
     ]
 
 
+@pytest.mark.slow
 def test_json_and_similarity_on_the_command_line(runs, capsys):
     assert main(["predict", "--checkpoint", str(runs / "masked"), "--text", "no mask", "--json"]) == 1
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["predictions"][0]["error"] == "has no [MASK]"
@@ -193,9 +226,14 @@ def test_json_and_similarity_on_the_command_line(runs, capsys):
         ("classes", ["nosuch.txt"], "inputs = nosuch.txt: no such file; --text takes it as text"),
         ("classes", ["--text", "a\udcff"], r"inputs = 'a\udcff': text 1 holds what is no character"),
         ("classes", ["--similar", "b", "a\udcff"], r"inputs = 'a\udcff': text 2 holds what is no character"),
-        ("next", ["--text", "a", "--features", "x.npz"], "holds no encoder (bert), which gives a text's embedding"),
-        ("next", ["--similar", "a", "b"], "holds no encoder (bert), which gives a text's embedding"),
-        ("answers", ["--text", "a"], "holds a model that answers with text: vitzoo generate --checkpoint"),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in (
+                ("next", ["--text", "a", "--features", "x.npz"], "holds no encoder (bert), which gives a text's"),
+                ("next", ["--similar", "a", "b"], "holds no encoder (bert), which gives a text's embedding"),
+                ("answers", ["--text", "a"], "holds a model that answers with text: vitzoo generate --checkpoint"),
+            )
+        ),
     ],
 )
 def test_what_can_not_be_predicted_is_refused_in_one_line(runs, capsys, kind, asked, message):
