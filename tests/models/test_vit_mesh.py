@@ -27,10 +27,15 @@ def step(model, shape):
     return jax.tree.map(np.asarray, compiled(params))
 
 
-@pytest.mark.slow
-def test_eight_devices_give_loss_and_gradients_of_one_within_1e_5_randomness_on(tiny):
-    model = tiny(registers=1, drop_path=0.3, dropout=0.1, patch_dropout=0.25)
-    (loss, gradients), (other_loss, others) = step(model, (1, 1, 1)), step(model, (2, 2, 2))
+RANDOM = {"registers": 1, "drop_path": 0.3, "dropout": 0.1, "patch_dropout": 0.25}
+
+
+@pytest.mark.parametrize(
+    ("shape", "fields"), [((1, 2, 1), {"dropout": 0.1}), pytest.param((2, 2, 2), RANDOM, marks=pytest.mark.slow)]
+)
+def test_many_devices_give_loss_and_gradients_of_one_within_1e_5_randomness_on(tiny, shape, fields):
+    model = tiny(**fields)
+    (loss, gradients), (other_loss, others) = step(model, (1, 1, 1)), step(model, shape)
     np.testing.assert_allclose(other_loss, loss, rtol=1e-5)
     others = paths.flatten(others)
     for path, gradient in paths.flatten(gradients).items():
