@@ -28,6 +28,7 @@ def get_config():
     config.augment = dict(crop="shift", shift=1)
     config.optimizer = dict(name="adamw", learning_rate=2e-3, weight_decay=0.05, grad_clip=1.0)
     config.schedule = dict(name="cosine", warmup_epochs=5)
+    config.ema_warm_start = True  # of the moving average that --config.ema=0.999 would keep
     config.log = dict(every_steps=50)
     config.checkpoint = dict(every_epochs=20, keep=2, keep_best="test/accuracy")
     config.evaluate = dict(test=dict(name="classification", split="test", every_epochs=20))

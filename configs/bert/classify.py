@@ -39,5 +39,6 @@ def get_config(arg="tiny"):
     config.text = dict(sequence_length=128)
     config.optimizer = dict(name="adamw", learning_rate=rate, weight_decay=0.01, grad_clip=1.0)
     config.schedule = dict(name="linear", warmup_fraction=0.1)
+    config.ema_warm_start = True  # of the moving average that --config.ema=0.999 would keep
     config.evaluate = dict(val=dict(name="classification", split="validation", **often))
     return config

@@ -32,6 +32,7 @@ def get_config(arg="quick"):
         name="adamw", learning_rate=1e-3 if quick else 1e-4, weight_decay=0.01, epsilon=1e-6, grad_clip=1.0
     )
     config.schedule = dict(name="linear", warmup_steps=200 if quick else 10_000)
+    config.ema_warm_start = quick
     config.checkpoint = dict(every_steps=500 if quick else 5000)
     config.evaluate = dict(
         val=dict(name="masked_lm", split="validation", max_rows=1000, every_steps=500 if quick else 5000)

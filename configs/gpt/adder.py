@@ -20,6 +20,7 @@ def get_config():
     config.text = dict(sequence_length=12)
     config.optimizer = dict(name="adamw", learning_rate=2e-3, weight_decay=0.1, grad_clip=1.0)
     config.schedule = dict(name="cosine", warmup_steps=100)
+    config.ema_warm_start = True  # of the moving average that --config.ema=0.999 would keep
     config.evaluate = dict(
         val=dict(name="perplexity", split="validation", every_steps=300),
         test=dict(name="generation", split="test", metrics=("exact_match",), max_new_tokens=6, every_steps=600),

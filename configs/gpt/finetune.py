@@ -19,6 +19,7 @@ def get_config():
     config.data = dict(name=vitzoo.config.required("text:FILE"), split="train", batch_size=8)
     config.optimizer = dict(name="adamw", learning_rate=5e-5, weight_decay=0.0, grad_clip=1.0)
     config.schedule = dict(name="linear", warmup_fraction=0.03)
+    config.ema_warm_start = True  # of the moving average that --config.ema=0.999 would keep
     config.checkpoint = dict(every_epochs=1, keep=1, keep_best="val/loss")
     config.evaluate = dict(val=dict(name="perplexity", split="validation", every_epochs=1))
     return config

@@ -20,6 +20,7 @@ def get_config():
     config.text = dict(packing=True)
     config.optimizer = dict(name="adamw", learning_rate=5e-5, weight_decay=0.0, grad_clip=1.0)
     config.schedule = dict(name="linear", warmup_fraction=0.03)
+    config.ema_warm_start = True  # of the moving average that --config.ema=0.999 would keep
     config.checkpoint = dict(every_steps=100, keep=1, keep_best="val/loss")
     config.evaluate = dict(val=dict(name="perplexity", split="validation", every_steps=100))
     return config

@@ -22,5 +22,6 @@ def get_config():
     config.text = dict(sequence_length=128, packing=True)
     config.optimizer = dict(name="adamw", learning_rate=4e-3, weight_decay=0.1, grad_clip=1.0)
     config.schedule = dict(name="cosine", warmup_steps=100)
+    config.ema_warm_start = True  # of the moving average that --config.ema=0.999 would keep
     config.evaluate = dict(val=dict(name="perplexity", split="validation", max_rows=800, every_steps=250))
     return config

@@ -51,6 +51,7 @@ def get_config():
     config.text = dict(source_length=96, sequence_length=96, packing=True)
     config.optimizer = dict(name="t5_adafactor", learning_rate=0.1, beta2=0.98, grad_clip=1.0)
     config.schedule = dict(name="rsqrt", warmup_steps=300, timescale=400, cooldown_fraction=0.3)
+    config.ema_warm_start = True  # of the moving average that --config.ema=0.999 would keep
     config.evaluate = {
         task: dict(
             name="generation",

@@ -35,5 +35,6 @@ def get_config():
     config.text = dict(source_length=128, sequence_length=48)
     config.optimizer = dict(name="adamw", learning_rate=2e-3, beta2=0.98, weight_decay=0.0, grad_clip=1.0)
     config.schedule = dict(name="rsqrt", warmup_steps=200, timescale=200, cooldown_fraction=0.3)
+    config.ema_warm_start = True  # of the moving average that --config.ema=0.999 would keep
     config.evaluate = dict(val=dict(name="perplexity", split="validation", max_rows=500, every_steps=500))
     return config

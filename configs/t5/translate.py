@@ -35,6 +35,7 @@ def get_config():
     # rates relative to each tensor's size: AdamW is slow on embeddings that begin at deviation 1
     config.optimizer = dict(name="t5_adafactor", learning_rate=0.1, beta2=0.98, grad_clip=1.0)
     config.schedule = dict(name="rsqrt", warmup_steps=300, timescale=400, cooldown_fraction=0.3)
+    config.ema_warm_start = True  # of the moving average that --config.ema=0.999 would keep
     config.evaluate = dict(
         val=dict(name="perplexity", split="validation", every_epochs=1),
         test=dict(

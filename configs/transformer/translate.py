@@ -21,6 +21,7 @@ def get_config():
     config.text = dict(source_length=96, sequence_length=96, packing=True)
     config.optimizer = dict(name="adamw", learning_rate=1.5e-3, beta1=0.9, beta2=0.98, weight_decay=0.0, grad_clip=1.0)
     config.schedule = dict(name="rsqrt", warmup_steps=400, timescale=400, cooldown_fraction=0.3)
+    config.ema_warm_start = True  # of the moving average that --config.ema=0.999 would keep
     config.evaluate = dict(
         val=dict(name="perplexity", split="validation", every_epochs=1),
         test=dict(

@@ -40,5 +40,6 @@ def get_config(arg="1d"):
     config.data = dict(name="fashion_mnist", split="train[:12000]", batch_size=64)
     config.optimizer = dict(name="adamw", learning_rate=1.5e-3, weight_decay=0.05, grad_clip=1.0)
     config.schedule = dict(name="cosine", warmup_epochs=0.5)
+    config.ema_warm_start = True  # of the moving average that --config.ema=0.999 would keep
     config.evaluate = dict(test=dict(name="classification", split="test", every_epochs=6))
     return config

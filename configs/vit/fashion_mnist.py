@@ -43,6 +43,7 @@ def get_config(arg="short"):
     config.augment = dict(crop="shift", shift=1)
     config.optimizer = dict(name="adamw", learning_rate=1.5e-3, weight_decay=0.05, grad_clip=1.0)
     config.schedule = dict(name="cosine", warmup_epochs=0.5)
+    config.ema_warm_start = True  # of the moving average that --config.ema=0.999 would keep
     config.checkpoint = dict(every_epochs=1, keep=2)
     config.evaluate = dict(test=dict(name="classification", split="test", every_epochs=4))
     return config

@@ -24,6 +24,7 @@ def get_config():
     config.augment = dict(crop="inception", crop_area=(0.35, 1.0), flip=True)
     config.optimizer = dict(name="adamw", learning_rate=5e-4, weight_decay=0.05, grad_clip=1.0, layer_decay=0.75)
     config.schedule = dict(name="cosine", warmup_fraction=0.1)
+    config.ema_warm_start = True  # of the moving average that --config.ema=0.999 would keep
     config.checkpoint = dict(every_steps=200, keep=1, keep_best="val/loss")
     config.evaluate = dict(val=dict(name="classification", split="validation", every_steps=200))
     return config

@@ -69,7 +69,7 @@ def config(**changes):
     config.data = dict(name="striped:Stripes", batch_size=16)
     config.augment = dict(crop="shift", shift=1, mixup=0.2)
     config.optimizer = dict(name="adamw", learning_rate=1e-2, weight_decay=0.05, grad_clip=1.0)
-    config.ema = 0.9
+    config.ema = 0.85
     config.accumulate = 2
     config.log = dict(every_steps=3, tensorboard=False)
     config.checkpoint = dict(every_steps=5, keep_best="test/loss")

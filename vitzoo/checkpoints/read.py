@@ -72,17 +72,26 @@ def read_params(located: Located, weights: str = "auto", abstract: Any = None) -
     Raises:
         Refused: "ema" is asked of a checkpoint without one, or the item can't be read.
     """
-    has_ema = (located.folder / "ema").is_dir()
-    if weights not in ("auto", "ema", "raw"):
-        raise Refused("weights", weights, "is none of auto, ema, raw")
-    if weights == "ema" and not has_ema:
-        raise Refused("weights", "ema", f"{located.folder} was trained without a moving average; use raw or auto")
-    which = "ema" if has_ema and weights != "raw" else "raw"
+    which = chosen_weights(located, weights)
     folder = located.folder / {"ema": "ema", "raw": "params"}[which]
     try:
         return (arrays(folder) if abstract is None else arrays_as(folder, abstract)), which
     except Damaged as error:
         raise Refused("checkpoint", str(located.folder), str(error)) from error
+
+
+def chosen_weights(located: Located, weights: str) -> str:
+    """Which weights of a checkpoint are read, "ema" or "raw"; arguments as of `read_params`.
+
+    Raises:
+        Refused: "ema" is asked of a checkpoint without one.
+    """
+    has_ema = (located.folder / "ema").is_dir()
+    if weights not in ("auto", "ema", "raw"):
+        raise Refused("weights", weights, "is none of auto, ema, raw")
+    if weights == "ema" and not has_ema:
+        raise Refused("weights", "ema", f"{located.folder} was trained without a moving average; use raw or auto")
+    return "ema" if has_ema and weights != "raw" else "raw"
 
 
 def _first_line(error: Exception) -> str:

@@ -29,7 +29,7 @@ def run(args: argparse.Namespace) -> Result:
     from vitzoo.checkpoints.average import average
 
     steps = average(args.workdir, args.last, args.output)
-    print(f"averaged steps {', '.join(map(str, steps))}")
+    print(f"averaged steps {', '.join(map(str, steps))}, weights raw")
     print(f"wrote    {args.output}")
     print(f"next     vitzoo eval {shell_flag('--checkpoint', args.output)}")
-    return Result({"steps": steps, "output": args.output})
+    return Result({"steps": steps, "weights": "raw", "output": args.output})

@@ -75,6 +75,6 @@ def _function(args: argparse.Namespace, given: dict) -> Result:
     for flag in ("format", "source_format"):
         if value := getattr(args, flag):
             raise Refused(f"--{flag.replace('_', '-')}", value, "has no effect on a .stablehlo file")
-    path = write_stablehlo(args.source, args.output, args.weights, **given)
-    print(f"wrote    {path}, and {path.name}.json, which says what it takes")
-    return Result({"output": str(path), "format": "stablehlo"})
+    path, weights = write_stablehlo(args.source, args.output, args.weights, **given)
+    print(f"wrote    {path}: {weights} weights, and {path.name}.json, which says what it takes")
+    return Result({"output": str(path), "format": "stablehlo", "weights": weights})

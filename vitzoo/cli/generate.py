@@ -103,6 +103,7 @@ def run(args: argparse.Namespace) -> Result:
         platform=args.platform,
         output=args.output,
         out=None if args.json else sys.stdout,
+        log=sys.stderr,
     )
     if args.output is not None:
         print(f"{wrote(args.output, before)}: {len(answers):,} answer{'s' * (len(answers) != 1)}")

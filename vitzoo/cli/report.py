@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> Result:
     for folder, name in zip(folders, names_of(folders), strict=True):
         metrics.warn_of_damage(folder, "left out")
         lines = metrics.read(folder)
-        runs.append(read_run(folder, name, curves.collect(lines), curves.last(lines)))
+        runs.append(read_run(folder, name, curves.collect(lines), curves.last(lines), curves.weights(lines)))
     content = page(runs).encode("utf-8", "backslashreplace")
     write_whole(output, functools.partial(Path.write_bytes, data=content))
     header, rows = metrics_table(runs)

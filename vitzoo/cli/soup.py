@@ -33,7 +33,10 @@ def run(args: argparse.Namespace) -> Result:
 
     values = soup(args.checkpoints, args.output, greedy=args.greedy, weights=args.weights, overrides=args.overrides)
     taken = [row["checkpoint"] for row in values["ingredients"] if row["taken"]]
+    which = {row["checkpoint"]: row["weights"] for row in values["ingredients"]}
     print(f"averaged {len(taken)} of {len(values['ingredients'])}: {', '.join(taken)}")
+    alike = len(set(which.values())) == 1
+    print(f"weights  {which[taken[0]] if alike else ', '.join(f'{name} {one}' for name, one in which.items())}")
     if values["score"] is not None:
         print(f"soup     {args.greedy} {values['score']:.4f}")
     print(f"wrote    {args.output}")

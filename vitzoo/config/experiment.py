@@ -180,6 +180,11 @@ class Experiment:
     schedule: Any
 
     ema: float = setting(0.0, "decay of the parameters' moving average, 0.9999; 0 is off", minimum=0.0, below=1.0)
+    ema_warm_start: bool = setting(
+        False,
+        "the average's decay is at most (1 + n) / (10 + n) after n steps, so that that of a short training forgets the "
+        "parameters it began with",
+    )
     non_finite: str = setting(
         "skip", "a step with NaN or infinity is left out, or ends the run", choices=("skip", "stop")
     )

@@ -120,7 +120,8 @@ def evaluate_one(
     kept = len(rows["position"])
     n, data = int(metrics.pop("n", None) or kept), evaluation.data  # of examples to learn from none is counted
     result = {"dataset": data.name, "split": data.split, "n": n, "metrics": metrics, "skipped": None}
-    say_metrics(name, n, count - kept, metrics, out, getattr(evaluation.evaluator, "LEFT_OUT", "unreadable"))
+    why = getattr(evaluation.evaluator, "LEFT_OUT", "unreadable")
+    say_metrics(name, ready.info.weights, n, count - kept, metrics, out, why)
     if hasattr(evaluation.evaluator, "signatures") and (signatures := evaluation.evaluator.signatures(rows)):
         result["signatures"] = signatures
         print("\n".join(f"{metric}  {signature}" for metric, signature in signatures.items()), file=out)
@@ -134,7 +135,7 @@ def evaluate_one(
     elif evaluation.classes is not None:
         write_report(Report(evaluation, evaluation.classes, rows, ready.info.channels), folder, file, out)
     if folder is not None:
-        text = json.dumps(result, indent=1, allow_nan=False) + "\n"
+        text = json.dumps({"weights": ready.info.weights, **result}, indent=1, allow_nan=False) + "\n"
         written(folder / "metrics.json", lambda path: path.write_text(text), out)
     return result
 
@@ -204,9 +205,9 @@ def _shown(value: float) -> str:
 
 
 def say_metrics(
-    name: str, n: int, lost: int, metrics: dict[str, float | None], out: TextIO, why: str = "unreadable"
+    name: str, weights: str, n: int, lost: int, metrics: dict[str, float | None], out: TextIO, why: str = "unreadable"
 ) -> None:
-    """The metrics in one line, with the number of examples behind them."""
+    """The metrics in one line, with the weights that were measured and the number of examples behind them."""
     shown = "  ".join(f"{key} {'–' if value is None else _shown(value)}" for key, value in metrics.items())
     unread = f" ({lost} {why}, left out)" if lost else ""
-    print(f"{name}  n={n}{unread}  {shown}", file=out, flush=True)
+    print(f"{name}  weights={weights}  n={n}{unread}  {shown}", file=out, flush=True)

@@ -13,7 +13,7 @@ import numpy as np
 
 from vitzoo.checkpoints.average import check_finite, write_mean
 from vitzoo.checkpoints.locate import Located, locate
-from vitzoo.checkpoints.read import read_params
+from vitzoo.checkpoints.read import chosen_weights, read_params
 from vitzoo.config.resolution import Overrides, nested
 from vitzoo.errors import Refused
 from vitzoo.evaluation.evaluate import bound
@@ -76,7 +76,8 @@ def soup(
         out: where progress goes; standard output by default.
 
     Returns:
-        `output`, `ingredients` (`checkpoint`, `score` alone, `taken`), and the soup's `score` (None if uniform).
+        `output`, `ingredients` (`checkpoint`, `weights` of it that are meant, `ema` or `raw`, `score` alone, `taken`),
+        and the soup's `score` (None if uniform).
 
     Raises:
         Refused: they are of unlike models or the same one twice, hold what is not finite, or there is no such evaluator
@@ -91,6 +92,7 @@ def soup(
     _check_alike(names, located)
     if overrides and not greedy:
         raise Refused("--config", None, "settings are for the evaluation of a greedy soup; give --greedy too")
+    which = [chosen_weights(one, weights) for one in located]
     scores: list[float | None] = [None] * len(names)
     score: float | None = None
     if greedy:
@@ -101,8 +103,8 @@ def soup(
     chosen = [name for name, is_taken in zip(names, taken, strict=True) if is_taken]
     write_mean(located[taken.index(True)], mean, chosen, target)
     rows = [
-        {"checkpoint": name, "score": one, "taken": is_taken}
-        for name, one, is_taken in zip(names, scores, taken, strict=True)
+        {"checkpoint": name, "weights": own, "score": one, "taken": is_taken}
+        for name, own, one, is_taken in zip(names, which, scores, taken, strict=True)
     ]
     return {"output": str(output), "ingredients": rows, "score": score}
 
@@ -130,7 +132,9 @@ def _greedy(
     alone = []
     for name, one in zip(names, located, strict=True):
         alone.append(score(_params(name, one, weights)))
-        print(f"alone    {name}: {metric} {alone[-1]:.4f}", file=out, flush=True)
+        print(
+            f"alone    {name}, weights {chosen_weights(one, weights)}: {metric} {alone[-1]:.4f}", file=out, flush=True
+        )
     if all(math.isnan(value) for value in alone):
         raise Refused("--greedy", metric, "is not a number for any of the checkpoints; take another metric")
     sign = -1 if better is max else 1

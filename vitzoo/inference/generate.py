@@ -31,6 +31,7 @@ def generate(
     platform: str = "",
     output: str | Path | None = None,
     out: TextIO | None = None,
+    log: TextIO | None = None,
     **settings: Any,
 ) -> list[dict[str, Any]]:
     """Continues prompts with a GPT, or answers them with an encoder-decoder.
@@ -51,6 +52,7 @@ def generate(
         platform: `cpu`, `gpu`, `tpu`; empty for the best there is.
         output: a JSON lines file to write, what is returned, a line each.
         out: where a single prompt's answer is written as it comes; nowhere by default.
+        log: where it is told which weights write; nowhere by default.
         settings: of drawing, `temperature` (1, of encoder-decoders 0: always the most probable), `top_k` (0: all),
             `top_p` (1: all), `repetition_penalty` (1: none); or of beam search, `num_beams` (above 1), `length_penalty`
             (1), `length_normalisation` (`power`, `gnmt`), `early_stopping` (False, True, `never`): see
@@ -72,6 +74,9 @@ def generate(
     check_prompts(prompts)
     check_whole("stop", *stop)
     generator = Generator(checkpoint, weights=weights, platform=platform)
+    if log is not None:
+        info = generator.info
+        print(f"loads    {info.checkpoint}: step {info.step}, weights {info.weights}", file=log, flush=True)
     texts = [_prompt(prompt, chat, generator.info) for prompt in prompts]
     live = out is not None and len(texts) == 1
     if out is not None and live and not generator.encodes and isinstance(texts[0], str):

@@ -129,6 +129,7 @@ class Blueprint:
             prepare=self.prepare,
             accumulate=accumulate,
             ema=self.experiment.ema,
+            ema_warm_start=self.experiment.ema_warm_start,
         )
 
 

@@ -44,6 +44,13 @@ def _rest(params: State, tx: Chain, ema: float) -> State:
     return state
 
 
+def evaluated(state: Mapping[str, Any]) -> tuple[State, str]:
+    """The parameters that a state is evaluated by, and which they are: `ema`, the moving average where there is one,
+    or `raw`.
+    """
+    return (state["ema"], "ema") if "ema" in state else (state["params"], "raw")
+
+
 def abstract(shapes: Mapping[str, Any], tx: Chain, ema: float = 0.0) -> State:
     """The state's shapes; nothing is allocated."""
     return {"params": dict(shapes), **jax.eval_shape(lambda p: _rest(p, tx, ema), shapes)}

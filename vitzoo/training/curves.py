@@ -66,6 +66,12 @@ def last(lines: list[dict]) -> dict[str, tuple[int, float | None]]:
     return {f"{split}/{name}": entry for name, splits in found.items() for split, entry in splits.items()}
 
 
+def weights(lines: list[dict]) -> str | None:
+    """Which weights the last evaluation was of, `ema` or `raw`; None where there is none."""
+    said = [line["weights"] for line in lines if isinstance(line.get("weights"), str)]
+    return said[-1] if said else None
+
+
 def _is_number(value: Any) -> bool:
     if isinstance(value, float):
         return math.isfinite(value)

@@ -15,9 +15,12 @@ from vitzoo.parallel import processes
 from vitzoo.parallel.mesh import show_mesh
 from vitzoo.parts import find
 from vitzoo.schema import to_json
+from vitzoo.steps.state import evaluated
 from vitzoo.training import metrics, room
 from vitzoo.training.saving import Saving
 from vitzoo.training.setup import Task
+
+REMEMBERED = 0.05  # the part of its first parameters in a moving average from which on that is worth a word
 
 
 def device(mesh: Mesh) -> str:
@@ -81,6 +84,7 @@ def warnings(task: Task) -> list[str]:
     """What is allowed and rarely meant, a line each."""
     experiment, total = task.resolved.experiment, task.total_steps
     found = [_never_at_peak(experiment, total, task.info.n)] if hasattr(experiment.schedule, "spans") else []
+    found.append(_remembers_its_start(experiment, total))
     if experiment.profile and int(experiment.profile.partition(":")[0]) >= total:
         found.append(f"profile = {experiment.profile} begins after the end, step {total:,}: nothing is traced")
     found.append(room.warning(task))
@@ -94,6 +98,17 @@ def _never_at_peak(experiment: Any, total: int, examples: int) -> str:
         return f"the warm-up of {warmup:,} steps is not over at the end, step {total:,}: {peak}"
     overlap = warmup + cooldown > total
     return f"the warm-up of {warmup:,} steps and the cooldown of {cooldown:,} overlap in {total:,}: {peak}" * overlap
+
+
+def _remembers_its_start(experiment: Any, total: int) -> str:
+    """That the moving average, which is what is evaluated, is still in part the parameters it began with."""
+    left = experiment.ema**total
+    if experiment.ema_warm_start or left <= REMEMBERED:
+        return ""
+    return (
+        f"ema = {experiment.ema:g} over {total:,} steps: {left:.1%} of the moving average is still the parameters it "
+        "began with, and it is what is evaluated; ema_warm_start=true forgets them, and so does a smaller ema"
+    )
 
 
 def unsaved(workdir: Path, step: int) -> str:
@@ -135,7 +150,8 @@ def say_end(
         return summary(workdir, step, task.total_steps, best, exit_code or 0)
     if best:
         keep_best = task.resolved.experiment.checkpoint.keep_best
-        print(f"best    {keep_best} {best['value']:.4f} at step {best['step']}", file=out)
+        which = evaluated(task.state)[1]
+        print(f"best    {keep_best} {best['value']:.4f} at step {best['step']}, weights {which}", file=out)
     if lost := len(set().union(*processes.gather(left_out.named()))):
         print(f"unread  {lost:,} left out, each named above (data.bad_files = skip)", file=out)
     print(f"done    {step:,} steps; curves in {workdir / 'curves.png'}", file=out)

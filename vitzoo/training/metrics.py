@@ -53,7 +53,7 @@ class Metrics:
         self._write({**progress, "seconds": seconds, "split": "train", **values})
 
     def evaluation(self, step: int, split: str, values: dict[str, Any]) -> None:
-        """Add a line of an evaluator; `values` begin with `n`."""
+        """Add a line of an evaluator; `values` begin with `weights`, which were evaluated (`ema`, `raw`), and `n`."""
         if self._writes:
             self._write({"step": step, "split": split, **values})
 

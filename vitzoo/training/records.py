@@ -4,6 +4,7 @@ from typing import Any
 
 from vitzoo.errors import Failed, Refused
 from vitzoo.evaluation.naming import of_evaluator
+from vitzoo.steps.state import evaluated
 from vitzoo.training.intervals import due, period
 from vitzoo.training.metrics import Metrics
 from vitzoo.training.progress import Progress
@@ -71,8 +72,9 @@ class Records:
 
         evaluation = self._task.evaluations[name]
         try:
-            rows = evaluation.rows(state.get("ema", state["params"]), seen)
-            return {"n": len(rows["position"]), **evaluation.metrics(rows)}
+            params, which = evaluated(state)
+            rows = evaluation.rows(params, seen)
+            return {"weights": which, "n": len(rows["position"]), **evaluation.metrics(rows)}
         except Refused as refusal:
             raise of_evaluator(name, self._task.resolved.experiment.evaluate[name], refusal) from None
 

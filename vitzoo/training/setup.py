@@ -172,6 +172,7 @@ def prepare(resolved: Resolved, mesh: Mesh) -> Task:
         teach=None if teacher is None else teacher.answer,
         accumulate=experiment.accumulate,
         ema=experiment.ema,
+        ema_warm_start=experiment.ema_warm_start,
     )
     evaluate = functools.partial(
         Evaluation,

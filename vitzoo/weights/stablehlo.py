@@ -22,7 +22,7 @@ SUFFIX = ".stablehlo"
 PLATFORMS = ("cpu", "cuda", "tpu")
 
 
-def write_stablehlo(checkpoint: str, output: str | Path, weights: str = "auto", **changes: Any) -> Path:
+def write_stablehlo(checkpoint: str, output: str | Path, weights: str = "auto", **changes: Any) -> tuple[Path, str]:
     """Writes a model, its parameters and its scaling of pixels as a serialised `jax.export.Exported`.
 
     Of images it takes uint8 [batch, height, width, channels] of the model's size, 0 to 255 (float32 where resized
@@ -41,6 +41,9 @@ def write_stablehlo(checkpoint: str, output: str | Path, weights: str = "auto", 
         output: a new file that ends in .stablehlo.
         weights: `ema`, `raw`, or `auto` for the moving average where there is one.
         changes: settings of the model that shall differ.
+
+    Returns:
+        The file, and which weights it holds: `ema`, `raw` or `published`.
 
     Raises:
         Refused: the checkpoint can't be read, it has no weights for what a change adds, or a file is there already.
@@ -81,7 +84,7 @@ def write_stablehlo(checkpoint: str, output: str | Path, weights: str = "auto", 
     except BaseException:
         beside.unlink(missing_ok=True)
         raise
-    return path
+    return path, info.weights
 
 
 def _of_text(model: Any, info: Any, batch: Any) -> tuple[Any, dict[str, jax.ShapeDtypeStruct]]:

@@ -15,7 +15,8 @@ WIDTH = 160
 def say_table(rows: Sequence[Benchmark], found: Mapping[str, Any], out: TextIO) -> None:
     """Print a row for each benchmark, the means of groups, why some were skipped, and the published table."""
     results = found["results"]
-    table = Table("benchmark", "dataset", "n", "metric", "score", "expected", "of")
+    title = f"{found['checkpoint']}: step {found['step']}, weights {found['weights']}"
+    table = Table("benchmark", "dataset", "n", "metric", "score", "expected", "of", title=title, title_justify="left")
     for row in rows:
         result = results[row.name]
         score = None if result["skipped"] else result["metrics"].get(row.metric)

@@ -43,13 +43,17 @@ def page(runs: Sequence[Run]) -> str:
 
 
 def metrics_table(runs: Sequence[Run]) -> tuple[list[str], list[list[Any]]]:
-    """Header and rows: of each run its last step and the last value of each metric; None where it has none."""
+    """Header and rows: of each run its last step, which weights its evaluations are of (where there is any) and the
+    last value of each metric; None where it has none.
+    """
     names = list(dict.fromkeys(name for run in runs for name in run.last))
+    told = any(run.weights for run in runs)
     rows: list[list[Any]] = []
     for run in runs:
         steps = [step for step, _ in run.last.values()]
-        rows.append([run.name, max(steps, default=None), *(run.last.get(name, (None, None))[1] for name in names)])
-    return ["run", "step", *names], rows
+        values = [run.last.get(name, (None, None))[1] for name in names]
+        rows.append([run.name, max(steps, default=None), *([run.weights] if told else []), *values])
+    return ["run", "step", *(["weights"] if told else []), *names], rows
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:

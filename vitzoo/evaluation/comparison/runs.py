@@ -47,6 +47,7 @@ class Run:
         config: its settings by dotted name.
         curves: its metrics.
         last: step and value of each metric's last entry, by SPLIT/METRIC; None where that was not finite.
+        weights: which its evaluations were of, `ema` or `raw`; None where it has none.
         evaluated: what `vitzoo eval` left in its folder.
     """
 
@@ -54,10 +55,11 @@ class Run:
     config: Mapping[str, Any]
     curves: Curves
     last: Last
+    weights: str | None
     evaluated: tuple[Evaluated, ...]
 
 
-def read_run(folder: Path, name: str, curves: Curves, last: Last) -> Run:
+def read_run(folder: Path, name: str, curves: Curves, last: Last, weights: str | None) -> Run:
     """A run of a folder.
 
     Raises:
@@ -66,7 +68,7 @@ def read_run(folder: Path, name: str, curves: Curves, last: Last) -> Run:
     file = folder / "config.json"
     if not file.is_file():
         raise Refused("DIR", str(folder), "is no run: it has no config.json")
-    return Run(name, flat(_json(file)), curves, last, tuple(_evaluated(folder / "eval")))
+    return Run(name, flat(_json(file)), curves, last, weights, tuple(_evaluated(folder / "eval")))
 
 
 def names_of(folders: Sequence[Path]) -> list[str]:
