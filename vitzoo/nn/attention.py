@@ -1,5 +1,8 @@
 """Attention: tokens take from each other what they ask for (Vaswani et al. 2017, https://arxiv.org/abs/1706.03762)."""
 
+import math
+import re
+from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -26,8 +29,24 @@ RULES = (
 )
 """Logical axes of the parameters here, for one layer."""
 
+HEADS_OUT = re.compile(r"(.*/)?(query|key|value)/kernel")
+"""Kernels of one input dimension, whose outputs are heads; of any other kernel the last dimension is the output."""
+
 LOWEST = jnp.finfo(jnp.float32).min
 HEADS = ("batch", None, "heads", None)
+
+
+def matrix_shape(path: str, shape: Sequence[int]) -> tuple[int, ...]:
+    """The shape [inputs, outputs] of the matrix that a kernel is; other parameters have their own.
+
+    Args:
+        path: of the parameter.
+        shape: of one layer's, [width, heads, head_dim] of a query, [heads, head_dim, width] of the output.
+    """
+    if path.rpartition("/")[2] != "kernel" or len(shape) < 3:
+        return tuple(shape)
+    inputs = 1 if HEADS_OUT.fullmatch(path) else len(shape) - 1
+    return math.prod(shape[:inputs]), math.prod(shape[inputs:])
 
 
 class Places(NamedTuple):

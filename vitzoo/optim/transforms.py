@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
+from vitzoo.nn.attention import matrix_shape
 from vitzoo.nn.paths import flatten, is_stacked, unflatten
 
 Tree = dict[str, Any]
@@ -29,6 +30,29 @@ def per_layer(method: optax.GradientTransformation) -> optax.GradientTransformat
         for new, _ in results.values():
             flat |= flatten(new)
         return unflatten(flat), {name: kept for name, (_, kept) in results.items()}
+
+    return optax.GradientTransformation(init, update)
+
+
+def of_matrices(factored: optax.GradientTransformation) -> optax.GradientTransformation:
+    """`optax.scale_by_factored_rms`, seeing each kernel as the matrix that it is, [inputs, outputs], in whatever
+    dimensions it is kept. Moments that are not factored have the parameter's own shape, so that they are sharded alike.
+    """
+
+    def matrices(tree: Tree) -> Tree:
+        return unflatten({path: leaf.reshape(matrix_shape(path, leaf.shape)) for path, leaf in flatten(tree).items()})
+
+    def shaped(tree: Tree, like: Tree) -> Tree:  # what is factored has a placeholder of another size
+        return jax.tree.map(lambda leaf, own: leaf.reshape(own.shape) if leaf.size == own.size else leaf, tree, like)
+
+    def init(params: Tree) -> Any:
+        state: Any = factored.init(matrices(params))
+        return state._replace(v=shaped(state.v, params))
+
+    def update(updates: Tree, state: Any, params: Tree | None = None) -> tuple[Tree, Any]:
+        weights = matrices(updates if params is None else params)
+        new, kept = factored.update(matrices(updates), state._replace(v=shaped(state.v, weights)), weights)
+        return shaped(new, updates), kept._replace(v=shaped(kept.v, updates))
 
     return optax.GradientTransformation(init, update)
 
