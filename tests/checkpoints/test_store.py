@@ -18,6 +18,7 @@ from vitzoo.checkpoints import store as store_module
 from vitzoo.checkpoints.average import average
 from vitzoo.checkpoints.locate import best_step, locate
 from vitzoo.checkpoints.store import Store
+from vitzoo.checksums import crc32
 from vitzoo.errors import Failed, Refused
 
 
@@ -62,7 +63,7 @@ def test_a_step_is_a_plain_integer_folder_that_describes_itself(folder):
     assert "model.json" in content["files"]
     # CRC-32 as in zlib and gzip: of the text b"123456789" it is cbf43926
     (folder / "check").write_bytes(b"123456789")
-    assert manifest.crc32(folder / "check") == "cbf43926"
+    assert crc32(folder / "check") == "cbf43926"
 
 
 def test_the_newest_two_and_the_best_are_kept(folder):

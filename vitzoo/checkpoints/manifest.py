@@ -6,12 +6,12 @@ The manifest is written last, inside Orbax's temporary folder, so the commit cov
 
 import json
 import re
-import zlib
 from pathlib import Path, PurePosixPath
+
+from vitzoo.checksums import crc32
 
 MANIFEST = "manifest.json"
 VERSION = 1
-_CHUNK = 1 << 20
 # Orbax rewrites these while it commits, after the manifest; they hold no values.
 _REWRITTEN = {"_CHECKPOINT_METADATA", "commit_success.txt"}
 # what file systems and file managers add by themselves, and nobody reads
@@ -24,15 +24,6 @@ class Damaged(Exception):
     def __init__(self, file: Path, reason: str):
         self.file, self.reason = file, reason
         super().__init__(f"{file}: {reason}")
-
-
-def crc32(file: Path) -> str:
-    """The CRC-32 of a file as 8 hexadecimal digits."""
-    value = 0
-    with file.open("rb") as stream:
-        while chunk := stream.read(_CHUNK):
-            value = zlib.crc32(chunk, value)
-    return f"{value:08x}"
 
 
 def write(folder: Path) -> None:

@@ -2,10 +2,10 @@
 
 import dataclasses
 import hashlib
+import io
 import os
 import pathlib
 import sys
-import tempfile
 import zlib
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,9 +17,13 @@ from vitzoo.data.image_files import BadImage, open_image
 from vitzoo.data.images import decode
 from vitzoo.data.modes import stored_channels
 from vitzoo.data.progress import progress
+from vitzoo.errors import Failed
+from vitzoo.outputs import write_whole
 from vitzoo.paths import strange_kind
+from vitzoo.staging import remove_leftovers
 
-FORMAT = 2  # raised when the meaning of what is kept changes, or what counts as readable
+CHECKSUM = 8  # hexadecimal digits of a CRC-32, before what is kept
+FORMAT = 3  # raised when the meaning of what is kept changes, or what counts as readable
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,17 +85,22 @@ def _key(path: str) -> Key:
 def _cache_path(paths: Iterable[str]) -> pathlib.Path:
     folders = sorted({os.path.dirname(path) for path in paths})
     name = hashlib.sha256(f"{FORMAT}\0{os.path.commonpath(folders) if folders else ''}".encode()).hexdigest()[:24]
-    return cache_folder() / "index" / f"{name}.npz"
+    return cache_folder() / "index" / f"{name}.index"
 
 
 def _read_cache(path: pathlib.Path) -> dict[Key, FileFacts]:
+    """What was kept; nothing where the file isn't there or is damaged."""
     try:
-        with np.load(path) as kept:
+        content = path.read_bytes()
+        checksum, arrays = content[:CHECKSUM], content[CHECKSUM:]
+        if checksum != _checksum(arrays):
+            return {}
+        with np.load(io.BytesIO(arrays), allow_pickle=False) as kept:
             texts = [
                 kept[name].tobytes().decode("utf-8", "surrogateescape").split("\0") for name in ("paths", "errors")
             ]
             numbers = kept["numbers"].tolist()
-    except (OSError, ValueError, KeyError, zlib.error):
+    except (OSError, ValueError, KeyError):
         return {}
     rows = zip(texts[0], texts[1], numbers, strict=True)
     return {(file, size, time): _facts(error, facts, size) for file, error, (size, time, *facts) in rows}
@@ -104,16 +113,19 @@ def _facts(error: str, numbers: Sequence[int], size: int) -> FileFacts:
 
 def _write_cache(path: pathlib.Path, known: dict[Key, FileFacts]) -> None:
     """Written beside and renamed, so that processes that share the cache never see half of it."""
+    known = {key: facts for key, facts in known.items() if key[1] >= 0}
     texts = ["\0".join(key[0] for key in known), "\0".join(facts.error.replace("\0", " ") for facts in known.values())]
-    numbers = [(key[1], key[2], f.height, f.width, f.channels, f.checksum) for key, f in known.items() if key[1] >= 0]
-    if len(numbers) < len(known):
-        return _write_cache(path, {key: facts for key, facts in known.items() if key[1] >= 0})
+    numbers = [(key[1], key[2], f.height, f.width, f.channels, f.checksum) for key, f in known.items()]
     arrays = [np.frombuffer(text.encode("utf-8", "surrogateescape"), np.uint8) for text in texts]
+    packed = io.BytesIO()
+    np.savez_compressed(packed, paths=arrays[0], errors=arrays[1], numbers=np.array(numbers, np.int64))
+    content = _checksum(packed.getvalue()) + packed.getvalue()
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".npz", delete=False) as file:
-            np.savez_compressed(file, paths=arrays[0], errors=arrays[1], numbers=np.array(numbers, np.int64))
-        os.replace(file.name, path)
-    except OSError as error:
-        print(f"warning: the index of images isn't kept: {error}", file=sys.stderr)
-    return None
+        write_whole(path, lambda partial: partial.write_bytes(content))
+        remove_leftovers(path.parent)
+    except Failed as failure:
+        print(f"warning: the index of images isn't kept: {failure}", file=sys.stderr)
+
+
+def _checksum(content: bytes) -> bytes:
+    return b"%08x" % zlib.crc32(content)

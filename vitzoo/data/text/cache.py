@@ -1,35 +1,71 @@
 """Folders of made things, kept for the next time: whole or not there, however many processes make them."""
 
+import atexit
+import functools
 import os
 import pathlib
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable
 
+from vitzoo.checksums import fits_list, write_list
 from vitzoo.errors import Failed
+from vitzoo.staging import remove_leftovers, staged
 
 
 def kept_folder(folder: pathlib.Path, make: Callable[[pathlib.Path], None]) -> pathlib.Path:
-    """`folder`, filled by `make` unless it is there: written under a temporary name beside it, then renamed.
+    """A folder filled by `make`, from the cache where it is there and undamaged: every file has its checksum.
+
+    Where the cache can't be written, a temporary folder takes its place, and a warning says so.
+
+    Args:
+        folder: its place in the cache.
+        make: fills a new folder.
+
+    Returns:
+        `folder`, or what takes its place.
 
     Raises:
-        Failed: the cache can't be written.
+        Failed: neither can be written.
     """
-    if folder.is_dir():
+    if fits_list(folder):
         return folder
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        made = pathlib.Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
+        return _made(folder, make)
     except OSError as error:
-        raise Failed(
-            f"the cache {folder.parent} can't be written: {error.strerror} ($VITZOO_CACHE moves it)"
-        ) from error
+        why = error.strerror
+    print(f"warning: the cache {folder} can't be written: {why} ($VITZOO_CACHE moves it)", file=sys.stderr, flush=True)
     try:
-        make(made)
-        os.rename(made, folder)
+        return _made(_temporary() / folder.name, make)
     except OSError as error:
-        if not folder.is_dir():  # else another process was first, with the same content
-            raise Failed(f"the cache {folder} can't be written: {error.strerror} ($VITZOO_CACHE moves it)") from error
-    finally:
-        shutil.rmtree(made, ignore_errors=True)
+        message = f"neither the cache {folder} nor a temporary folder can be written: {error.strerror}"
+        raise Failed(f"{message} ($VITZOO_CACHE and $TMPDIR move them)") from error
+
+
+def _made(folder: pathlib.Path, make: Callable[[pathlib.Path], None]) -> pathlib.Path:
+    """Written under a temporary name beside it, then renamed; what lies there damaged goes."""
+    if fits_list(folder):  # of a temporary folder
+        return folder
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    remove_leftovers(folder.parent)
+    with staged(folder.parent) as place:
+        made = place / "folder"
+        made.mkdir()
+        make(made)
+        write_list(made)
+        if os.path.lexists(folder) and not fits_list(folder):
+            os.rename(folder, place / "file")
+        try:
+            os.rename(made, folder)
+        except OSError:
+            if not fits_list(folder):  # else another process was first, with the same content
+                raise
     return folder
+
+
+@functools.cache
+def _temporary() -> pathlib.Path:
+    folder = tempfile.mkdtemp(prefix="vitzoo-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return pathlib.Path(folder)
