@@ -5,7 +5,8 @@ macOS names files), and with a space at its end.
 """
 
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 NAMED = 3  # names that a note lists
 
@@ -37,6 +38,19 @@ def find(name: str, names: Iterable[str]) -> str | None:
     """The first of `names` that is `name`, as it is written there; None where none is."""
     wanted = normalise(name)
     return next((one for one in names if normalise(one) == wanted), None)
+
+
+def by_name(record: Mapping[str, Any]) -> dict[str, Any]:
+    """A record with its fields' names normalised.
+
+    Raises:
+        ValueError: two of them are one name.
+    """
+    found = {normalise(name): value for name, value in record.items()}
+    if len(found) < len(record):
+        twice = next(name for name, places in positions(record).items() if len(places) > 1)
+        raise ValueError(f"names the field {twice!r} twice, in two spellings")
+    return found
 
 
 def joined_note(spellings: Iterable[str], what: str, several: str) -> tuple[str, ...]:

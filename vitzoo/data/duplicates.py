@@ -43,7 +43,9 @@ def repeated(units: np.ndarray) -> list[np.ndarray]:
     """The rows of each number that stands more than once, in the order of their first."""
     order = np.argsort(units, kind="stable")
     starts = np.flatnonzero(np.diff(units[order], prepend=-1))
-    groups = [rows for rows in np.split(order, starts[1:]) if len(rows) > 1] if len(units) else []
+    stops = np.append(starts[1:], len(units))
+    several = np.flatnonzero(stops - starts > 1).tolist() if len(units) else list[int]()
+    groups = [order[starts[group] : stops[group]] for group in several]
     return sorted(groups, key=lambda rows: int(rows[0]))
 
 

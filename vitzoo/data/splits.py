@@ -5,6 +5,7 @@ import difflib
 import re
 from collections.abc import Mapping, Sequence
 
+from vitzoo import names
 from vitzoo.errors import Refused
 
 _PART = re.compile(r"(?P<name>[\w-]+)(?:\[(?P<slice>[^\]]*)\])?")
@@ -37,7 +38,7 @@ def parse(expression: str, counts: Mapping[str, int]) -> list[Piece]:
     Raises:
         Refused: the syntax is unknown, a split doesn't exist, a slice lies outside, or nothing is left.
     """
-    parts = [part.strip() for part in expression.split("+")]
+    parts = [names.normalise(part) for part in expression.split("+")]
     pieces = [piece for part in parts for piece in _pieces(part, expression, counts)]
     if not any(piece.stop > piece.start for piece in pieces):
         sizes = ", ".join(f"{name} {count:,}" for name, count in counts.items())
@@ -50,6 +51,7 @@ def _pieces(part: str, expression: str, counts: Mapping[str, int]) -> Sequence[P
     if not match:
         raise Refused("data.split", expression, _SYNTAX)
     name, bounds = match["name"], match["slice"]
+    name = names.find(name, counts) or name
     if name == "all" and "all" not in counts:
         if bounds is not None:
             raise Refused("data.split", expression, "`all` can't be sliced; slice the splits it is made of")

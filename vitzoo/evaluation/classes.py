@@ -1,12 +1,12 @@
 """Which of a model's classes a dataset's classes are: always by name, never by number alone."""
 
-import collections
 import dataclasses
 from collections.abc import Callable, Sequence
 
 import jax
 import jax.numpy as jnp
 
+from vitzoo import names
 from vitzoo.errors import Refused
 
 
@@ -71,10 +71,11 @@ def match(
     if model is None or data is None:
         return by_number(model, model_count, data, data_count)
     model, data = tuple(model), tuple(data)
-    if model == data:
+    if names.are_same(model, data):
         return Mapping(None, False, data, len(data), f"the model's {len(data)}")
     refuse_unknown(model, data)
-    columns = tuple(model.index(name) for name in data)
+    places = names.positions(model)
+    columns = tuple(places[names.normalise(name)][0] for name in data)
     if len(data) == len(model):
         return Mapping(columns, False, model, len(model), f"the model's {len(model)}, matched by name")
     occur = f"{len(data)} of the model's {len(model)} occur in this data"
@@ -100,11 +101,11 @@ def by_number(model: Sequence[str] | None, model_count: int, data: Sequence[str]
 
 def refuse_unknown(model: tuple[str, ...], data: tuple[str, ...]) -> None:
     """Raises Refused if a class of the dataset isn't exactly one of the model's."""
-    counts = collections.Counter(model)
-    unknown = [name for name in data if not counts[name]]
+    places = names.positions(model)
+    unknown = [name for name in data if names.normalise(name) not in places]
     if unknown:
         shown, more = ", ".join(unknown[:5]), f" and {len(unknown) - 5} more" if len(unknown) > 5 else ""
         raise Refused("classes", shown + more, f"aren't among the model's {len(model)} ({', '.join(model[:5])} …)")
-    twice = [name for name in data if counts[name] > 1]
+    twice = [name for name in data if len(places[names.normalise(name)]) > 1]
     if twice:
         raise Refused("classes", twice[0], "names two classes of the model")

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from vitzoo import names
 from vitzoo.data.text.lines import read_lines
 from vitzoo.data.text.settings import Text
 from vitzoo.data.text.sources.fields import asked_for, converter, form_of
@@ -95,6 +96,10 @@ def _as_input(one: Any, number: int, text: Text) -> TextInput:
         return TextInput({"text": one})
     if not isinstance(one, Mapping):
         raise Refused("inputs", type(one).__name__, f"text {number} is neither text nor a record of fields")
+    try:
+        one = names.by_name({name: value for name, value in one.items() if isinstance(name, str)})
+    except ValueError as error:
+        raise Refused("inputs", None, f"text {number} {error}") from None
     for setting, name in asked_for(text, GIVEN).items():
         if name not in one:
             problem = f"text {number} has no field {name!r}, which text.{setting} named in training"

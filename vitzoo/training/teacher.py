@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
+from vitzoo import names
 from vitzoo.checkpoints.locate import Located
 from vitzoo.data.image_feed import ImageFeed, for_channels, preprocessing_of
 from vitzoo.data.mixing import denormalise, normalise
@@ -155,8 +156,9 @@ def _columns(
         if count != wanted:
             raise Refused(FIELD, name, f"tells {count} classes apart, the student {wanted}")
         return None
-    missing = [one for one in mine if one not in theirs]
+    known = names.positions(theirs)
+    missing = [one for one in mine if names.normalise(one) not in known]
     if missing:
         raise Refused(FIELD, name, f"doesn't know {len(missing)} of the {len(mine)} classes, such as {missing[0]}")
-    places = tuple(list(theirs).index(one) for one in mine)
+    places = tuple(known[names.normalise(one)][0] for one in mine)
     return None if places == tuple(range(count)) else places

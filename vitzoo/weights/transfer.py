@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from vitzoo import names
 from vitzoo.errors import Refused
 from vitzoo.nn.paths import display, flatten, is_stacked, unflatten
 from vitzoo.weights.adapt import Flat, Scales, adapt
@@ -101,13 +102,14 @@ def match_head(old: Sequence[str] | None, old_count: int, new: Sequence[str] | N
     text = f"{old_count} → {new_count}, new, zero-initialised"
     if old_count != new_count:
         return Head(None, text)
-    if (old is None and new is None) or (old is not None and new is not None and list(old) == list(new)):
+    if (old is None and new is None) or (old is not None and new is not None and names.are_same(old, new)):
         return Head(tuple(range(old_count)), f"the same {old_count} classes")
     if old is None or new is None:
         return Head(None, f"{text} (one side names no classes)")
-    if len(set(old)) != len(old) or set(old) != set(new):
+    places = names.positions(old)
+    if len(places) != len(old) or set(places) != set(names.positions(new)):
         return Head(None, f"{text} (other class names)")
-    return Head(tuple(list(old).index(name) for name in new), "put in the order of the new class names")
+    return Head(tuple(places[names.normalise(name)][0] for name in new), "put in the order of the new class names")
 
 
 def transfer(

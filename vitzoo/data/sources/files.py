@@ -127,9 +127,11 @@ def _without_bad(
 
 
 def _stated_splits(files: Sequence[LabelledFile]) -> dict[str, np.ndarray]:
-    names = {file.split for file in files}
-    order = [name for name in SPLIT_NAMES if name in names] + sorted(names - set(SPLIT_NAMES))
-    return {name: np.array([row for row, file in enumerate(files) if file.split == name]) for name in order}
+    rows: dict[str, list[int]] = {}
+    for row, file in enumerate(files):
+        rows.setdefault(file.split, []).append(row)
+    order = [name for name in SPLIT_NAMES if name in rows] + sorted(rows.keys() - set(SPLIT_NAMES))
+    return {name: np.array(rows[name]) for name in order}
 
 
 def _carved_splits(

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import tensorflow_datasets as tfds
 
+from vitzoo import names
 from vitzoo.data import splits
 from vitzoo.data.folders import data_folders
 from vitzoo.data.settings import Data
@@ -160,11 +161,11 @@ def _feature_key(data: Data, setting: str, features: Any, wanted: Any) -> str:
     fitting = [key for key, feature in features.items() if wanted(feature)]
     asked = getattr(data, setting)
     if asked:
-        if asked not in fitting:
+        if (found := names.find(asked, fitting)) is None:
             raise Refused(
                 f"data.{setting}", asked, f"no such feature in {data.name}; there are: {', '.join(fitting) or 'none'}"
             )
-        return asked
+        return found
     usual = setting.removesuffix("_key")
     if usual in fitting:
         return usual

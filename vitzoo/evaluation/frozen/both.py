@@ -1,10 +1,12 @@
 """Two splits of a dataset as one source: examples to learn from, then examples to measure."""
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from vitzoo import names
 from vitzoo.data.sources.base import fingerprint
 from vitzoo.errors import Refused
 
@@ -17,7 +19,7 @@ class Both:
     """
 
     def __init__(self, train: Any, test: Any):
-        if train.info.classes != test.info.classes:
+        if not _same(train.info.classes, test.info.classes):
             raise Refused("train_split", train.info.split, f"has other classes than {test.info.split}")
         if shared := len(np.intersect1d(train.ids, test.ids)):
             message = f"holds {shared:,} of the examples to be measured, {test.info.split}; name others"
@@ -56,3 +58,7 @@ class Both:
     def where(self, index: int) -> str:
         part, own = self._place(int(index))
         return part.where(own)
+
+
+def _same(ours: Sequence[str] | None, others: Sequence[str] | None) -> bool:
+    return ours == others if ours is None or others is None else names.are_same(ours, others)

@@ -8,6 +8,8 @@ import struct
 import zlib
 from collections.abc import Iterator
 
+import numpy as np
+
 from vitzoo.data.settings import Data
 from vitzoo.data.text.datasets.table import find_folder, table
 from vitzoo.data.text.sources.base import TextTable
@@ -48,8 +50,8 @@ def without_repeats(aligned: TextTable, columns: dict[str, list[str]]) -> TextTa
     splits, left = {}, 0
     for name in ("train", "validation", "test"):
         rows = aligned.splits[name]
-        new = [row for row in rows if not any(column[row] in seen for column in columns.values())]
-        kept = rows if name == "train" else rows[[row in set(new) for row in rows]]
+        new = [not any(column[row] in seen for column in columns.values()) for row in rows]
+        kept = rows if name == "train" else rows[np.array(new, bool)]
         left += len(rows) - len(kept)
         seen |= {column[row] for row in rows for column in columns.values()}
         splits[name] = kept

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from vitzoo import literals
+from vitzoo import literals, names
 from vitzoo.data.text.settings import Text
 from vitzoo.data.text.sources.labels import whole_number
 from vitzoo.data.text.sources.template import Template, value_of
@@ -87,7 +87,7 @@ def recognise(record: Mapping[str, Any], text: Text, data_name: str) -> dict[str
 
 def asked_for(text: Text, settings: Sequence[str] = SETTINGS) -> dict[str, str]:
     """The fields that settings name, by setting."""
-    return {setting: name for setting in settings if (name := getattr(text, setting))}
+    return {setting: name for setting in settings if (name := names.normalise(getattr(text, setting)))}
 
 
 def form_of(
@@ -122,9 +122,9 @@ def _templated(record: Mapping[str, Any], text: Text, settings: Sequence[str]) -
         return None
     asked = asked_for(text, settings)
     if "target_field" in asked:
-        return {"source": made, "target": text.target_field}
+        return {"source": made, "target": asked["target_field"]}
     if "label_field" in asked:
-        return {"text": made, "label": text.label_field}
+        return {"text": made, "label": asked["label_field"]}
     for first, second in (("question", "answers"), ("text", "label"), ("source", "target"), ("source", "completion")):
         name = next((name for name in USUAL[second][1] if name in record and name not in made.names), None)
         own = {first: made, second.replace("completion", "target"): name or ""}
@@ -138,7 +138,7 @@ def _own_names(form: Sequence[str], record: Mapping[str, Any], text: Text) -> di
     own: dict[str, str] = {}
     for field in form:
         setting, usual = USUAL[field]
-        asked = getattr(text, setting) if setting and field not in USUAL_ONLY else ""
+        asked = asked_for(text, (setting,)).get(setting) if setting and field not in USUAL_ONLY else None
         name = asked or next((name for name in usual if name in record), None)
         if name is None or name not in record or name in own.values():
             return None

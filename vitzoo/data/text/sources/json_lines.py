@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from vitzoo import names
 from vitzoo.data.duplicates import differing, equal_notes, numbered, torn_note
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.files import sorted_classes, standard_split
@@ -30,7 +31,7 @@ class LineReader:
 
     def __call__(self, index: int) -> dict[str, Any]:
         file, _, start, length = self.places[index].tolist()
-        example = converter(self.own)(json.loads(self.files.read(file, start, start + length)))
+        example = converter(self.own)(names.by_name(json.loads(self.files.read(file, start, start + length))))
         if "label" in example:
             label = example["label"]
             example["label"] = number(label) if self.index is None else self.index[class_name(label)]
@@ -83,7 +84,7 @@ def _files(data: Data, root: pathlib.Path) -> dict[pathlib.Path, str | None]:
 
 def _table(records: Records, files: Sequence[str]) -> TextTable:
     if records.own is None:
-        raise records.refused("holds no records")
+        raise records.refused(f"no record can be read: {records.first_fault}" if records.bad else "holds no records")
     own = {field: name for field, name in records.own.items() if field != "label" or records.unusable is None}
     splits, notes = _splits(records)
     classes = _classes(records, own, splits)

@@ -4,13 +4,14 @@ import json
 import pathlib
 from typing import Any
 
+from vitzoo import names
 from vitzoo.data import left_out
 from vitzoo.data.settings import Data
 from vitzoo.data.text.settings import Text
 from vitzoo.data.text.sources.base import NOT_TEXT, checksum
 from vitzoo.data.text.sources.fields import converter, recognise
 from vitzoo.data.text.sources.labels import ClassNames, number
-from vitzoo.data.text.sources.strict_json import parsed
+from vitzoo.data.text.sources.strict_json import record_of
 from vitzoo.data.text.sources.template import names_of
 from vitzoo.errors import Refused
 
@@ -31,6 +32,7 @@ class Records:
         splits: what each example's file is called after.
         labels: of each example, names of classes, or for regression a number; none where labels are of no use.
         bad: records left out.
+        first_fault: what is wrong with the first of them.
         unusable: why labels that nobody asked for by name are of no use.
     """
 
@@ -43,6 +45,7 @@ class Records:
         self.splits: list[str | None] = []
         self.labels: list[list[Any]] = []
         self.bad = 0
+        self.first_fault = ""
         self.unusable: Refused | None = None
         self._class_names = ClassNames()
 
@@ -74,7 +77,9 @@ class Records:
     def notes(self) -> tuple[str, ...]:
         """What isn't used."""
         bad = (f"{self.bad:,} records left out, can't be read",) if self.bad else ()
-        return bad if self.unusable is None else (*bad, f"labels aren't used: {self.unusable.message}")
+        if self.unusable is not None:
+            return (*bad, f"labels aren't used: {self.unusable.message}")
+        return (*bad, *names.joined_note(self._class_names.spellings, "class", "classes"))
 
     def _takes(self, content: bytes, where: str) -> bool:
         """Whether a line holds an example, whose labels are kept. Another one stops, or is named and left out."""
@@ -84,6 +89,7 @@ class Records:
             if self.data.bad_files == "stop":
                 raise
             left_out.name(refusal.message)
+            self.first_fault = self.first_fault or refusal.message
             self.bad += 1
             return False
         self.labels.append(labels)
@@ -93,11 +99,9 @@ class Records:
     def _labels_of(self, content: bytes, where: str) -> tuple[list[Any], int]:
         """An example's labels, and the key of its inputs."""
         try:
-            record = parsed(content)
+            record = record_of(content)
         except ValueError as error:
             raise self.refused(f"{where} {error}") from None
-        if not isinstance(record, dict):
-            raise self.refused(f"{where} is not an object with fields")
         own = self.own or recognise(record, self.text, self.data.name)
         if missing := [name for field in own.values() for name in names_of(field) if name not in record]:
             raise self.refused(f"{where} has no field {missing[0]!r}, which earlier lines have")

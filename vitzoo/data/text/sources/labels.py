@@ -6,12 +6,15 @@ from typing import Any
 
 import numpy as np
 
+from vitzoo import names
+
 LARGEST = float(np.finfo(np.float32).max)
 SHOWN = 40  # characters of a label in a message
 
 
 def class_name(label: Any) -> str:
-    """The class that a label names: 1, 1.0 and "1" are one, true and false are `true` and `false`.
+    """The class that a label names: 1, 1.0 and "1" are one, true and false are `true` and `false`, and spellings of
+    text that look alike are one.
 
     Raises:
         ValueError: it is neither text, nor a whole number, nor a boolean.
@@ -19,7 +22,7 @@ def class_name(label: Any) -> str:
     if isinstance(label, str):
         if not label.strip():
             raise ValueError(f"the label {_shown(label)} is empty")
-        return label
+        return names.normalise(label)
     if isinstance(label, bool):
         return str(label).lower()
     whole = whole_number(label)
@@ -53,6 +56,7 @@ class ClassNames:
 
     def __init__(self) -> None:
         self.booleans: bool | None = None
+        self.spellings: set[str] = set()
 
     def __call__(self, labels: Iterable[Any]) -> list[str]:
         """The names of a record's labels.
@@ -61,12 +65,13 @@ class ClassNames:
             ValueError: one of them is no label.
         """
         labels = list(labels)
-        names = [class_name(label) for label in labels]
+        found = [class_name(label) for label in labels]
         kinds = {isinstance(label, bool) for label in labels}
         if len(kinds | ({self.booleans} - {None})) > 1:
             raise ValueError(f"the label {_shown(labels[0])}: booleans and others don't go together as labels")
         self.booleans = next(iter(kinds), self.booleans)
-        return names
+        self.spellings.update(label for label in labels if isinstance(label, str))
+        return found
 
 
 def _shown(label: Any) -> str:

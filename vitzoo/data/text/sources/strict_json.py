@@ -1,7 +1,10 @@
 """A line of JSON as a record."""
 
+import collections
 import json
 from typing import Any
+
+from vitzoo import names
 
 
 def parsed(content: str | bytes) -> Any:
@@ -20,6 +23,18 @@ def parsed(content: str | bytes) -> Any:
         raise ValueError(f"is not JSON: {error}") from None
 
 
+def record_of(content: str | bytes) -> dict[str, Any]:
+    """The record that a line of JSON holds, its fields' names normalised.
+
+    Raises:
+        ValueError: as `parsed`, or it is no object, or names a field twice in two spellings.
+    """
+    value = parsed(content)
+    if not isinstance(value, dict):
+        raise ValueError("is not an object with fields")
+    return names.by_name(value)
+
+
 class _Twice(Exception):
     """A name that an object holds twice."""
 
@@ -27,6 +42,5 @@ class _Twice(Exception):
 def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     record = dict(pairs)
     if len(record) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise _Twice(next(name for name in names if names.count(name) > 1))
+        raise _Twice(collections.Counter(name for name, _ in pairs).most_common(1)[0][0])
     return record
