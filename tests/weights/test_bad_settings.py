@@ -40,6 +40,10 @@ TEXTS = {
     b"12": "holds 12, where",
     b'"text"': "holds text, where",
     b'{"a": 1' + b"0" * 5000 + b"}": "is not JSON",
+    b'{"a": ' * 1000 + b"1" + b"}" * 1000: "is nested too deeply",
+    b'{"a": NaN}': "NaN is no number",
+    b'{"a": [-Infinity]}': "-Infinity is no number",
+    b'{"a": 1e999}': "1e999 is larger than a number can be",
 }
 
 
@@ -60,6 +64,14 @@ def test_an_index_is_read_with_the_same_care(tmp_path):
     for content in ({}, {"weight_map": {}}, {"weight_map": [1]}):
         (tmp_path / "model.safetensors.index.json").write_text(json.dumps(content))
         assert "has no weight_map" in refused(tmp_path)
+
+
+def test_the_mark_that_some_editors_begin_a_file_with_is_no_part_of_it(tmp_path):
+    for name in ("gpt2", "bert", "hf-vit/vit"):
+        folder = copied(GOLDENS / name, tmp_path)
+        for file in folder.glob("*.json"):
+            file.write_bytes(b"\xef\xbb\xbf" + file.read_bytes())
+        assert open_weights(str(folder)).description["model"] == open_weights(str(GOLDENS / name)).description["model"]
 
 
 def test_a_json_file_is_an_object_or_a_list_as_asked(tmp_path):
@@ -86,7 +98,7 @@ DROPOUTS = {"gpt1": "attn_pdrop", "gpt2": "resid_pdrop", "t5": "dropout_rate", "
 DROPOUTS |= {"hf-vit/vit": "hidden_dropout_prob", "hf-vit/dinov2": "drop_path_rate"}
 DROPOUTS |= {"hf-vit/siglip_vision": "attention_dropout"}
 HEADS = {"gpt1": "n_head", "gpt2": "n_head", "bert": "num_attention_heads", "hf-vit/vit": "num_attention_heads"}
-NOT_EPSILONS = (1.0, 1e308, 0, 0.0, -1e-5, "1e-5", True, [], float("nan"), 10**400)
+NOT_EPSILONS = (1.0, 1e308, 0, 0.0, -1e-5, "1e-5", True, [], 10**400)
 
 
 @pytest.mark.parametrize("name", EPSILONS)
@@ -98,7 +110,7 @@ def test_an_epsilon_is_a_small_number_above_0(name, tmp_path):
 
 @pytest.mark.parametrize("name", DROPOUTS)
 def test_a_dropout_is_a_share(name, tmp_path):
-    for number, value in enumerate((1, 1.0, -0.1, "0.1", True, {}, float("nan"))):
+    for number, value in enumerate((1, 1.0, -0.1, "0.1", True, {})):
         line = refused(copied(GOLDENS / name, tmp_path / str(number), config={DROPOUTS[name]: value}))
         assert f"has {DROPOUTS[name]} = {value!r}; a number from 0 to below 1 is right" in line
 
@@ -200,7 +212,6 @@ def test_names_of_classes_are_texts_by_index_and_may_be_alike(name, count, tmp_p
             "has image_std = [0.5, 0.0, 0.5]; a number, or one for each channel, is right",
         ),
         ({"image_mean": [0.5, 0.5]}, "has image_mean = [0.5, 0.5]; a number, or one for each channel, is right"),
-        ({"image_mean": float("nan")}, "has image_mean = nan; a number"),
         ({"rescale_factor": 0}, "has rescale_factor = 0; 1/255 or another"),
         ({"rescale_factor": 1e-300}, "has rescale_factor = 1e-300; 1/255 or another"),
     ],

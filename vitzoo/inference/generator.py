@@ -189,6 +189,8 @@ class Generator:
         ids = tokenizer.encode(text.prefix + prompt)
         if self.encodes and tokenizer.end_id is not None:
             ids = np.append(ids, tokenizer.end_id)
+        if not self.encodes:
+            ids = tokenizer.opened(ids)
         if not len(ids):
             ids = tokenizer.opening("prompt")
         return ids.astype(np.int32)

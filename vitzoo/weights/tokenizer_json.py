@@ -11,8 +11,10 @@ from vitzoo.data.text.tokenizers.base import TextTokenizer
 from vitzoo.data.text.tokenizers.bytes import FIRST, ByteTokenizer
 from vitzoo.data.text.tokenizers.characters import ROLES, CharacterTokenizer
 from vitzoo.data.text.tokenizers.library import SPACE, LibraryTokenizer
+from vitzoo.data.text.tokenizers.panics import quiet_errors
 from vitzoo.data.text.tokenizers.sentence_piece import SentencePieceTokenizer
 from vitzoo.errors import Refused
+from vitzoo.weights.character_steps import character_steps
 from vitzoo.weights.piece_file import normalisation
 
 UNUSED = "<unused_{}>"
@@ -27,7 +29,8 @@ def as_definition(tokenizer: TextTokenizer) -> dict[str, Any]:
     if isinstance(tokenizer, LibraryTokenizer):
         return copy.deepcopy(tokenizer.definition)
     try:
-        made = _made(tokenizer)
+        with quiet_errors():
+            made = _made(tokenizer)
     except Refused:
         raise
     except Exception as error:  # the library raises plain `Exception`
@@ -117,7 +120,7 @@ def _of_pieces(tokenizer: SentencePieceTokenizer) -> tokenizers.Tokenizer:
     scored += [(names.get(id, UNUSED.format(id)), 0.0) for id in range(len(pieces), tokenizer.vocabulary_size)]
     made = tokenizers.Tokenizer(models.Unigram(scored, tokenizer.specials.unknown, how.byte_fallback))
     steps: list[Any] = [normalizers.Lowercase()] if tokenizer.lowercase else []
-    steps += [normalizers.Precompiled(how.characters)] if how.characters else []
+    steps += character_steps(how.characters) if how.characters else []
     if how.one_space:
         steps += [normalizers.Replace(Regex("^ +| +$"), ""), normalizers.Replace(Regex(" {2,}"), " ")]
     steps += [normalizers.Prepend(SPACE)] if how.space_first else []

@@ -28,6 +28,7 @@ class Reader:
         ids = tokenizer.encode(text)
         if self.encodes and tokenizer.end_id is not None:
             return np.append(ids, tokenizer.end_id).astype(np.int32)
+        ids = ids if self.encodes else tokenizer.opened(ids)
         return ids if len(ids) else tokenizer.opening(where="question")
 
     def cut(self, ids: Ids) -> Ids:

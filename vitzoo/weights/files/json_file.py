@@ -28,7 +28,7 @@ def read_json(file: Path, kind: type = dict) -> Any:
     try:
         if file.stat().st_size > LARGEST:
             raise ValueError(f"has more than {LARGEST:,} bytes")
-        content = parsed(file.read_text(encoding="utf-8"))
+        content = parsed(file.read_text(encoding="utf-8-sig"), finite=True)
         _check(content)
     except UnicodeDecodeError:
         raise Refused(str(file), None, "can't be read: is not UTF-8") from None

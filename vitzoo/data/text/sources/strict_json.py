@@ -2,19 +2,25 @@
 
 import collections
 import json
+import math
 from typing import Any
 
 from vitzoo import names
 
 
-def parsed(content: str | bytes) -> Any:
+def parsed(content: str | bytes, *, finite: bool = False) -> Any:
     """What a line of JSON holds.
+
+    Args:
+        content: the line.
+        finite: numbers must be ones that JSON has: no NaN, no infinity, none that becomes one.
 
     Raises:
         ValueError: says what is wrong with the line: it is no JSON, is nested too deeply, or names a field twice.
     """
+    numbers: dict[str, Any] = {"parse_constant": _no_number, "parse_float": _finite} if finite else {}
     try:
-        return json.loads(content, object_pairs_hook=_each_once)
+        return json.loads(content, object_pairs_hook=_each_once, **numbers)
     except RecursionError:
         raise ValueError("is nested too deeply") from None
     except _Twice as twice:
@@ -44,3 +50,13 @@ def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(record) < len(pairs):
         raise _Twice(collections.Counter(name for name, _ in pairs).most_common(1)[0][0])
     return record
+
+
+def _no_number(text: str) -> float:
+    raise ValueError(f"{text} is no number")
+
+
+def _finite(text: str) -> float:
+    if not math.isfinite(number := float(text)):
+        raise ValueError(f"{text[:20]} is larger than a number can be")
+    return number

@@ -61,6 +61,8 @@ class TextTokenizer(abc.ABC):
     kind: str
     vocabulary_size: int
     specials: Specials
+    opening_ids: tuple[int, ...] = ()
+    """What the published tokenizer puts before a text by itself, a start token: given to a decoder with a prompt."""
 
     @abc.abstractmethod
     def encode(self, text: str) -> Ids:
@@ -176,6 +178,10 @@ class TextTokenizer(abc.ABC):
         if first is None:
             raise Refused(where, "''", "is empty, and the tokenizer has no token that a text begins with")
         return as_ids([first])
+
+    def opened(self, ids: Ids) -> Ids:
+        """A prompt's ids behind what the published tokenizer puts before a text, int32 [tokens]."""
+        return as_ids([*self.opening_ids, *ids]) if self.opening_ids else ids
 
     @functools.cached_property
     def special_ids(self) -> np.ndarray:

@@ -1,9 +1,13 @@
 """What the content of a tokenizer.json must hold before the `tokenizers` library is given it."""
 
+import base64
 import json
+from collections.abc import Iterator
 from typing import Any
 
 from tokenizers import pre_tokenizers
+
+from vitzoo.data.text.tokenizers.character_map import check_map
 
 KNOWS_ALL_BUT = ("WordPiece", "WordLevel")
 """Models that put a token of their vocabulary in the place of what they don't know."""
@@ -23,6 +27,8 @@ def check_definition(definition: dict[str, Any]) -> None:
         raise ValueError("its vocabulary is empty")
     if isinstance(vocabulary, dict):
         check_ids(vocabulary)
+    for table in _character_maps(definition.get("normalizer")):
+        check_map(table)
     unknown = model.get("unk_token")
     if model.get("type") in KNOWS_ALL_BUT and unknown not in vocabulary:
         raise ValueError(f"its vocabulary lacks {unknown}, which stands for what is unknown")
@@ -30,6 +36,17 @@ def check_definition(definition: dict[str, Any]) -> None:
         raise ValueError("it has no token for what is unknown")
     if model.get("type") == "BPE" and unknown is None:
         _check_bytes(definition, set(vocabulary))
+
+
+def _character_maps(normaliser: Any) -> Iterator[bytes]:
+    """The compiled tables of characters among a normaliser's steps."""
+    if not isinstance(normaliser, dict):
+        return
+    for step in normaliser.get("normalizers") or ():
+        yield from _character_maps(step)
+    if normaliser.get("type") == "Precompiled":
+        table = normaliser.get("precompiled_charsmap") or ""
+        yield base64.b64decode(table, validate=True) if isinstance(table, str) else bytes(table)
 
 
 def check_ids(vocabulary: dict[str, Any]) -> None:

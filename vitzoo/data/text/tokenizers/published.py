@@ -17,6 +17,7 @@ from vitzoo.paths import named_path
 
 FILES = ("tokenizer.json", "spiece.model", "tokenizer.model", "vocab.json", "encoder.json", "vocab.txt")
 MERGES = ("merges.txt", "vocab.bpe")
+UTF_8 = "utf-8-sig"  # with or without the mark that some editors begin a file with
 LONGEST = 300  # characters of what the library says
 WORD_END = "</w>"
 """The end of the pieces that end a word, in GPT-1's vocabulary."""
@@ -71,7 +72,7 @@ def _definition(file: pathlib.Path, settings: Tokenizer) -> dict[str, Any]:
     """What tokenizer.json would hold."""
     if file.suffix == ".txt":
         return _bert(file, settings)
-    content = parsed(file.read_text(encoding="utf-8"))
+    content = parsed(file.read_text(encoding=UTF_8), finite=True)
     if not isinstance(content, dict):
         raise ValueError("it holds no JSON object")
     if ("model" in content and "added_tokens" in content) or file.name == "tokenizer.json":
@@ -89,7 +90,7 @@ def _bpe(file: pathlib.Path, vocabulary: dict[str, int]) -> dict[str, Any]:
     if merges_file is None:
         raise Refused("tokenizer.file", str(file), f"needs {MERGES[0]} beside it")
     check_ids(vocabulary)
-    lines = merges_file.read_text(encoding="utf-8").split("\n")
+    lines = merges_file.read_text(encoding=UTF_8).split("\n")
     merges = [tuple(line.split(" ")) for line in lines if line and not line.startswith("#version")]
     for merge in merges:
         if len(merge) != 2:
@@ -118,7 +119,7 @@ def _lowered_words(vocabulary: dict[str, int], merges: list[tuple[str, ...]]) ->
 
 def _bert(file: pathlib.Path, settings: Tokenizer) -> dict[str, Any]:
     """BERT's: one piece a line. A vocabulary without capitals belongs to a model of lowered text without accents."""
-    pieces = [line.rstrip("\r\n") for line in file.read_text(encoding="utf-8").split("\n")]
+    pieces = [line.rstrip("\r\n") for line in file.read_text(encoding=UTF_8).split("\n")]
     vocabulary: dict[str, int] = {}
     for id, piece in enumerate(pieces):
         if piece in vocabulary:
