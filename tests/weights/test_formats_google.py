@@ -145,23 +145,28 @@ def test_several_towers_are_named_and_one_is_chosen_by_subtree():
 
 
 @pytest.mark.parametrize(
-    ("rows", "cls", "given", "right"),
+    ("table", "rows", "cls", "given", "right"),
     [
-        (196, False, None, ((14, 14), 0)),
-        (196, True, None, ((14, 14), 0)),
-        (197, True, None, ((14, 14), 1)),
-        (10, True, None, ((3, 3), 1)),  # by convention a square; 2 × 5 must be said
-        (10, True, (8, 20), ((2, 5), 0)),
-        (10, False, (8, 20), ((2, 5), 0)),
-        (11, True, (8, 20), ((2, 5), 1)),
-        (9, True, (20, 20), ((3, 3), 0)),  # the size that is wanted, not that of the file
+        ("pos_embedding", 196, False, None, ((14, 14), 0)),
+        ("pos_embedding", 196, True, None, ((14, 14), 0)),
+        ("pos_embedding", 197, True, None, ((14, 14), 1)),
+        ("pos_embedding", 196, False, (28, 112), ((14, 14), 0)),  # the size that is wanted, not that of the file
+        ("Transformer/posembed_input/pos_embedding", 197, True, (28, 112), ((14, 14), 1)),
+        ("Transformer/pos_embedding", 16, True, (8, 32), ((4, 4), 0)),
+        ("pos_embedding", 10, True, None, ((3, 3), 1)),  # by convention a square; 2 × 5 must be said
+        ("pos_embedding", 10, True, (8, 20), ((2, 5), 0)),  # where a class token has no row
+        ("Transformer/posembed_input/pos_embedding", 10, True, (8, 20), ((3, 3), 1)),  # where it has one
+        ("Transformer/posembed_input/pos_embedding", 9, True, (8, 16), ((2, 4), 1)),
+        ("pos_embedding", 10, False, (8, 20), ((2, 5), 0)),
+        ("pos_embedding", 11, True, (8, 20), ((2, 5), 1)),
+        ("pos_embedding", 9, True, (20, 20), ((3, 3), 0)),
     ],
 )
-def test_the_grid_is_what_was_given_if_that_fits_and_else_a_square(rows, cls, given, right):
+def test_the_grid_is_a_square_where_there_is_one_and_else_what_was_given(table, rows, cls, given, right):
     nothing = Source("file", "npz", Tensors({}), Path())
-    grid, before, notes = google.find_grid(nothing, rows, (4, 4), cls, given)
+    grid, before, notes = google.find_grid(nothing, table, rows, (4, 4), cls, given)
     assert (grid, before) == right
-    assert bool(notes) == (given is None or given == (20, 20))
+    assert notes[0].startswith(f"{rows} positions taken for {right[0][0]} × {right[0][1]} patches")
 
 
 def test_without_a_table_positions_are_sines_of_the_usual_size_unless_given():

@@ -1,5 +1,6 @@
 """Position embeddings added to the tokens, and their resizing to another grid of patches."""
 
+import math
 from functools import partial
 
 import jax
@@ -76,6 +77,12 @@ def sinusoids(positions: jax.Array, width: int) -> jax.Array:
     return jnp.stack([jnp.sin(angles), jnp.cos(angles)], axis=-1).reshape(*positions.shape, width)
 
 
+def square_side(patches: int) -> int:
+    """The side of the square that so many patches fill; 0 where they fill none."""
+    side = math.isqrt(max(patches, 0))
+    return side if side * side == patches else 0
+
+
 def grid_of(rows: int) -> tuple[int, Grid]:
     """Prefix rows and the square grid of a table of so many rows: 196 is (0, 14 x 14), 197 is (1, 14 x 14).
 
@@ -83,8 +90,7 @@ def grid_of(rows: int) -> tuple[int, Grid]:
         Refused: neither `rows` nor `rows - 1` is a square; the grid must then be known from elsewhere.
     """
     for prefix in (0, 1):
-        side = round((rows - prefix) ** 0.5)
-        if side >= 1 and side * side == rows - prefix:
+        if side := square_side(rows - prefix):
             return prefix, (side, side)
     raise Refused("positions", rows, "rows are no square grid, with or without a class token")
 

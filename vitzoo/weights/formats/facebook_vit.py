@@ -25,6 +25,7 @@ class Kind:
         ignored: names of what only its training uses.
         crop: the part of the resized side that evaluation keeps.
         resize: how its code takes positions to another grid.
+        placed: whether the tokens before the patches have rows among the positions.
     """
 
     marks: tuple[str, ...]
@@ -32,6 +33,7 @@ class Kind:
     ignored: tuple[Ignored, ...] = ()
     crop: float = 0.875
     resize: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    placed: bool = True
 
 
 KINDS = {
@@ -46,7 +48,7 @@ KINDS = {
         crop=1.0,
         resize={"position_offset": 0.1},
     ),
-    "DeiT III": Kind(("blocks.0.gamma_1",), TimmNames(scale="gamma_{n}"), crop=1.0),
+    "DeiT III": Kind(("blocks.0.gamma_1",), TimmNames(scale="gamma_{n}"), crop=1.0, placed=False),
     "DINO": Kind(
         ("head.last_layer.weight_v", "head.last_layer.parametrizations.weight.original1"),
         ignored=(Ignored(r"head\..*", "the head that only pretraining uses"),),
@@ -78,7 +80,8 @@ class FacebookViT:
         heads, note = num_heads(source, given, fields["width"])
         before = int(fields["class_token"]) + int(fields["distilled"] != "none")
         rows = source.shape(f"{prefix}pos_embed", 3)[1]
-        size, placed = table_of(source, rows, fields["patch_size"], [("class", before), ("none", 0)], [], given)
+        first = ("class", before) if kind.placed else ("none", 0)
+        size, placed = table_of(source, rows, fields["patch_size"], [first], [], given)
         fields |= {"num_heads": heads, "gelu": "exact", "norm_epsilon": 1e-6}
         fields |= {"image_size": size, "prefix_positions": placed}
         fields |= {"position_resize": "bicubic", **kind.resize}

@@ -6,12 +6,12 @@ Both codes have the tanh form of GELU, an epsilon of 1e-6, and pixels from -1 to
 from collections.abc import Mapping
 from typing import Any
 
-from vitzoo.errors import Refused
 from vitzoo.models.geometry import pair
-from vitzoo.nn.positions import Grid, grid_of
+from vitzoo.nn.positions import Grid, square_side
 from vitzoo.weights.files.source import Source
 from vitzoo.weights.formats.base import Reading
-from vitzoo.weights.formats.google_rows import NUMBERED, Names, names_of
+from vitzoo.weights.formats.google_rows import NUMBERED, TABLES, Names, names_of
+from vitzoo.weights.formats.vit_shapes import square_or_given
 from vitzoo.weights.rows import Ignored
 
 USUAL_SIZE = 224
@@ -31,7 +31,7 @@ def is_vit(source: Source) -> bool:
 
 
 def read(source: Source, given: Mapping[str, Any], *, rounding: str) -> Reading:
-    """See `Format.read`. `image_size` may be given where the patches don't form a square; `positions` none, where no
+    """See `Format.read`. `image_size` may be given where the patches don't fill a square; `positions` none, where no
     table means that and not fixed sines and cosines. `rounding` is what the code does with resized pixels.
     """
     _check(source)
@@ -120,7 +120,7 @@ def _places(
             notes.append(f"nothing tells the size of images: {height} × {width} taken; image_size changes it")
         return {"positions": kind, "image_size": (height, width)}, notes
     count = source.shape(table, 3)[1]
-    grid, prefix, notes = find_grid(source, count, patch, class_token, stated)
+    grid, prefix, notes = find_grid(source, table, count, patch, class_token, stated)
     fields: dict[str, Any] = {"positions": "learned1d", "image_size": (grid[0] * patch[0], grid[1] * patch[1])}
     if class_token:
         fields["prefix_positions"] = "class" if prefix else "none"
@@ -133,37 +133,33 @@ def _places(
 
 
 def find_grid(
-    source: Source, count: int, patch: Grid, class_token: bool, stated: Grid | None
+    source: Source, table: str, count: int, patch: Grid, class_token: bool, given: Any
 ) -> tuple[Grid, int, list[str]]:
     """What a table of positions is of.
 
     Args:
         source: the file, for messages.
-        count: rows of the table.
+        table: the table's name, which says whether a class token is likelier to have a row in it.
+        count: its rows.
         patch: rows and columns of pixels.
         class_token: whether the file has one.
-        stated: height and width of images as a user gave them. If they fit the table, they are the file's; otherwise
-            they are what the model shall be brought to, and the file's are taken to be square.
+        given: image size as a user states it, or None.
 
     Returns:
         Rows and columns of patches, rows of the table before those of the patches, and notes.
 
     Raises:
-        Refused: the table is of no square, with or without a class token.
+        Refused: the table is of no square, with or without a class token, nor of the size given.
     """
-    if stated is not None:
-        grid = (stated[0] // patch[0], stated[1] // patch[1])
-        before = count - grid[0] * grid[1]
-        if before in ((0, 1) if class_token else (0,)):
-            return grid, before, []
-    try:
-        before, grid = grid_of(count)
-    except Refused:
+    prefixes = [("none", 0), ("class", 1)] if class_token else [("none", 0)]
+    found = square_or_given(count, patch, prefixes[::-1] if table == TABLES[0] else prefixes, given)
+    if found is None and square_side(count - 1) and not class_token:
+        raise source.refused(f"has {count} positions, one more than a square, but no class token; give image_size")
+    if found is None:
         raise source.refused(
             f"has {count} positions, not of a square; give image_size of the images that it was trained on"
-        ) from None
-    if before and not class_token:
-        raise source.refused(f"has {count} positions, one more than a square, but no class token; give image_size")
+        )
+    (height, width), name = found
+    grid, before = (height // patch[0], width // patch[1]), dict(prefixes)[name]
     shown = f"{grid[0]} × {grid[1]} patches" + (" and a class token" if before else "")
-    size = f"{grid[0] * patch[0]} × {grid[1] * patch[1]}"
-    return grid, before, [f"{count} positions taken for {shown}: images of {size}"]
+    return grid, before, [f"{count} positions taken for {shown}: images of {height} × {width}"]

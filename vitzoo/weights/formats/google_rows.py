@@ -16,6 +16,7 @@ from vitzoo.weights.common_rows import layers
 from vitzoo.weights.files.source import Source
 from vitzoo.weights.formats.settings import must_be
 from vitzoo.weights.formats.vit_rows import PLAINER
+from vitzoo.weights.formats.vit_shapes import check_square
 from vitzoo.weights.rows import Flat, Row, write_rows
 
 STACKED, NUMBERED = "Transformer/encoderblock/", "Transformer/encoderblock_"
@@ -128,6 +129,8 @@ def check(config: ViTConfig, where: str, *, poolings: tuple[str, ...], positions
         raise Refused("model.class_token", True, f"has no place in {where} with pooling={config.pooling}")
     if config.pooling == "cls" and config.positions == "learned1d":
         must_be(config, {"prefix_positions": placed}, where)
+    if config.positions == "learned1d":
+        check_square(config.grid, where)
 
 
 def _of_layers(first: Parts) -> Parts:

@@ -9,10 +9,11 @@ from vitzoo.weights.files.source import Source
 from vitzoo.weights.formats.base import Reading, Writing
 from vitzoo.weights.formats.settings import must_be
 from vitzoo.weights.formats.vit_rows import BLOCKS, PLAINER, attention_rows, mlp_rows
-from vitzoo.weights.formats.vit_shapes import IMAGENET, num_heads, outputs_of, patch_of, table_of
+from vitzoo.weights.formats.vit_shapes import IMAGENET, check_square, num_heads, outputs_of, patch_of, table_of
 from vitzoo.weights.layouts import PATCHES
 from vitzoo.weights.rows import Flat, Row, write_rows
 
+WHERE = "torchvision's VisionTransformer"
 BLOCK = "encoder.layers.encoder_layer_{i}"
 FIRST = BLOCK.format(i=0)
 FIXED: dict[str, Any] = {"gelu": "exact", "norm_epsilon": 1e-6}
@@ -72,7 +73,8 @@ class TorchvisionViT:
 
     def write(self, config: ViTConfig, params: Flat, description: Mapping[str, Any], tokenizer: Any) -> Writing:
         """See `Writer.write`. There is no config: the model's arguments are those of the call in torchvision."""
-        must_be(config, PLAIN, "torchvision's VisionTransformer")
+        must_be(config, PLAIN, WHERE)
+        check_square(config.grid, WHERE)
         return Writing(write_rows(_rows(config, False), params), {})
 
 

@@ -4,7 +4,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from vitzoo.errors import Refused
 from vitzoo.models.geometry import pair
+from vitzoo.nn.positions import square_side
 from vitzoo.weights.files.source import Source
 from vitzoo.weights.formats.settings import give, heads_that
 
@@ -45,29 +47,54 @@ def table_of(
 ) -> tuple[Size, str]:
     """The image size that a table of positions is for, and which tokens before the patches have rows in it.
 
+    What the file's config says counts first, then `square_or_given`.
+
     Args:
         source: the file.
         rows: of the table.
         patch: height and width of a patch.
         prefixes: `prefix_positions` and how many rows that would be, likeliest first.
         stated: image sizes that the file's config says, likeliest first; None is none.
-        given: may have `image_size`, for a grid that isn't square.
+        given: what a user states.
 
     Raises:
         Refused: no size is known that fits.
     """
-    for size in [*stated, given.get("image_size")]:
-        if size is None:
-            continue
-        height, width = pair(size)
+    for size in (pair(size) for size in stated if size is not None):
         for name, prefix in prefixes:
-            if rows - prefix == (height // patch[0]) * (width // patch[1]):
-                return (height, width), name
+            if rows - prefix == (size[0] // patch[0]) * (size[1] // patch[1]):
+                return size, name
+    found = square_or_given(rows, patch, prefixes, given.get("image_size"))
+    if found is None:
+        raise source.refused(f"has positions of {rows} rows, which are no square grid: give image_size")
+    return found
+
+
+def square_or_given(rows: int, patch: Size, prefixes: Sequence[tuple[str, int]], given: Any) -> tuple[Size, str] | None:
+    """The image size that a table of positions is for, and its prefix, where its file doesn't say the size.
+
+    As many patches as fill a square are one, whatever size a user states: that may be the size to which the positions
+    are to be brought. Only where they fill none, the stated size is the file's, if as many patches fit into it.
+
+    Args:
+        rows, patch, prefixes: as in `table_of`.
+        given: the `image_size` that a user states, or None.
+    """
     for name, prefix in prefixes:
-        side = round(max(rows - prefix, 0) ** 0.5)
-        if side and side * side == rows - prefix:
+        if side := square_side(rows - prefix):
             return (side * patch[0], side * patch[1]), name
-    raise source.refused(f"has positions of {rows} rows, which are no square grid: give image_size")
+        size = None if given is None else pair(given)
+        if size is not None and rows - prefix == (size[0] // patch[0]) * (size[1] // patch[1]):
+            return size, name
+    return None
+
+
+def check_square(grid: Size, where: str) -> None:
+    """Refuses a grid of patches that is none but has as many as one, of which a format keeps the number alone."""
+    if grid[0] != grid[1] and (side := square_side(grid[0] * grid[1])):
+        shown = f"{grid[0]} × {grid[1]} patches"
+        message = f"have no place in {where}, which keeps no image size: they would be read as {side} × {side}"
+        raise Refused("model.image_size", shown, message)
 
 
 def crop_fraction(part: float, size: Size) -> float:
