@@ -39,7 +39,7 @@ COMMANDS: Mapping[str, str] = {
     "eval": "eval --checkpoint {made}/runs/vit --config.data.split=test[:8] --weights ema --output o",
     "soup": "soup {made}/runs/vit {made}/runs/vit@2 --output o",
 }
-LIGHT = "train train train_text sweep plan configs configs models check show report".split()
+LIGHT = ["train", "train", "train_text", "sweep", "plan", "configs", "configs", "models", "check", "show", "report"]
 TAKES_SETTINGS = ("train", "train_text", "sweep", "plan", "configs", "eval")
 OTHER_FLAGS = [
     "json",
