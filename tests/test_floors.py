@@ -29,7 +29,7 @@ FLOORS = [
     {"nn"},
     {"parts", "schema", "outputs"},
     {"paths", "replaced", "staging", "checksums"},
-    {"errors", "hints", "literals", "names"},
+    {"errors", "hints", "jax_internals", "literals", "names"},
 ]
 HEIGHT = {name: -depth for depth, names in enumerate(FLOORS) for name in names}
 BARE = {"nn", "decoding", "models", "objectives", "optim", "steps", "parts", "schema"} | FLOORS[-1]
@@ -88,6 +88,13 @@ def test_a_module_imports_only_lower_floors_or_its_own_package(path):
 )
 def test_models_and_steps_need_only_jax_flax_optax_and_numpy(path):
     assert {name.split(".")[0] for name in imports(path)} <= BARE_MAY_IMPORT
+
+
+def test_what_jax_keeps_to_itself_is_read_in_one_place():
+    found = [
+        path for path in modules() if any("_src" in name for name in imports(path)) or "num_carry" in path.read_text()
+    ]
+    assert [path.name for path in found] == ["jax_internals.py"]
 
 
 def test_every_folder_has_a_floor():

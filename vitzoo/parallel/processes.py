@@ -17,10 +17,10 @@ from typing import Any, TextIO, TypeVar
 
 import jax
 import numpy as np
-from jax._src import distributed
 from jax.experimental import multihost_utils
 
 from vitzoo.errors import Failed, Refused
+from vitzoo.jax_internals import distributed_state
 
 T = TypeVar("T")
 _numbers = itertools.count()  # the same in every process, since all of them agree on the same things in the same order
@@ -35,17 +35,17 @@ class RefusedHere(Failed):
 
 def client() -> Any:
     """The connection to the coordinator; None where a single process runs."""
-    return distributed.global_state.client
+    return distributed_state().client
 
 
 def count() -> int:
     """How many processes train together. Starts no backend."""
-    return distributed.global_state.num_processes if client() is not None else 1
+    return distributed_state().num_processes if client() is not None else 1
 
 
 def index() -> int:
     """This process's number, from 0. Starts no backend."""
-    return distributed.global_state.process_id if client() is not None else 0
+    return distributed_state().process_id if client() is not None else 0
 
 
 def is_first() -> bool:
@@ -128,7 +128,7 @@ def meet() -> None:
 
 def agrees_on_preemption() -> bool:
     """Whether JAX's runtime takes SIGTERM in this process and tells the other ones."""
-    return count() > 1 and distributed.global_state.preemption_sync_manager is not None
+    return count() > 1 and distributed_state().preemption_sync_manager is not None
 
 
 def is_preempted(call: int) -> bool:

@@ -4,11 +4,13 @@ XLA's own count takes the body of a scan once and a custom kernel for nothing.
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import jax
 from jax.extend.core import ClosedJaxpr, Jaxpr
+
+from vitzoo.jax_internals import contracted, held_by, output_axis, repeats
 
 
 def count(function: Callable, *args: Any, **kwargs: Any) -> int:
@@ -37,46 +39,24 @@ def _of(jaxpr: Jaxpr) -> int:
 
 
 def _equation(equation: Any) -> int:
-    kind, params = equation.primitive.name, equation.params
+    kind = equation.primitive.name
     if kind == "dot_general":
         return _dot(equation)
     if kind == "conv_general_dilated":
         return _convolution(equation)
-    inside = [_of(jaxpr) for value in params.values() for jaxpr in _jaxprs(value)]
+    inside = [_of(jaxpr) for value in equation.params.values() for jaxpr in held_by(value)]
     if kind == "cond":
         return max(inside)
     if kind == "while" and sum(inside):
         raise ValueError("a while_loop holds matrix products; use lax.scan, whose length is known")
-    return _times(kind, params) * sum(inside)
-
-
-def _times(kind: str, params: dict[str, Any]) -> int:
-    if kind == "scan":
-        return params["length"]
-    if kind == "pallas_call":
-        return math.prod(params["grid_mapping"].grid)
-    if kind == "shard_map":
-        return math.prod(params["mesh"].shape[axis] for axis in params["manual_axes"])
-    return 1
-
-
-def _jaxprs(value: Any) -> Iterator[Jaxpr]:
-    if isinstance(value, ClosedJaxpr):
-        yield value.jaxpr
-    elif isinstance(value, Jaxpr):
-        yield value
-    elif isinstance(value, tuple | list):
-        for item in value:
-            yield from _jaxprs(item)
+    return repeats(equation) * sum(inside)
 
 
 def _dot(equation: Any) -> int:
-    (contracted, _), _ = equation.params["dimension_numbers"]
     left = equation.invars[0].aval.shape
-    return 2 * math.prod(equation.outvars[0].aval.shape) * math.prod(left[axis] for axis in contracted)
+    return 2 * math.prod(equation.outvars[0].aval.shape) * math.prod(left[axis] for axis in contracted(equation))
 
 
 def _convolution(equation: Any) -> int:
     kernel = equation.invars[1].aval.shape
-    outputs = equation.params["dimension_numbers"].rhs_spec[0]
-    return 2 * math.prod(equation.outvars[0].aval.shape) * math.prod(kernel) // kernel[outputs]
+    return 2 * math.prod(equation.outvars[0].aval.shape) * math.prod(kernel) // kernel[output_axis(equation)]

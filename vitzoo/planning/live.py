@@ -12,6 +12,8 @@ from typing import Any, Protocol
 
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
+from vitzoo.jax_internals import called, scan_of
+
 
 class Weigher(Protocol):
     """How many bytes things take on one device."""
@@ -158,7 +160,7 @@ class _Reader:
 
     def _operations(self, jaxpr: Jaxpr, names: dict[Any, int]) -> Iterator[Operation]:
         for equation in jaxpr.eqns:
-            inner = _called(equation)
+            inner = called(equation)
             if inner is None:
                 yield self._operation(equation, names)
                 continue
@@ -176,19 +178,7 @@ class _Reader:
         given = tuple(names[var] for var in equation.invars if not isinstance(var, Literal))
         made = tuple(self._new(names, var) for var in equation.outvars)
         kind, params = equation.primitive.name, equation.params
-        if kind == "scan":
-            carried = params["num_carry"]
-            body = _Reader().read(params["jaxpr"].jaxpr, carried)  # what it stacks up goes there at once
-            return Operation(kind, given, made, params, params["length"], carried, body)
+        if loop := scan_of(equation):
+            body = _Reader().read(loop.body, loop.carried)  # what it stacks up goes there at once
+            return Operation(kind, given, made, params, loop.length, loop.carried, body)
         return Operation(kind, given, made, params)
-
-
-def _called(equation: Any) -> Jaxpr | None:
-    """The jaxpr that an equation does nothing but call."""
-    if equation.primitive.name in ("scan", "while", "cond", "pallas_call", "shard_map"):
-        return None
-    for value in equation.params.values():
-        inner = value.jaxpr if isinstance(value, ClosedJaxpr) else value
-        if isinstance(inner, Jaxpr) and len(inner.invars) == len(equation.invars):
-            return inner
-    return None
