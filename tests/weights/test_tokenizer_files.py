@@ -2,6 +2,7 @@
 
 import io
 import json
+import random
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from vitzoo.data.text.tokenizers.characters import CharacterTokenizer
 from vitzoo.data.text.tokenizers.load import load_tokenizer
 from vitzoo.data.text.tokenizers.open import open_tokenizer
 from vitzoo.errors import Refused
+from vitzoo.weights.character_steps import character_steps
 from vitzoo.weights.piece_file import normalisation
 from vitzoo.weights.tokenizers import special_ids, t5_tokenizer, tokenizer_beside, tokenizer_files
 
@@ -77,6 +79,142 @@ def test_the_files_give_the_same_ids_with_and_without_marks(kind, tmp_path, monk
     pair = marked.encode(TEXTS[0], TEXTS[1])
     ids, types = layout([tokenizer.encode(text) for text in TEXTS[:2]])
     assert (pair.ids, pair.type_ids) == (ids.tolist(), types.tolist())
+
+
+NAMED = (
+    "x </s> y <pad>[SEP] z<extra_id_0>",
+    "<unk> [MASK]<mask> [CLS]</s>",
+    "an</s>",
+    "</s>an END<extra_id_1> <s><cls>",
+    "[SEP] and [SEP]",
+)
+"""Texts that hold the names of special tokens, which are text here."""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_names_of_special_tokens_in_a_text_are_text_to_transformers_too(kind, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    tokenizer = made(kind, tmp_path)
+    files = tokenizer_files(tokenizer, closing=True)
+    written = tokenizers.Tokenizer.from_str(json.dumps(files["tokenizer.json"]))
+    # as transformers does with this setting
+    written.encode_special_tokens = files["tokenizer_config.json"]["split_special_tokens"]
+    assert written.encode_special_tokens is True
+    for text in (*TEXTS, *NAMED):
+        assert written.encode(text, add_special_tokens=False).ids == tokenizer.encode(text).tolist()
+
+
+def test_where_special_tokens_are_found_in_a_text_transformers_finds_them_too(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    settings = Tokenizer(kind="bpe", vocabulary_size=300, sentinels=2, special_in_text=True)
+    tokenizer = open_tokenizer(settings, list(TEXTS))
+    files = tokenizer_files(tokenizer)
+    assert "split_special_tokens" not in files["tokenizer_config.json"]
+    written = tokenizers.Tokenizer.from_str(json.dumps(files["tokenizer.json"]))
+    assert tokenizer.end_id in written.encode(NAMED[0]).ids
+    for text in NAMED:
+        assert written.encode(text).ids == tokenizer.encode(text).tolist()
+
+
+CHARACTERS = (
+    *(
+        "e\u0301",
+        "a\u0301\u0323",
+        "a\u0323\u0301",
+        "e\u0323\u0302",
+        "g\u0323\u0302",
+        "\u0301a",
+        "x\u0301\u0301",
+        "u\u0308\u0301",
+    ),
+    *(
+        "\ufb01\u0301x",
+        "\uff21\u0301",
+        "\u2460\u0301",
+        "\u212b",
+        "\u210c\u0308",
+        "\u00bd\u0338",
+        "=\u0338",
+        "\u2122\u0302",
+    ),
+    *(
+        "\uff76\uff9e",
+        "\u304b\u3099",
+        "\u1100\u1161\u11a8",
+        "\uac00\u11a8",
+        "\u3131\u314f",
+        "\uffa1\uffc2",
+        "\u09c7\u09be",
+    ),
+    *(
+        "\ufdfa",
+        "\u0628\u064e",
+        "\ufe91\u064e",
+        "\u0e01\u0e33",
+        "a\u200d\u0301b",
+        "\U0001f468\u200d\U0001f469",
+        "\r\nx",
+        "a\tb",
+    ),
+    *("\u0344", "\u0340", "\u200bx", "a\u00adb", "\ufeffx", "\u3000x\u3000", "\u00a8", "e\u0344x", "\u2028"),
+)
+"""Accents in and out of order, letters and digits of other forms, joined or not; syllables; marks of no width."""
+
+
+@pytest.mark.parametrize("pieces", ["nmt_nfkc", "identity", pytest.param("nfkc_cf", marks=pytest.mark.slow)])
+def test_characters_are_replaced_as_sentencepiece_replaces_them(pieces, tmp_path):
+    sentencepiece = pytest.importorskip("sentencepiece")
+    rule = sentencepiece.SentencePieceNormalizer(
+        rule_name=pieces, add_dummy_prefix=False, remove_extra_whitespaces=False, escape_whitespaces=False
+    )
+    (tmp_path / "spiece.model").write_bytes(sentence_pieces(pieces))
+    tokenizer = open_tokenizer(Tokenizer(kind="file", file=str(tmp_path)))
+    written = tokenizers.Tokenizer.from_str(json.dumps(tokenizer_files(tokenizer)["tokenizer.json"]))
+    drawn = random.Random(0)
+    texts = [*CHARACTERS, *("".join(drawn.choices(CHARACTERS, k=drawn.randint(2, 6))) for _ in range(300))]
+    table = normalisation(tokenizer.model).characters
+    steps = tokenizers.normalizers.Sequence(character_steps(table) if table else [])
+    for text in texts:
+        assert written.encode(text).ids == tokenizer.encode(text).tolist(), ascii(text)
+        # letters that these few pieces don't have are all unknown: look at the text too
+        assert steps.normalize_str(text) == rule.normalize(text), ascii(text)
+
+
+def test_a_table_of_ones_own_is_written_too(tmp_path):
+    sentencepiece = pytest.importorskip("sentencepiece")
+    # source and replacement in hexadecimal code points: ab → x, é (in two) → e, n → two letters, q → nothing
+    (tmp_path / "rules.tsv").write_text("61 62\t78\n65 301\t65\n6E\t6D 6D\n71\t\n")
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(TEXTS * 5), model_writer=model, model_type="unigram", vocab_size=70, minloglevel=2,
+        hard_vocab_limit=False, normalization_rule_tsv=str(tmp_path / "rules.tsv"),
+    )  # fmt: skip
+    (tmp_path / "spiece.model").write_bytes(model.getvalue())
+    tokenizer = open_tokenizer(Tokenizer(kind="file", file=str(tmp_path / "spiece.model")))
+    written = tokenizers.Tokenizer.from_str(json.dumps(tokenizer_files(tokenizer)["tokenizer.json"]))
+    for text in ("abab cab aab", "e\u0301n ne\u0301", "quick queen", "\u00e9 e\u0302", *TEXTS):
+        assert written.encode(text).ids == tokenizer.encode(text).tolist(), text
+
+
+@pytest.mark.parametrize("where", ["tokenizer_config.json", "added_tokens.json"])
+def test_tokens_stated_beside_a_vocabulary_are_found_in_text_unless_they_are_special(where, tmp_path):
+    vocabulary = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nnew\ncases\nco\n##vid\n##ity\n"
+    if where == "added_tokens.json":
+        config = {"additional_special_tokens": ["pause"]}
+        (tmp_path / where).write_text(json.dumps({"covidity": 10, "pause": 11, "long covid": 12}))
+    else:
+        tokens = {"10": {"content": "covidity"}, "11": {"content": "pause", "special": True}}
+        config = {"added_tokens_decoder": {**tokens, "12": {"content": "long covid", "lstrip": True}}}
+    tokenizer = tokenizer_beside(folder_with(tmp_path, config, vocab__txt=vocabulary), 20)
+    assert tokenizer.encode("new covidity cases").tolist() == [5, 10, 6]
+    assert tokenizer.encode("New Covidity long covid").tolist() == [5, 10, 12]
+    assert tokenizer.encode("pause").tolist() == [1]
+
+
+def test_how_a_token_is_found_is_true_or_false(tmp_path):
+    config = {"added_tokens_decoder": {"10": {"content": "covidity", "lstrip": "yes"}}}
+    with pytest.raises(Refused, match=r"has added_tokens_decoder.10.lstrip = 'yes'; true or false is right"):
+        tokenizer_beside(folder_with(tmp_path, config), 20)
 
 
 def folder_with(to, config=None, **files):

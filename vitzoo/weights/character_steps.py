@@ -22,7 +22,7 @@ JOINED, APART = "\ufdd0", "\ufdd1"
 """Between characters that become one, and others. Unicode keeps these two from ever being characters."""
 OTHERS = r"(?=[^\x00-\x7F\x{FDD0}])(?<=[^\x{FDD0}])|(?<=\r)(?=\n)"
 """Between a character and the next, which may be one to the library. (At a text's beginning it can't take a mark.)"""
-MOST_ALONE = 200  # texts that are replaced each by a step of its own
+MOST_ALONE = 200  # steps that replace texts by what normal form C doesn't make of them
 
 
 def character_steps(table: bytes) -> list[Any]:
@@ -37,7 +37,7 @@ def character_steps(table: bytes) -> list[Any]:
     """
     inside, alone = _plan(table)
     return [
-        *(normalizers.Replace(text, replacement) for text, replacement in alone),
+        *(normalizers.Replace(Regex(texts), replacement) for texts, replacement in alone),
         *([normalizers.Replace(Regex(inside), JOINED)] if inside else []),
         normalizers.Replace(Regex(OTHERS), APART),
         normalizers.Precompiled(table),
@@ -53,22 +53,23 @@ def _plan(table: bytes) -> tuple[str, tuple[tuple[str, str], ...]]:
     found = rules(table)
     single = {text: replacement for text, replacement in found.items() if len(text) == 1}
     before: dict[str, set[str]] = {}
-    alone = []
+    alone: dict[tuple[int, str], list[str]] = {}
     for text, replacement in found.items():
         if len(text) == 1:
             continue
         parts = "".join([single.get(character, character) for character in text])
         if unicodedata.normalize("NFC", parts) != replacement:
-            alone.append((text, replacement))
+            alone.setdefault((len(text), replacement), []).append(text)
             continue
         for place in range(1, len(text)):
             before.setdefault(text[place], set()).add(text[:place])
     if len(alone) > MOST_ALONE:
-        problem = f"replaces {len(alone):,} texts in ways that transformers' form has no step for"
+        problem = f"joins characters to {len(alone):,} others in ways that transformers' form has no step for"
         raise Refused("tokenizer", "sentencepiece", problem)
     places = [f"(?=[{_class(after)}])(?<={_any(prefixes)})" for prefixes, after in _alike(before)]
     inside = f"(?=[{_class(before)}])(?:{'|'.join(places)})" if places else ""  # most characters are none of these
-    return inside, tuple(sorted(alone, key=lambda pair: -len(pair[0])))
+    longest_first = sorted(alone, key=lambda pair: -pair[0])
+    return inside, tuple(("|".join(map(escaped, alone[pair])), pair[1]) for pair in longest_first)
 
 
 def _alike(sets: dict[str, set[str]]) -> list[tuple[frozenset[str], list[str]]]:
@@ -92,6 +93,11 @@ def _any(texts: Collection[str]) -> str:
 def _split(texts: Collection[str]) -> list[str]:
     """As `_any`, in a list of alternatives: what a look behind must have at its top."""
     return _any(texts).split("|")
+
+
+def escaped(text: str) -> str:
+    """A text in a regular expression of the library."""
+    return "".join(rf"\x{{{ord(character):X}}}" for character in text)
 
 
 def _class(characters: Iterable[str]) -> str:

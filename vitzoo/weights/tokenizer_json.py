@@ -1,7 +1,9 @@
 """Our tokenizers as a tokenizer.json of the `tokenizers` library, which gives the same ids for the same text."""
 
 import copy
+import itertools
 import json
+from collections.abc import Iterable
 from typing import Any
 
 import tokenizers
@@ -14,7 +16,7 @@ from vitzoo.data.text.tokenizers.library import SPACE, LibraryTokenizer
 from vitzoo.data.text.tokenizers.panics import quiet_errors
 from vitzoo.data.text.tokenizers.sentence_piece import SentencePieceTokenizer
 from vitzoo.errors import Refused
-from vitzoo.weights.character_steps import character_steps
+from vitzoo.weights.character_steps import character_steps, escaped
 from vitzoo.weights.piece_file import normalisation
 
 UNUSED = "<unused_{}>"
@@ -68,6 +70,31 @@ def with_marks(definition: dict[str, Any], tokenizer: TextTokenizer, *, opening:
     made = tokenizers.Tokenizer.from_str(json.dumps({**definition, "truncation": None, "padding": None}))
     made.post_processor = template  # type: ignore[assignment]
     return json.loads(made.to_str())
+
+
+def with_names_as_text(definition: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """The definition of a tokenizer that takes the names of its special tokens in a text for text, as the setting
+    `split_special_tokens` asks. To Unigram they are pieces besides, of the best score: it sees them cut in two, where
+    it would cut them anyway if it can be.
+    """
+    model = definition["model"]
+    if model.get("type") != "Unigram":
+        return definition
+    special = {name: None for name in names if len(name) > 1}
+    known = {piece for piece, _ in model["vocab"] if piece not in special}
+    pairs = {pair for piece in known for pair in itertools.pairwise(piece)}
+    cuts = []
+    for name in special:
+        free = [place for place in range(1, len(name)) if (name[place - 1], name[place]) not in pairs]
+        best = [place for place in free if not known.isdisjoint(name[place - 1 : place + 1])]
+        place = next(iter(best or free), 1)
+        cuts.append(f"(?<={escaped(name[:place])})(?={escaped(name[place:])})")
+    if not cuts:
+        return definition
+    cut = {"type": "Split", "pattern": {"Regex": "|".join(cuts)}, "behavior": "Isolated", "invert": False}
+    before = definition.get("pre_tokenizer")
+    whole = {"type": "Sequence", "pretokenizers": [before, cut]} if before else cut
+    return {**definition, "pre_tokenizer": whole}
 
 
 def _of_bytes(tokenizer: ByteTokenizer) -> tokenizers.Tokenizer:

@@ -1,7 +1,7 @@
 """The tokenizer that lies beside published weights, and the files by which it goes out again."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from vitzoo.data.text.tokenizers.library import LibraryTokenizer, token_names
 from vitzoo.data.text.tokenizers.published import FILES, read_published
 from vitzoo.errors import Refused
 from vitzoo.weights.files.json_file import read_json, shown
-from vitzoo.weights.tokenizer_json import as_definition, with_marks
+from vitzoo.weights.tokenizer_json import as_definition, with_marks, with_names_as_text
 
 CONFIG, SPECIAL, ADDED = "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"
 NAMES = {
@@ -31,6 +31,8 @@ NORMALISER = {
     "tokenize_chinese_chars": "handle_chinese_chars",
 }
 """Settings of a BERT's tokenizer → those of its normaliser."""
+FOUND = ("single_word", "lstrip", "rstrip", "normalized")
+"""How an added token is found in text."""
 T5_SENTINELS = 100
 BYTES = 384
 """Rows of ByT5's table: 3 special ids, 256 bytes and 125 ids that no text has."""
@@ -119,6 +121,9 @@ def tokenizer_files(
     if isinstance(tokenizer, ByteTokenizer) and tokenizer.is_byt5:
         return {CONFIG: {"tokenizer_class": "ByT5Tokenizer", "extra_ids": BYTES - 259, **special, **settings}}
     definition = with_marks(as_definition(tokenizer), tokenizer, opening=opening, closing=closing)
+    if not getattr(tokenizer, "special_in_text", False):
+        settings["split_special_tokens"] = True
+        definition = with_names_as_text(definition, names.values())
     files = {
         "tokenizer.json": definition,
         CONFIG: {"tokenizer_class": "PreTrainedTokenizerFast", **special, **settings},
@@ -130,7 +135,9 @@ def tokenizer_files(
 def _as_stated(tokenizer: LibraryTokenizer, folder: Path, config: Mapping[str, Any]) -> LibraryTokenizer:
     """With the roles, the added tokens and the normaliser that the files beside it state."""
     definition = json.loads(json.dumps(tokenizer.definition))
-    added = _ids(folder / ADDED, content_of(folder / ADDED)) | _added(folder / CONFIG, config)
+    stated = {**content_of(folder / SPECIAL), **config}
+    special = {name for value in stated.values() for name in _names(value)}
+    added = _ids(folder / ADDED, content_of(folder / ADDED), special) | _added(folder / CONFIG, config)
     _add_tokens(definition, tokenizer.vocabulary_size, added)
     normaliser = definition.get("normalizer") or {}
     if normaliser.get("type") == "BertNormalizer":
@@ -139,7 +146,7 @@ def _as_stated(tokenizer: LibraryTokenizer, folder: Path, config: Mapping[str, A
     if (splitter := definition.get("pre_tokenizer") or {}).get("type") == "ByteLevel":
         prefix = _flag(folder, config, "add_prefix_space")
         splitter |= {} if prefix is None else {"add_prefix_space": prefix}
-    names, stated = token_names(definition), {**content_of(folder / SPECIAL), **config}
+    names = token_names(definition)
     roles = {role: name for theirs, role in NAMES.items() if (name := _name(stated.get(theirs))) in names}
     if roles.get("unknown") in (roles.get("end"), roles.get("start")):
         roles.pop("unknown", None)  # GPT-2's: no text is unknown to bytes
@@ -157,31 +164,54 @@ def _flag(folder: Path, config: Mapping[str, Any], name: str) -> bool | None:
     return stated
 
 
-def _added(file: Path, config: Mapping[str, Any]) -> dict[str, int]:
-    """Tokens with their ids out of `tokenizer_config.json`."""
+Added = dict[str, dict[str, Any]]
+"""Tokens by name, as tokenizer.json has them: with id, and how they are found in text."""
+
+
+def _added(file: Path, config: Mapping[str, Any]) -> Added:
+    """The added tokens of `tokenizer_config.json`."""
     added = config.get("added_tokens_decoder") or {}
     named = {id: _name(token) for id, token in added.items()} if isinstance(added, Mapping) else {"": None}
     if not all(id.isdecimal() and len(id) < 10 and name is not None for id, name in named.items()):
         raise Refused(str(file), None, f"has added_tokens_decoder = {shown(added)}; a token for each id is right")
-    return {str(name): int(id) for id, name in named.items()}
+    found: Added = {}
+    for id, token in added.items():
+        told = token if isinstance(token, Mapping) else {}
+        for name in (*FOUND, "special"):
+            if not isinstance(told.get(name), bool | None):
+                right = "true or false is right"
+                raise Refused(str(file), None, f"has added_tokens_decoder.{id}.{name} = {shown(told[name])}; {right}")
+        found[str(named[id])] = _token(int(id), str(named[id]), bool(told.get("special")), told)
+    return found
 
 
-def _ids(file: Path, added: Mapping[str, Any]) -> dict[str, int]:
-    """The tokens of `added_tokens.json` with their ids."""
+def _ids(file: Path, added: Mapping[str, Any], special: Collection[str]) -> Added:
+    """The tokens of `added_tokens.json`, which says no more than their ids."""
     for name, id in added.items():
         if type(id) is not int:
             raise Refused(str(file), None, f"has {shown(name)} = {shown(id)}; an id is right")
-    return dict(added)
+    return {name: _token(id, name, name in special, {}) for name, id in added.items()}
 
 
-def _add_tokens(definition: dict[str, Any], size: int, added: Mapping[str, int]) -> None:
-    """Those that the vocabulary lacks, which must follow it without a gap, as special ones."""
+def _token(id: int, name: str, special: bool, told: Mapping[str, Any]) -> dict[str, Any]:
+    """An added token; an ordinary one is looked for in normalised text unless it says otherwise."""
+    usual = dict.fromkeys(FOUND, False) | {"normalized": not special}
+    return {"id": id, "content": name, "special": special, **{field: told.get(field, usual[field]) for field in usual}}
+
+
+def _add_tokens(definition: dict[str, Any], size: int, added: Added) -> None:
+    """Those that the vocabulary lacks, which must follow it without a gap."""
     known = {token["content"] for token in definition["added_tokens"]}
-    for name, id in sorted(added.items(), key=lambda item: item[1]):
-        if name not in known and id == size:
-            plain = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
-            definition["added_tokens"].append({"id": id, "content": name, **plain})
+    for name, token in sorted(added.items(), key=lambda item: item[1]["id"]):
+        if name not in known and token["id"] == size:
+            definition["added_tokens"].append(token)
             size += 1
+
+
+def _names(value: Any) -> list[str]:
+    """The names of special tokens that a setting holds: one, or a list of them."""
+    names = [_name(token) for token in (value if isinstance(value, list) else [value])]
+    return [name for name in names if name is not None]
 
 
 def _name(token: Any) -> str | None:
