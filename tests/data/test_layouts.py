@@ -131,3 +131,16 @@ def test_links_to_other_places_are_followed(tmp_path, capsys):
         "train": {"cat": 2, "dog": 1},
         "validation": {"cat": 1, "dog": 0},
     }
+
+
+def test_a_dry_run_shows_the_classes_and_their_counts(tmp_path, capsys):
+    root = lay(tmp_path / "set", *SPLITS, "train/cat/5.png", "annotations/boxes.txt")
+    flags = [f"--config.data.name=folder:{root}", "--config.evaluate.test.split=validation", "--config.total_steps=1"]
+    assert main(["train", "--config", "quickstart", *flags, "--dry-run", "--json"]) == 0
+    out = capsys.readouterr().out
+    result = json.loads(out.splitlines()[-1])
+    assert result["data"]["train"]["class_counts"] == {"cat": 2, "dog": 1}
+    assert result["data"]["test"]["class_counts"] == {"cat": 1, "dog": 1}
+    (row,) = (line.split() for line in out.splitlines() if line.startswith("cat "))
+    assert row == ["cat", "2", "1"]
+    assert "left out annotations" in out

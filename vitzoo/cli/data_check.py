@@ -19,11 +19,11 @@ def say_text_check(found: Mapping[str, Any], stops: bool) -> None:
     rows = [["split", "examples", "classes", "bytes", "shortest", "median", "longest", "empty"]]
     for split, counted in found["splits"].items():
         lengths = [f"{counted[name]:,.0f}" for name in ("shortest", "median", "longest", "empty")]
-        rows.append([split, f"{counted['n']:,}", f"{_present(counted)}", f"{counted['bytes']:,}", *lengths])
+        rows.append([split, f"{counted['n']:,}", _present(counted), f"{counted['bytes']:,}", *lengths])
     print(table(rows, right=range(1, 8)))
     print(f"\nfields: {', '.join(found['fields'])}; lengths in characters")
     if found["classes"]:
-        print(f"\n{_classes(found['classes'], found['splits'])}")
+        print(f"\n{class_table(found['classes'], found['splits'])}")
     for note in found["notes"]:
         print(note)
     _say_unreadable(found["unreadable"], stops, "every example can be read")
@@ -38,7 +38,7 @@ def say_check(found: Mapping[str, Any], stops: bool) -> None:
     """
     print(_splits(found["splits"]))
     if found["classes"]:
-        print(f"\n{_classes(found['classes'], found['splits'])}")
+        print(f"\n{class_table(found['classes'], found['splits'])}")
     print()
     for note in found["notes"]:
         print(note)
@@ -58,18 +58,20 @@ def _splits(splits: Mapping[str, Any]) -> str:
     rows = [["split", "examples", "classes", "channels", "smallest", "largest"]]
     for split, counted in splits.items():
         sizes = ["×".join(map(str, counted[size] or ())) or "-" for size in ("smallest", "largest")]
-        rows.append([split, f"{counted['n']:,}", f"{_present(counted)}", str(counted["channels"]), *sizes])
+        rows.append([split, f"{counted['n']:,}", _present(counted), str(counted["channels"]), *sizes])
     return table(rows, right=(1, 2, 3))
 
 
-def _present(counted: Mapping[str, Any]) -> int:
+def _present(counted: Mapping[str, Any]) -> str:
     """How many classes have an example."""
-    return sum(count > 0 for count in counted["class_counts"].values())
+    if counted.get("unlabelled"):
+        return "unlabelled"
+    return str(sum(count > 0 for count in counted["class_counts"].values()))
 
 
-def _classes(classes: Sequence[str], splits: Mapping[str, Any]) -> str:
+def class_table(classes: Sequence[str], splits: Mapping[str, Any]) -> str:
     """Examples of each class in each split; of many classes the smallest and the largest of the first split."""
-    rows = [[name, *(part["class_counts"][name] for part in splits.values())] for name in classes]
+    rows = [[name, *(part["class_counts"].get(name, 0) for part in splits.values())] for name in classes]
     title = "examples of each class:"
     if len(rows) > EVERY:
         rows.sort(key=lambda row: row[1])

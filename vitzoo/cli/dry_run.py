@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from vitzoo.cli.data_check import class_table
 from vitzoo.cli.output import Result, table
 from vitzoo.config import Resolved
 from vitzoo.config.fields import rows
@@ -44,10 +45,13 @@ def _shown_task(task: Any, there: Any) -> dict[str, Any]:
     print(f"\nparameters: {task.parameters:,}\n")
     titles = ["  leaf", "shape", "laid out over", "weight decay", "learning rate"]
     print(table([titles, *map(_shown_leaf, leaves)]))
-    data = {"train": {"name": task.info.name, "split": task.info.split, "n": task.info.n}}
-    data |= {name: _counted(evaluation) for name, evaluation in task.evaluations.items()}
+    data = {"train": _counted(task.info)}
+    data |= {name: _counted(evaluation.source.info) for name, evaluation in task.evaluations.items()}
     print("\ndata:\n")
     print(table([f"  {name}", f"{d['name']} {d['split']}", f"{d['n']:,} examples"] for name, d in data.items()))
+    if told := {name: part for name, part in data.items() if any(part["class_counts"].values())}:
+        classes = dict.fromkeys(name for part in told.values() for name in part["class_counts"])
+        print(f"\n{class_table(list(classes), told)}")
     print()
     folder, found = (there.store.folder.parent, there.found) if there else (None, None)
     for word, text in header.plan(task, folder, found).items():
@@ -68,9 +72,11 @@ def _shown_task(task: Any, there: Any) -> dict[str, Any]:
     }
 
 
-def _counted(evaluation: Any) -> dict[str, Any]:
-    info = evaluation.source.info
-    return {"name": info.name, "split": info.split, "n": info.n}
+def _counted(info: Any) -> dict[str, Any]:
+    from vitzoo.data.check import class_counts
+
+    counts = class_counts(info) if info.labels_at_hand else {}
+    return {"name": info.name, "split": info.split, "n": info.n, "class_counts": counts}
 
 
 def _leaves(task: Any) -> list[dict[str, Any]]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from vitzoo.data.sources.base import Labels, Table
+from vitzoo.data.sources.label_check import UNLABELLED
 from vitzoo.errors import Refused
 
 Images = np.ndarray | Sequence[np.ndarray]
@@ -24,7 +25,7 @@ def from_arrays(
     Args:
         splits: by name (`train`, `validation`, `test` ...), the images and labels. Images are uint8, `[N, H, W]` or
             `[N, H, W, C]` with 1 or 3 channels, or a list of such arrays of any sizes. Labels are class numbers `[N]`,
-            or 0 and 1 `[N, classes]` where an image may have several.
+            or 0 and 1 `[N, classes]` where an image may have several; -1 throughout a split without labels.
         classes: their names, by number; the numbers by default.
         name: what the dataset is called in what is printed.
 
@@ -68,10 +69,14 @@ def _image(image: np.ndarray, name: str) -> np.ndarray:
 def _labels(labels: np.ndarray, classes: Sequence[str] | None, name: str) -> Labels:
     several = labels.ndim == 2
     whole = np.issubdtype(labels.dtype, np.integer) or labels.dtype == bool
-    fits = bool(np.isin(labels, (0, 1)).all()) if several else labels.ndim == 1 and whole and labels.min() >= 0
+    fits = bool(np.isin(labels, (0, 1)).all()) if several else labels.ndim == 1 and whole and labels.min() >= UNLABELLED
     if not fits:
         raise Refused("data.name", name, "labels must be class numbers from 0 on [N], or 0 and 1 [N, classes]")
+    if not several and classes is not None and labels.max() >= len(classes):
+        row = int(np.argmax(labels >= len(classes)))
+        message = f"row {row} has the label {labels[row]}; there are {len(classes)} classes, 0 to {len(classes) - 1}"
+        raise Refused("data.name", name, message)
     count = labels.shape[1] if several else int(labels.max()) + 1
-    if classes is not None and (count > len(classes) or (several and count != len(classes))):
+    if classes is not None and several and count != len(classes):
         raise Refused("data.name", name, f"has labels of {count} classes, and {len(classes)} names of classes")
     return labels.astype(np.float32 if several else np.int32)

@@ -10,7 +10,7 @@ from vitzoo.data.images import decode
 from vitzoo.data.open import open_dataset
 from vitzoo.data.progress import progress
 from vitzoo.data.settings import Data
-from vitzoo.data.sources.base import Source
+from vitzoo.data.sources.base import Source, SourceInfo
 from vitzoo.data.sources.files import LEFT_OUT
 from vitzoo.schema import build
 
@@ -23,9 +23,10 @@ def check(name: str, *, split: str = "", **settings: Any) -> dict[str, Any]:
             can't be read is collected, all of it.
 
     Returns:
-        `{"dataset", "classes", "notes", "unreadable", "splits": {split: {"n", "class_counts", "channels", "smallest",
-        "largest"}}}`. `unreadable` lists `FILE (reason)`: files of a folder or CSV aren't among the examples of a
-        split, those of other data are. Sizes are [height, width] of the smallest and largest image by area.
+        `{"dataset", "classes", "notes", "unreadable", "splits": {split: {"n", "class_counts", "unlabelled", "channels",
+        "smallest", "largest"}}}`. `unreadable` lists `FILE (reason)`: files of a folder or CSV aren't among the
+        examples of a split, those of other data are. Sizes are [height, width] of the smallest and largest image by
+        area.
 
     Raises:
         Refused: no such data, or none that can be read.
@@ -53,12 +54,18 @@ def _check_split(source: Source) -> tuple[dict[str, Any], list[str]]:
     bad = [f"{source.where(index)} ({reason})" for index, (_, reason) in enumerate(found) if reason]
     counted = {
         "n": len(source),
-        "class_counts": dict(zip(source.info.classes or (), source.info.class_counts or (), strict=True)),
+        "class_counts": class_counts(source.info),
+        "unlabelled": source.info.unlabelled,
         "channels": source.info.channels,
         "smallest": list(shapes[0]) if shapes else None,
         "largest": list(shapes[-1]) if shapes else None,
     }
     return counted, bad
+
+
+def class_counts(info: SourceInfo) -> dict[str, int]:
+    """Examples by class; none of classes that aren't told."""
+    return dict(zip(info.classes or (), info.class_counts or [0] * len(info.classes or ()), strict=True))
 
 
 def _look(source: Source, index: int) -> tuple[tuple[int, int] | None, str]:

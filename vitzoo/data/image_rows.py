@@ -13,6 +13,7 @@ from vitzoo.data.memory import fits, gather
 from vitzoo.data.rows import Batch, Row
 from vitzoo.data.settings import Augment, Data, Preprocessing
 from vitzoo.data.sources.base import Source, SourceInfo
+from vitzoo.data.sources.label_check import refuse_unlabelled
 from vitzoo.errors import Failed, Refused
 
 
@@ -39,6 +40,9 @@ class ImageRows:
     size: tuple[int, int]
     channels: int
     augment: Augment | None = None
+
+    def __post_init__(self) -> None:
+        refuse_unlabelled(self.source.info)
 
     @property
     def info(self) -> SourceInfo:

@@ -112,7 +112,9 @@ def training_command(prepared: Prepared, dir: str = "") -> str:
 
 def _splits(dataset: Dataset) -> dict[str, str]:
     """Settings of vit/finetune, which takes splits `train` and `validation` and one label each, for other data."""
-    names = list(dataset.counts())
+    names = [name for name in dataset.counts() if not dataset.open(name).info.unlabelled]
+    if not names:
+        raise Refused("data.name", None, "has no labels")
     settings = {}
     train = "train" if "train" in names else names[0]
     others = [name for name in ("validation", "test", *names) if name in names and name != train]

@@ -32,6 +32,7 @@ def test_a_check_counts_what_can_be_read_and_names_every_line_that_cannot(lines,
     assert counted == {
         "n": 4,
         "class_counts": {"a": 2, "b": 2},
+        "unlabelled": False,
         "bytes": 3 * (7 + 1 + 2),
         "shortest": 0,
         "median": 4.5,

@@ -128,6 +128,7 @@ class VtabSource:
             image_shape=_shape(features["image"].shape),
             multi_label=False,
             fingerprint=dataset.records.mark(dataset.name, split),
+            labels_at_hand=False,
             labels=self.labels,
         )
 

@@ -9,6 +9,8 @@ from typing import Any, Protocol, TypedDict
 import numpy as np
 
 from vitzoo.data import splits
+from vitzoo.data.sources.label_check import is_unlabelled
+from vitzoo.errors import Refused
 
 NAMED = 4  # classes that a note lists
 Labels = np.ndarray  # int32 [examples], or float32 [examples, classes] where an image may have several labels
@@ -27,7 +29,9 @@ class SourceInfo:
     """What is known of a source before any image is read for training.
 
     `image_shape` is (height, width) where all images have one size. `channels` is 1 where all are grey, else 3.
-    `fingerprint` changes when the examples, their order, their labels or the class names change, not when they move.
+    `labels_at_hand` says that no examples are read for `labels`. `unlabelled` says that every label is -1, as in TFDS's
+    test splits whose labels are withheld. `fingerprint` changes when the examples, their order, their labels or the
+    class names change, not when they move.
     """
 
     name: str
@@ -40,14 +44,23 @@ class SourceInfo:
     fingerprint: str
     files: Sequence[str] | None = dataclasses.field(default=None, repr=False)
     notes: tuple[str, ...] = ()
+    unlabelled: bool = False
+    labels_at_hand: bool = True
     labels: Callable[[], Labels] = dataclasses.field(default=lambda: np.zeros(0, np.int32), repr=False, compare=False)
 
     @functools.cached_property
     def class_counts(self) -> tuple[int, ...] | None:
-        """Examples of each class. Reads every label at first use: instant but for large TFDS datasets."""
-        if self.classes is None:
+        """Examples of each class; None without classes or labels. Reads every label at first use: instant but for large
+        TFDS datasets.
+
+        Raises:
+            Refused: a label lies outside the classes.
+        """
+        if self.classes is None or self.unlabelled:
             return None
         labels = self.labels()
+        if is_unlabelled(self.name, self.classes, labels, lambda row: f"{self.name} {self.split} example {row}"):
+            return None
         counts = labels.sum(0) if self.multi_label else np.bincount(labels, minlength=len(self.classes))
         return tuple(int(count) for count in counts)
 
@@ -111,6 +124,10 @@ class TableSource:
 
     def __init__(self, table: Table, split: str, rows: np.ndarray):
         self.table, self.ids = table, rows.astype(np.int64)
+        if len(table.labels) <= rows.max():
+            message = f"{split} names example {rows.max()}, and there are {len(table.labels)} labels"
+            raise Refused("data.name", table.name, message)
+        unlabelled = is_unlabelled(table.name, table.classes, table.labels[rows], self.where)
         self.info = SourceInfo(
             name=table.name,
             split=split,
@@ -122,6 +139,7 @@ class TableSource:
             fingerprint=fingerprint(split, table.classes, table.labels[rows], table.checksums[rows]),
             files=None if table.files is None else [table.files[row] for row in rows],
             notes=(*table.notes, *classes_cut_off(split, table.classes, table.labels, table.splits)),
+            unlabelled=unlabelled,
             labels=self.labels,
         )
 

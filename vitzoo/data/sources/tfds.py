@@ -13,11 +13,14 @@ from vitzoo.data import splits
 from vitzoo.data.folders import data_folders
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.base import Example, Labels, SourceInfo, fingerprint
+from vitzoo.data.sources.label_check import is_unlabelled
 from vitzoo.data.sources.tfds_folders import (
     NAME,
+    SMALL,
     catalogue_builder,
     class_config,
     example_counts,
+    looked_at,
     missing,
     no_name,
     open_records,
@@ -78,11 +81,12 @@ class TfdsSource:
         classes = label.feature if self.multi_label else label
         self.classes = len(classes.names) if classes.names else classes.num_classes
         height, width, channels = image.shape
+        names_of_classes = tuple(classes.names or map(str, range(self.classes)))
         self.info = SourceInfo(
             name=info.full_name,
             split=split,
             n=len(records),
-            classes=tuple(classes.names or map(str, range(self.classes))),
+            classes=names_of_classes,
             channels=1 if channels == 1 else 3,
             image_shape=None if height is None or width is None else (height, width),
             multi_label=self.multi_label,
@@ -90,8 +94,24 @@ class TfdsSource:
                 info.full_name, split, len(records), tuple(classes.names or ()), shards_of(dataset.builder)
             ),
             files=self.files,
+            labels_at_hand=len(records) <= SMALL,
+            unlabelled=self._unlabelled(dataset.data.name, split, names_of_classes),
             labels=self.labels,
         )
+
+    def _unlabelled(self, name: str, split: str, classes: Sequence[str]) -> bool:
+        def where(row: int) -> str:
+            return f"{split} example {row}"
+
+        rows = looked_at(len(self.records))
+        found = [np.asarray(self.records[index][self.label_key], int) for index in rows.tolist()]
+        if not self.multi_label:
+            return is_unlabelled(name, classes, np.array(found, int), where, rows.tolist())
+        for row, several in zip(rows.tolist(), found, strict=True):
+            if (outside := several[(several < 0) | (several >= len(classes))]).size:
+                message = f"{where(row)} has the label {outside[0]}; there are {len(classes)} classes, 0 and up"
+                raise Refused("data.name", name, message)
+        return False
 
     def labels(self) -> Labels:
         """Every label. Reads all records, though no image is decoded."""

@@ -19,6 +19,7 @@ from vitzoo.hints import shell_flag
 
 NAME = re.compile(r"(?P<name>\w+)(?:/(?P<config>[\w.\-]+))?(?::(?P<version>[\d.*]+))?")
 
+SMALL, SOME = 2000, 64  # examples: splits of which every label is looked at, and how many of larger ones
 GROUPS = ("text", "translate", "summarization", "question_answering")  # parts that TFDS imports when asked
 
 
@@ -165,6 +166,13 @@ def positions(counts: Mapping[str, int], pieces: Sequence[splits.Piece], count: 
 def shards_of(builder: Any) -> list[tuple]:
     """What tells the prepared files of a dataset apart from others: of each split its name, lengths and bytes."""
     return sorted((name, part.shard_lengths, part.num_bytes) for name, part in builder.info.splits.items())
+
+
+def looked_at(count: int) -> np.ndarray:
+    """The examples of a split whose labels are looked at when it is opened: all of a small one, else some, for each is
+    read from disk with all that belongs to it.
+    """
+    return np.arange(count) if count <= SMALL else np.unique(np.linspace(0, count - 1, SOME).astype(int))
 
 
 def open_records(data: Data, builder: Any, split: str, decoders: Any = None) -> Any:

@@ -31,9 +31,9 @@ def check_text(name: str, *, split: str = "", text: Mapping[str, Any] | None = N
         settings: further fields of `Data`. Whatever `bad_files` is, what can't be read is collected, all of it.
 
     Returns:
-        `{"dataset", "classes", "fields", "notes", "unreadable", "splits": {split: {"n", "class_counts", "bytes",
-        "shortest", "median", "longest", "empty"}}}`: bytes of UTF-8 of all text; characters of the shortest, the
-        median and the longest example; and how many have no text at all.
+        `{"dataset", "classes", "fields", "notes", "unreadable", "splits": {split: {"n", "class_counts", "unlabelled",
+        "bytes", "shortest", "median", "longest", "empty"}}}`: bytes of UTF-8 of all text; characters of the shortest,
+        the median and the longest example; and how many have no text at all.
 
     Raises:
         Refused: no such data, or none that can be read.
@@ -85,11 +85,12 @@ def _check_split(source: TextSource) -> dict[str, Any]:
         said = [part for field in fields for part in strings(example[field])]
         lengths[index] = sum(map(len, said))
         size += sum(len(part.encode("utf-8", "surrogatepass")) for part in said)
-        if len(counts):
+        if len(counts) and not source.info.unlabelled:
             np.add.at(counts, example["tags"] if "tags" in example else [int(example["label"])], 1)
     return {
         "n": len(source),
         "class_counts": dict(zip(source.info.classes or (), counts.tolist(), strict=True)),
+        "unlabelled": source.info.unlabelled,
         "bytes": size,
         "shortest": int(lengths.min()) if len(lengths) else 0,
         "median": float(np.median(lengths)) if len(lengths) else 0.0,

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from vitzoo.data.sources.label_check import refuse_unlabelled
 from vitzoo.data.text.layout import Layout
 from vitzoo.data.text.rows import Row, TargetSide, rows_info
 from vitzoo.data.text.settings import Text
@@ -20,6 +21,7 @@ class LabelledRows:
     def __init__(self, source: TextSource, tokenizer: TextTokenizer, text: Text):
         parts = ("first", "second") if "first" in source.fields else ("text",)
         require(source, *parts, "label", what="classification")
+        refuse_unlabelled(source.info)
         if text.paired not in (None, len(parts) == 2):
             trained, there = ("pairs", "single texts") if text.paired else ("single texts", "pairs")
             raise Refused("data.name", source.info.name, f"holds {there}, and the model was trained on {trained}")

@@ -8,6 +8,7 @@ import numpy as np
 
 from vitzoo import names
 from vitzoo.data.sources.base import fingerprint
+from vitzoo.data.sources.label_check import refuse_unlabelled
 from vitzoo.errors import Refused
 
 
@@ -19,6 +20,7 @@ class Both:
     """
 
     def __init__(self, train: Any, test: Any):
+        refuse_unlabelled(train.info)
         if not _same(train.info.classes, test.info.classes):
             raise Refused("train_split", train.info.split, f"has other classes than {test.info.split}")
         if shared := len(np.intersect1d(train.ids, test.ids)):

@@ -9,6 +9,7 @@ import numpy as np
 
 from vitzoo.data.duplicates import hold_out, numbered
 from vitzoo.data.sources.base import SourceInfo, classes_cut_off, fingerprint, rows_of
+from vitzoo.data.sources.label_check import is_unlabelled
 from vitzoo.errors import Refused
 
 SPLIT_SEED = 0
@@ -124,13 +125,15 @@ class TextTableSource:
     def __init__(self, table: TextTable, split: str, rows: np.ndarray):
         self.table, self.fields, self.ids = table, table.fields, rows.astype(np.int64)
         self.unusable = table.unusable
+        labels = None if table.labels is None else table.labels[rows]
+        unlabelled = labels is not None and is_unlabelled(table.name, table.classes, labels, self.where)
         parts: list[Any] = [split, table.fields, table.classes, table.checksums[rows]]
-        if table.labels is not None:
-            parts.append(table.labels[rows])
+        if labels is not None:
+            parts.append(labels)
         self.info = text_info(
             table.name, split, len(rows), fingerprint(*parts), table.classes,
             (*table.notes, *classes_cut_off(split, table.classes, table.labels, table.splits)),
-            None if table.labels is None else self.labels,
+            None if table.labels is None else self.labels, unlabelled,
         )  # fmt: skip
 
     def labels(self) -> np.ndarray:
@@ -155,11 +158,12 @@ def text_info(
     classes: tuple[str, ...] | None = None,
     notes: Sequence[str] = (),
     labels: Callable[[], np.ndarray] | None = None,
+    unlabelled: bool = False,
 ) -> SourceInfo:
     """A description of text: of the fields that speak of images, `channels` is 0."""
     return SourceInfo(
         name=name, split=split, n=count, classes=classes, channels=0, image_shape=None, multi_label=False,
-        fingerprint=mark, notes=tuple(notes), labels=labels or no_labels,
+        fingerprint=mark, notes=tuple(notes), labels=labels or no_labels, unlabelled=unlabelled,
     )  # fmt: skip
 
 

@@ -1,5 +1,6 @@
 """Text datasets in TFDS's layout, prepared as ArrayRecord and read without TensorFlow; nothing touches the network."""
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,11 +10,14 @@ import tensorflow_datasets as tfds
 from vitzoo.data import splits
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.base import fingerprint
+from vitzoo.data.sources.label_check import is_unlabelled
 from vitzoo.data.sources.tfds_folders import (
     NAME,
+    SMALL,
     catalogue_builder,
     class_config,
     example_counts,
+    looked_at,
     no_name,
     open_records,
     positions,
@@ -68,9 +72,16 @@ class TfdsTextSource:
         if isinstance(label, tfds.features.ClassLabel):
             classes = tuple(label.names or map(str, range(label.num_classes or 0)))
         mark = fingerprint(info.full_name, split, len(records), self.own, classes, shards_of(dataset.builder))
-        self.info = text_info(
-            info.full_name, split, len(records), mark, classes, (), self.labels if "label" in self.own else None
-        )
+        unlabelled = False
+        if classes is not None:
+            rows = looked_at(len(records))
+            found = np.array([records[index][self.own["label"]] for index in rows.tolist()], int)
+            unlabelled = is_unlabelled(
+                dataset.data.name, classes, found, lambda row: f"{split} example {row}", rows.tolist()
+            )
+        labels = self.labels if "label" in self.own else None
+        about = text_info(info.full_name, split, len(records), mark, classes, (), labels, unlabelled)
+        self.info = dataclasses.replace(about, labels_at_hand=len(records) <= SMALL)
 
     def labels(self) -> np.ndarray:
         """Every label; reads all records."""

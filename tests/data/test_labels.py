@@ -1,0 +1,176 @@
+"""Labels that name no class are refused when data are opened; a split without labels is said to be unlabelled."""
+
+import json
+import pathlib
+import shlex
+
+import numpy as np
+import pytest
+import tensorflow_datasets as tfds
+
+from vitzoo.cli import main
+from vitzoo.data.arrays import from_arrays
+from vitzoo.data.image_rows import ImageRows
+from vitzoo.data.open import open_source
+from vitzoo.data.prepare import Prepared, training_command
+from vitzoo.data.settings import Data, Preprocessing
+from vitzoo.data.sources import tfds_folders
+from vitzoo.data.sources.arrays import array_table
+from vitzoo.data.sources.copy_builder import _encoded
+from vitzoo.data.sources.tfds_prepare import prepare
+from vitzoo.data.text.settings import Text
+from vitzoo.data.text.sources.base import TextTable
+from vitzoo.data.text.sources.open import open_text
+from vitzoo.errors import Refused
+
+CLASSES = ("cat", "dog")
+IMAGES = np.arange(4 * 64, dtype=np.uint8).reshape(4, 8, 8, 1)
+SPLITS = {"train": np.array([0, 1]), "test": np.array([2, 3])}
+
+
+def table(labels) -> object:
+    return array_table("mine", CLASSES, IMAGES, np.array(labels, np.int32), SPLITS)
+
+
+def arrays(labels) -> object:
+    parts = {name: (IMAGES[rows, :, :, 0], np.array(labels)[rows]) for name, rows in SPLITS.items()}
+    return from_arrays(parts, CLASSES, "mine")
+
+
+def texts(labels) -> object:
+    return TextTable(
+        "mine", ("text", "label"), SPLITS, np.arange(4, dtype=np.uint64),
+        lambda row: {"text": f"text {row}", "label": labels[row]}, lambda row: f"mine example {row}",
+        CLASSES, np.array(labels, np.int32),
+    )  # fmt: skip
+
+
+def prepared(folder: pathlib.Path, labels, text: bool = False) -> None:
+    """A dataset in TFDS's layout as its own tools write it, of more classes than its description then names."""
+    feature = tfds.features.Text() if text else tfds.features.Image(shape=(8, 8, 1))
+    key = "text" if text else "image"
+
+    class Mine(tfds.core.GeneratorBasedBuilder, skip_registration=True):
+        name = "mine"
+        VERSION = tfds.core.Version("1.0.0")
+
+        def _info(self):
+            named = tfds.features.ClassLabel(num_classes=9)
+            features = tfds.features.FeaturesDict({key: feature, "label": named})
+            return tfds.core.DatasetInfo(builder=self, features=features, disable_shuffling=True)
+
+        def _split_generators(self, _):
+            return {name: self._generate_examples(rows.tolist()) for name, rows in SPLITS.items()}
+
+        def _generate_examples(self, rows):
+            for row in rows:
+                yield row, {key: f"text {row}" if text else _encoded(IMAGES[row], 1), "label": labels[row]}
+
+    where = prepare(Mine(data_dir=str(folder), file_format="array_record"), 0)
+    for name in ("features.json", "label.labels.txt"):
+        (where / name).unlink(missing_ok=True)
+    tfds.features.FeaturesDict({key: feature, "label": tfds.features.ClassLabel(names=CLASSES)}).save_config(str(where))
+
+
+@pytest.mark.parametrize("make", [table, arrays, texts])
+@pytest.mark.parametrize(("label", "row"), [(2, 1), (7, 3), (-2, 2), (-1, 0)])
+def test_a_label_of_no_class_is_refused_at_opening_with_its_row(make, label, row):
+    labels = [0, 1, 0, 1]
+    labels[row] = label
+    with pytest.raises(Refused) as refused:
+        [make(labels).open(split) for split in SPLITS]
+    assert str(refused.value).startswith("data.name = mine: ")
+    if make is arrays and label == -2:
+        assert "labels must be class numbers from 0 on" in str(refused.value)
+        return
+    assert f"{'row' if make is arrays and label > 0 else 'mine example'} {row} has the label {label}" in str(
+        refused.value
+    )
+    assert "there are 2 classes, 0 to 1" in str(refused.value)
+
+
+@pytest.mark.parametrize("make", [table, arrays, texts])
+def test_a_split_whose_labels_are_all_minus_one_is_unlabelled(make):
+    dataset = make([0, 1, -1, -1])
+    assert [dataset.open(split).info.unlabelled for split in SPLITS] == [False, True]
+    assert dataset.open("test").info.class_counts is None
+    with pytest.raises(Refused, match=r"has the label -1; .* a whole split or none of it"):
+        dataset.open("train+test")
+
+
+@pytest.fixture
+def unlabelled(tmp_path, monkeypatch):
+    """A dataset of one's own whose test split has no labels, in the current folder."""
+    (tmp_path / "unlabelled_part.py").write_text(
+        "import numpy as np\nfrom vitzoo.data.arrays import from_arrays\n"
+        "def data(data):\n"
+        "    images = np.random.default_rng(0).integers(0, 255, (12, 8, 8), np.uint8)\n"
+        "    labels = np.arange(12) % 2\n"
+        "    return from_arrays({'train': (images, labels), 'validation': (images[:4], labels[:4]),"
+        " 'test': (images[:4], -np.ones(4, int))})\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    return "unlabelled_part:data"
+
+
+def test_an_unlabelled_split_is_checked(unlabelled, capsys):
+    assert main(["data", "check", unlabelled, "--json"]) == 0
+    out = capsys.readouterr().out
+    assert "unlabelled" in out.splitlines()[3]
+    splits = json.loads(out.splitlines()[-1])["splits"]
+    assert {name: part["unlabelled"] for name, part in splits.items()} == {
+        "train": False, "validation": False, "test": True,
+    }  # fmt: skip
+    assert splits["test"]["n"] == 4
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["--config.data.split=test", "--config.objective.class_weights=balanced"],
+        ["--config.data.split=test"],
+        ["--config.data.split=test", "--config.data.balance=classes"],
+        ["--config.evaluate.test.split=test", "--config.evaluate.test.name=classification"],
+    ],
+    ids=["weights", "train", "balance", "evaluate"],
+)
+def test_what_needs_labels_says_that_a_split_has_none(unlabelled, capsys, flags):
+    common = ["--config", "quickstart", f"--config.data.name={unlabelled}", "--config.total_steps=1", "--dry-run"]
+    assert main(["train", *common, "--config.evaluate.test.split=validation", *flags]) == 2
+    line = capsys.readouterr().err
+    assert "unlabelled" in line
+    assert "unexpected" not in line
+
+
+@pytest.mark.parametrize("labels", [[0, 1, -1, -1], [0, 1, 1, 5]])
+def test_of_tfds_too(tmp_path, labels):
+    prepared(tmp_path, labels)
+    data = Data(name="mine", dir=str(tmp_path))
+    assert not open_source(data, "train").info.unlabelled
+    if labels[-1] == 5:
+        with pytest.raises(Refused, match=r"test example 1 has the label 5; there are 2 classes, 0 to 1"):
+            open_source(data, "test")
+        return
+    source = open_source(data, "test")
+    assert source.info.unlabelled
+    assert "test" not in shlex.split(training_command(Prepared("mine", tmp_path), str(tmp_path)))[-2]
+    with pytest.raises(Refused, match=r"data.split = test: is unlabelled in mine"):
+        ImageRows(source, data, Preprocessing(), (8, 8), 1)
+
+
+@pytest.mark.parametrize("labels", [[0, 1, -1, -1], [0, 1, 1, 5]])
+def test_of_texts_of_tfds_too(tmp_path, labels):
+    prepared(tmp_path, labels, text=True)
+    data = Data(name="mine", dir=str(tmp_path))
+    if labels[-1] == 5:
+        with pytest.raises(Refused, match=r"test example 1 has the label 5; there are 2 classes, 0 to 1"):
+            open_text(data, "test", Text())
+        return
+    assert open_text(data, "test", Text()).info.unlabelled
+
+
+def test_of_a_large_split_some_labels_are_looked_at():
+    assert tfds_folders.looked_at(2000).tolist() == list(range(2000))
+    some = tfds_folders.looked_at(1_000_000)
+    assert (len(some), some[0], some[-1]) == (64, 0, 999_999)
