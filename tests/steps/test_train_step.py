@@ -112,6 +112,27 @@ def test_a_batch_with_infinity_changes_nothing_but_the_step_and_the_count(base):
     check_skip(base.again())
 
 
+@pytest.mark.parametrize("optimizer", [SGD(momentum=0.0), AdamW(weight_decay=0.1)])
+def test_the_schedule_goes_on_over_a_skipped_step_and_the_optimizers_own_count_does_not(optimizer):
+    # `step`, the batches consumed, indexes the schedule: the second batch has the second rate, whatever became of the
+    # first; of an optimizer that has applied nothing yet it is the first update, so twice the update at half the rate
+    run = Run(optimizer=optimizer, schedule=lambda step: 1e-3 * (jnp.asarray(step, jnp.float32) + 1))
+    alone = run.again()
+    bad, good = batches(2)
+    bad["poison"][:] = np.nan
+    changes = {}
+    for name, one, given in (("skipped", run, [bad, good]), ("alone", alone, [good])):
+        before = flatten(jax.device_get(one.state["params"]))
+        rates = [float(metrics["learning_rate"]) for metrics in one.train(given)]
+        after = flatten(jax.device_get(one.state["params"]))
+        changes[name] = {path: after[path].astype(np.float64) - before[path] for path in after}
+        assert rates == pytest.approx([1e-3, 2e-3][: len(given)])
+        alone.compiled = one.compiled
+    assert (int(run.state["step"]), int(run.state["updates"]), int(run.state["skipped"])) == (2, 1, 1)
+    for path, change in changes["skipped"].items():
+        np.testing.assert_allclose(change, 2 * changes["alone"][path], rtol=1e-3, atol=2e-7, err_msg=path)
+
+
 def test_a_batch_with_infinity_is_skipped_with_accumulation_and_factored_moments():
     check_skip(Run(optimizer=Adafactor(min_factored_size=16), settings={"ema": 0.9, "accumulate": 2}))
 
