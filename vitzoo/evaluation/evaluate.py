@@ -135,7 +135,7 @@ def evaluate_one(
     elif evaluation.classes is not None:
         write_report(Report(evaluation, evaluation.classes, rows, ready.info.channels), folder, file, out)
     if folder is not None:
-        text = json.dumps({"weights": ready.info.weights, **result}, indent=1, allow_nan=False) + "\n"
+        text = json.dumps(result, indent=1, allow_nan=False) + "\n"
         written(folder / "metrics.json", lambda path: path.write_text(text), out)
     return result
 

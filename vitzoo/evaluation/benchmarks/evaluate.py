@@ -74,7 +74,7 @@ def evaluate_benchmarks(
     say_table(rows, found, out)
     folder = folder_of(ready, output)
     if processes.is_first() and folder is not None:
-        write_results(folder, info.weights, results, out)
+        write_results(folder, results, out)
     if all(result["skipped"] for result in results.values()):
         raise Failed(f"no benchmark could run: {reasons(results)}")
     return found
@@ -157,10 +157,10 @@ def folder_of(ready: Ready, output: str | Path | None) -> Path | None:
     return None if run is None else run / "eval" / f"{info.step}-{info.weights}" / "benchmarks"
 
 
-def write_results(folder: Path, weights: str, results: dict[str, dict[str, Any]], out: TextIO) -> None:
+def write_results(folder: Path, results: dict[str, dict[str, Any]], out: TextIO) -> None:
     """A file of metrics for each result that there is; those of earlier benchmarks stay."""
     for name, result in results.items():
         if all(value is None for value in result["metrics"].values()):
             continue
-        text = json.dumps({"weights": weights, **result}, indent=1, allow_nan=False) + "\n"
+        text = json.dumps(result, indent=1, allow_nan=False) + "\n"
         written(folder / safe(name) / "metrics.json", functools.partial(Path.write_text, data=text), out)
