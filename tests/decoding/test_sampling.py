@@ -60,13 +60,11 @@ def test_an_encoder_decoder_answers_unless_draws_are_asked_for(settings, tempera
 @pytest.mark.parametrize("temperature", [0.0, 5e-324, 1e-46, 1e-39, 1.2e-38, 1e-37])
 @pytest.mark.parametrize("more", [{}, {"top_k": 3}, {"top_p": 0.9}], ids=str)
 def test_the_smallest_temperatures_take_the_most_probable(temperature, more):
-    logits = jnp.array([[-2.0, 30.0, 29.0, -50.0], [-9.0, -8.0, -7.5, -7.0]])
-    keys = jax.random.split(jax.random.key(0), 2)
-    ids = draw(logits, jnp.zeros((2, 4), bool), keys, how_of(more | {"temperature": temperature}))
-    assert ids.tolist() == [1, 3]
+    for logits, best_id in (([-2.0, 30.0, 29.0, -50.0], 1), ([-9.0, -8.0, -7.5, -7.0], 3)):
+        assert drawn(how_of(more | {"temperature": temperature}), jnp.array([logits]))[best_id] == 1
 
 
-@pytest.mark.parametrize("temperature", [3e38, 1e300])
+@pytest.mark.parametrize("temperature", [1e30, 3e38])
 def test_the_largest_temperatures_make_all_that_may_be_written_alike_and_nothing_else(temperature):
     logits = jnp.array([[5.0, NEVER, -5.0, NEVER]])
     np.testing.assert_allclose(drawn(how_of({"temperature": temperature}), logits), [0.5, 0, 0.5, 0], atol=0.045)
@@ -75,7 +73,7 @@ def test_the_largest_temperatures_make_all_that_may_be_written_alike_and_nothing
 @pytest.mark.parametrize("p", [5e-324, 1e-46, 1e-39, 0.3])
 def test_the_smallest_top_p_takes_the_most_probable(p):
     logits = jnp.log(jnp.array([[0.1, 0.25, 0.15, 0.5]]))
-    assert drawn(how_of({"top_p": p}), logits, count=50)[3] == 1
+    assert drawn(how_of({"top_p": p}), logits)[3] == 1
 
 
 @pytest.mark.parametrize("more", [{"top_p": 1 - 1e-9}, {"top_p": 1.0}, {"top_k": 10**9}, {"top_k": 4}], ids=str)
@@ -83,10 +81,10 @@ def test_the_largest_top_p_and_top_k_leave_all(more):
     np.testing.assert_array_equal(drawn(how_of(more)), drawn(Sampling()))
 
 
-@pytest.mark.parametrize("penalty", [1e-45, 1e300])
+@pytest.mark.parametrize("penalty", [1e-45, 3e38])
 def test_no_penalty_makes_an_id_come_that_may_not_be_written(penalty):
     logits, seen = jnp.array([[0.0, 2.0, NEVER, -1.0]]), jnp.array([[True, True, True, False]])
-    assert drawn(how_of({"repetition_penalty": penalty}), logits, seen, 200)[2] == 0
+    assert drawn(how_of({"repetition_penalty": penalty}), logits, seen)[2] == 0
 
 
 @pytest.mark.parametrize(
@@ -123,7 +121,7 @@ def test_a_prompts_draws_are_its_own_in_any_batch_order_and_width():
     prompts = [[1, 2], [1], [2, 1], [1, 2, 7], [1, 2], [7, 7, 7], [1, 2]]
     together = keys_of(prompts)
     assert len(set(together)) == len(prompts)  # equal prompts differ too
-    assert [keys_of([prompt])[0] for prompt in prompts[:4]] == together[:4]
-    assert keys_of(prompts[::-1], width=9)[::-1][1:4] == together[1:4]
+    assert [keys_of([prompt], width=9)[0] for prompt in prompts[:4]] == together[:4]
+    assert keys_of(prompts[::-1])[::-1][1:4] == together[1:4]
     assert keys_of([[1, 2]] * 7)[:3] == [together[0], together[4], together[6]]  # by how many stand before
     assert not set(keys_of(prompts, seed=1)) & set(together)

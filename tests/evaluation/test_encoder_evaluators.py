@@ -92,6 +92,7 @@ def test_words_are_matched_with_the_models_classes_by_name_and_counted_once(data
     assert sorted(zip(words["id"].tolist(), words["word"].tolist(), named, strict=True)) == expected
 
 
+@pytest.mark.slow
 def test_texts_are_scored_among_all_of_the_models_classes_or_only_their_own(data):
     every, params = bound("labelled", data, all_classes=True)
     among, _ = bound("labelled", data)

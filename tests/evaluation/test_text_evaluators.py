@@ -96,6 +96,7 @@ def test_a_few_shot_answer_ends_at_the_separator(data):
     assert evaluation.examples.eval_row(0)["tokens"].tolist().count(TOKENIZER.encode("#")[0]) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("model", "batch", "devices"), HOW)
 def test_the_most_probable_choice_is_taken_whatever_the_batch_and_the_devices(data, model, batch, devices):
     evaluator = MultipleChoiceEvaluator(split="all", answer_format=" {answer}")

@@ -119,6 +119,11 @@ def test_names_of_classes_are_compared_whole():
     assert macro_f1(said, right) == pytest.approx((spam + ham + eggs) / 3)
 
 
+def test_two_spellings_of_a_name_are_one_class():
+    said, right = ["cafe\u0301", "tea "], [["caf\u00e9"], ["tea"]]
+    assert scores(["accuracy", "macro_f1"], said, right).values == {"accuracy": 1, "macro_f1": 1}
+
+
 @pytest.mark.parametrize("said", [["a", "b", "c"], ["a", "b", "b"], ["b", "a", "a"], ["x", "y", "z"], ["c", "c", "c"]])
 def test_macro_f1_of_names_is_scikit_learns(said):
     from sklearn.metrics import f1_score

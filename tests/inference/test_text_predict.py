@@ -73,10 +73,8 @@ def close(first, second):
     return first == pytest.approx(second, abs=1e-5) if isinstance(first, float) else first == second
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [pytest.param(name, marks=() if name == "classes" else pytest.mark.slow) for name in RUNS if name != "answers"],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [name for name in RUNS if name != "answers"])
 def test_a_text_is_answered_alike_alone_and_among_others(predictors, kind):
     together = predictors[kind](TEXTS, top=2)
     alone = [predictors[kind](text, top=2)[0] for text in TEXTS]

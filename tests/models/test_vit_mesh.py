@@ -31,7 +31,7 @@ RANDOM = {"registers": 1, "drop_path": 0.3, "dropout": 0.1, "patch_dropout": 0.2
 
 
 @pytest.mark.parametrize(
-    ("shape", "fields"), [((1, 2, 1), {"dropout": 0.1}), pytest.param((2, 2, 2), RANDOM, marks=pytest.mark.slow)]
+    ("shape", "fields"), [((1, 2, 1), {"depth": 1}), pytest.param((2, 2, 2), RANDOM, marks=pytest.mark.slow)]
 )
 def test_many_devices_give_loss_and_gradients_of_one_within_1e_5_randomness_on(tiny, shape, fields):
     model = tiny(**fields)

@@ -46,7 +46,12 @@ def test_losses_are_those_of_one_device_on_every_mesh(family, files, tmp_path):
         assert spread == pytest.approx(alone, rel=1e-5), way
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+QUICK = ("vit", "gpt", "t5")
+
+
+@pytest.mark.parametrize(
+    "family", [*QUICK, *(pytest.param(name, marks=pytest.mark.slow) for name in FAMILIES if name not in QUICK)]
+)
 def test_optimizer_state_is_spread_as_the_parameters_are(family, files):
     from vitzoo.training import setup
 

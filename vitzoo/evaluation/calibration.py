@@ -77,7 +77,8 @@ class CalibrationEvaluator(Evaluator):
         if not len(label):
             raise Refused("split", self.split, "holds no readable example, so there is nothing to evaluate")
         if label.min() < 0 or label.max() >= num_classes:
-            raise Refused("label", label.max(), f"lies outside the model's classes, 0 to {num_classes - 1}")
+            wrong = label.min() if label.min() < 0 else label.max()
+            raise Refused("label", wrong, f"lies outside the model's classes, 0 to {num_classes - 1}")
         return {
             "accuracy": float(right.mean(dtype=np.float64)),
             "expected_calibration_error": float(calibration_error(rows["probability"], right, self.bins)),

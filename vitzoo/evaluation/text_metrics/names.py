@@ -4,11 +4,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from vitzoo.names import normalise
+
 
 def accuracy(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> float:
-    """Share of predictions that are one of their references, but for spaces around them."""
+    """Share of predictions that are one of their references, as names are compared: see `vitzoo.names`."""
     pairs = zip(predictions, references, strict=True)
-    return float(np.mean([prediction.strip() in {one.strip() for one in right} for prediction, right in pairs]))
+    return float(np.mean([normalise(prediction) in set(map(normalise, right)) for prediction, right in pairs]))
 
 
 def macro_f1(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> float:
@@ -16,6 +18,6 @@ def macro_f1(predictions: Sequence[str], references: Sequence[Sequence[str]]) ->
     so one that is predicted and never true counts as 0, and so does a text that is no class's name."""
     from sklearn.metrics import f1_score
 
-    said = [prediction.strip() for prediction in predictions]
-    wanted = [right[0].strip() for right in references]
+    said = [normalise(prediction) for prediction in predictions]
+    wanted = [normalise(right[0]) for right in references]
     return float(f1_score(wanted, said, average="macro", zero_division=0))
