@@ -50,7 +50,7 @@ def read(folder: Path) -> dict[str, dict]:
         return {name: {"size": int(entry["size"]), "crc32": entry["crc32"]} for name, entry in content["files"].items()}
     except FileNotFoundError:
         raise Damaged(file, "is missing, so this is no complete checkpoint") from None
-    except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
+    except (ValueError, RecursionError, KeyError, TypeError, AttributeError, OSError) as error:
         raise Damaged(file, f"can't be read ({error})") from None
 
 

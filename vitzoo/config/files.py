@@ -4,7 +4,6 @@ import ast
 import dataclasses
 import difflib
 import inspect
-import json
 import traceback
 import types
 from collections.abc import Callable, Iterator, Sequence
@@ -13,6 +12,7 @@ from typing import Any
 
 import vitzoo
 from vitzoo.config.argument import NoSuchChoice, choices_asked
+from vitzoo.config.kept import read_object
 from vitzoo.errors import Refused, as_text
 from vitzoo.paths import named_path
 
@@ -36,7 +36,7 @@ def load(config: str | Path, arg: str | None = None) -> Any:
     if path.suffix == ".json":
         if arg is not None:
             raise Refused("config", f"{config}", f"{path.name} takes no argument ({arg})")
-        return _read_json(path)
+        return read_object(path, "config")
     name = str(config) if given is None else str(config).removesuffix(f":{given}")
     return _run(path, arg, f"{name}:{arg}" if arg is not None else name)
 
@@ -94,20 +94,6 @@ def docstring(path: Path) -> str:
         return ast.get_docstring(ast.parse(path.read_text())) or ""
     except (SyntaxError, OSError, UnicodeDecodeError) as error:
         return f"(can't be read: {error})"
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        values = json.loads(path.read_text())
-    except OSError as error:
-        raise Refused("config", path, f"can't be read: {error.strerror}") from error
-    except ValueError as error:
-        raise Refused("config", path, f"is not JSON: {error}") from error
-    except RecursionError as error:
-        raise Refused("config", path, "is nested too deeply for a config") from error
-    if not isinstance(values, dict):
-        raise Refused("config", path, "holds no JSON object")
-    return values
 
 
 @dataclasses.dataclass(frozen=True)

@@ -30,7 +30,7 @@ def holds(folder: Path) -> tuple[str, str] | None:
     try:
         values = json.loads((folder / "metrics.json").read_text())
         return values["dataset"], values["split"]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, RecursionError, KeyError, TypeError):
         return None
 
 

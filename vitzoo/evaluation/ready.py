@@ -11,7 +11,7 @@ from vitzoo.config import resolve
 from vitzoo.config.agreement import check_same
 from vitzoo.config.experiment import Experiment, feed_kind
 from vitzoo.config.feeds import feed_of
-from vitzoo.config.files import load as load_config
+from vitzoo.config.kept import read_kept
 from vitzoo.config.resolution import Overrides, nested
 from vitzoo.data.feed import Feed
 from vitzoo.data.image_feed import preprocessing_for
@@ -123,7 +123,7 @@ def config_of_run(located: Located, flags: dict[str, Any], instead: str = "") ->
     file = located.run / "config.json" if located.run else None
     description = located.description
     if file is not None and file.is_file():
-        base = load_config(file)
+        base = read_kept(file, "config")
     else:
         base = {"total_steps": 1, "objective": description["objective"], "data": {"name": description["data"]["name"]}}
     data = base["data"]

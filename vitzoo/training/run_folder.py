@@ -9,13 +9,14 @@ import platform
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
 from vitzoo.config import resolve
 from vitzoo.config.comparison import UNSET, Differences, compare
 from vitzoo.config.experiment import DURATIONS
+from vitzoo.config.kept import NEEDED, read_kept
 from vitzoo.errors import Failed, Refused
 from vitzoo.hints import shell_flag
 from vitzoo.parallel import processes
@@ -48,7 +49,7 @@ def check_config(workdir: Path, values: dict[str, Any]) -> Differences:
         Refused: a setting of the training's meaning differs, or `config.json` can't be read.
     """
     check_stays_outside("workdir", workdir, workdir, Reads(list(texts_in(values))))
-    before = read_config(workdir)
+    before = read_config(workdir, NEEDED)
     if before is None:
         return {}
     meaning, execution = compare(_with_defaults(before), values)
@@ -125,15 +126,16 @@ def check_there(workdir: Path, begun: bytes | None, step: int) -> None:
         raise Failed(f"{message}; what was saved is in that folder, wherever it is now")
 
 
-def read_config(workdir: Path) -> dict | None:
-    """The values that the run was started with; None for a new run."""
-    file = workdir / CONFIG
+def read_config(workdir: Path, needed: Collection[str] = ()) -> dict | None:
+    """The values that the run was started with; None for a new run.
+
+    Raises:
+        Refused: as `config.kept.read_kept`, to which `needed` goes.
+    """
     try:
-        return json.loads(file.read_text())
+        return read_kept(workdir / CONFIG, "workdir", needed)
     except FileNotFoundError:
         return None
-    except (ValueError, OSError) as error:
-        raise Refused("workdir", str(file), f"can't be read ({error})") from None
 
 
 @contextlib.contextmanager
@@ -172,7 +174,7 @@ def _record_provenance(workdir: Path, step: int, device: str, teacher: dict[str,
     try:
         first = json.loads(file.read_text())
         first["resumed"].append(now)
-    except (OSError, ValueError, KeyError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):  # none of ours
         first = {**now, "resumed": []}
     write_json(file, first)
 

@@ -53,7 +53,7 @@ def told_runs(workdir: Path) -> list[str]:
     """The names of the runs of which the table in a sweep's folder tells; none where there is no such table."""
     try:
         return [str(run["name"]) for run in json.loads((workdir / TABLES[0]).read_bytes())["runs"]]
-    except (OSError, ValueError, TypeError, KeyError):
+    except (OSError, ValueError, RecursionError, TypeError, KeyError):
         return []
 
 

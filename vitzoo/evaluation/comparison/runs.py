@@ -2,12 +2,12 @@
 
 import csv
 import dataclasses
-import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from vitzoo.config.kept import read_object
 from vitzoo.errors import Refused
 
 Curves = Mapping[str, Mapping[str, tuple[list, list]]]
@@ -68,7 +68,7 @@ def read_run(folder: Path, name: str, curves: Curves, last: Last, weights: str |
     file = folder / "config.json"
     if not file.is_file():
         raise Refused("DIR", str(folder), "is no run: it has no config.json")
-    return Run(name, flat(_json(file)), curves, last, weights, tuple(_evaluated(folder / "eval")))
+    return Run(name, flat(read_object(file, "DIR")), curves, last, weights, tuple(_evaluated(folder / "eval")))
 
 
 def names_of(folders: Sequence[Path]) -> list[str]:
@@ -97,7 +97,7 @@ def differences(runs: Sequence[Run]) -> dict[str, list[Any]]:
 def _evaluated(folder: Path) -> list[Evaluated]:
     found = []
     for file in sorted(folder.rglob("metrics.json")):
-        result = _json(file)
+        result = read_object(file, "DIR")
         if not isinstance(result.get("metrics", {}), Mapping):
             raise Refused("DIR", str(file), "is no evaluation's: its `metrics` are no object")
         pictures = tuple(file.with_name(name) for name in PICTURES if file.with_name(name).is_file())
@@ -115,13 +115,3 @@ def _samples(file: Path) -> tuple[Mapping[str, str], ...]:
             return tuple(row for row, _ in zip(csv.DictReader(opened), range(SHOWN), strict=False))
     except (OSError, ValueError, csv.Error) as error:
         raise Refused("DIR", str(file), f"can't be read: {error}") from error
-
-
-def _json(file: Path) -> dict[str, Any]:
-    try:
-        values = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise Refused("DIR", str(file), f"can't be read: {error}") from error
-    if not isinstance(values, dict):
-        raise Refused("DIR", str(file), "holds no object")
-    return values
