@@ -28,7 +28,7 @@ FLOORS = [
     {"decoding"},
     {"nn"},
     {"parts", "schema", "outputs"},
-    {"paths", "replaced", "staging", "checksums"},
+    {"fonts", "paths", "replaced", "staging", "checksums"},
     {"errors", "hints", "jax_internals", "literals", "names"},
 ]
 HEIGHT = {name: -depth for depth, names in enumerate(FLOORS) for name in names}

@@ -3,9 +3,12 @@
 from collections.abc import Sequence
 
 import numpy as np
-from PIL import Image, ImageDraw
+from PIL import Image, ImageDraw, ImageFont
+
+from vitzoo.fonts import font_file, tell_missing
 
 CELL, CAPTION, GAP = 96, 14, 6
+POINTS = 10
 LETTERS = 16  # of a caption that fit under a picture
 
 
@@ -15,12 +18,25 @@ def contact_sheet(pictures: Sequence[tuple[np.ndarray, str]]) -> Image.Image:
     rows = -(-len(pictures) // columns)
     across, down = CELL + GAP, CELL + CAPTION + GAP
     sheet = Image.new("RGB", (columns * across + GAP, rows * down + GAP), "white")
-    draw = ImageDraw.Draw(sheet)
+    draw, missing = ImageDraw.Draw(sheet), ""
     for number, (pixels, caption) in enumerate(pictures):
         left, top = GAP + number % columns * across, GAP + number // columns * down
         sheet.paste(_fitted(Image.fromarray(pixels)), (left, top))
-        draw.text((left, top + CELL + 1), caption[:LETTERS], fill="black")
+        font, lacking = _font(caption[:LETTERS])
+        missing += lacking
+        draw.text((left, top + CELL + 1), caption[:LETTERS], fill="black", font=font)
+    tell_missing(missing)
     return sheet
+
+
+def _font(text: str) -> tuple[ImageFont.FreeTypeFont | None, str]:
+    """The installed font that has most of the characters, and those that it lacks; None for PIL's own, which has those
+    of plain English.
+    """
+    if text.isascii():
+        return None, ""
+    file, missing = font_file(text)
+    return ImageFont.truetype(file, POINTS), missing
 
 
 def _fitted(picture: Image.Image) -> Image.Image:

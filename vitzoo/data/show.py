@@ -33,7 +33,7 @@ def show(
     path = checked_file("output", output, (".png", ".jpg"), Reads([name]))
     data = build(Data, {"name": name, **settings}, "data")
     dataset = open_dataset(data)
-    for part in dataset.counts():
+    for part in [part for part, count in dataset.counts().items() if count]:
         check_is_none_of("output", output, path, dataset.open(part).info.files or ())
     source = dataset.open(split)
     chosen = np.unique(np.linspace(0, len(source) - 1, min(count, len(source))).astype(int))

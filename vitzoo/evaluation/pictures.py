@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from vitzoo.evaluation.tables import confusion
+from vitzoo.fonts import save_figure
 
 Rows = Mapping[str, np.ndarray]
 WITH_NUMBERS = 20  # classes up to which every cell of the matrix can be read
@@ -61,7 +62,7 @@ def draw_confusion(rows: Rows, names: Sequence[str], path: Path) -> bool:
         write_cells(axes, counts, shares, names)
     else:
         list_confused(rest[0], counts, names)
-    picture.savefig(path, dpi=120)
+    save_figure(picture, path, dpi=120)
     return True
 
 
@@ -132,5 +133,5 @@ def draw_mistakes(rows: Rows, names: Sequence[str], image: Callable[[int], np.nd
         axes.set_title(caption(rows, int(index), names), fontsize=8)
     for axes in picture.axes:
         axes.axis("off")
-    picture.savefig(path, dpi=110)
+    save_figure(picture, path, dpi=110)
     return True

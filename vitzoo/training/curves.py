@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from vitzoo.fonts import save_figure
 from vitzoo.parallel import processes
 from vitzoo.training import metrics
 
@@ -37,7 +38,7 @@ def draw(workdir: Path) -> Path | None:
         axes.legend()
         axes.grid(alpha=0.3)
     file, partial = workdir / FILE, workdir / f".{FILE}.partial"
-    figure.savefig(partial, format="png", dpi=110)
+    save_figure(figure, partial, format="png", dpi=110)
     os.replace(partial, file)
     return file
 

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from vitzoo.fonts import save_figure
+
 Scored = Sequence[tuple[Mapping[str, str], float | None]]
 
 
@@ -25,7 +27,7 @@ def draw(path: Path, metric: str, runs: Scored) -> bool:
         _panel(axes, setting, runs)
         axes.set(title=metric if place == 1 else "", xlabel=setting)
         axes.grid(alpha=0.3)
-    figure.savefig(path, format="png", dpi=110)
+    save_figure(figure, path, format="png", dpi=110)
     return True
 
 
