@@ -66,6 +66,9 @@ def arguments(parser: Parser) -> None:
         "--early-stopping", metavar="true|false|never", type=stopping, help="when beam search is over (false)"
     )
     parser.add_argument("--stop", action="append", default=[], metavar="TEXT", help="an answer ends there; \\n is read")
+    parser.add_argument(
+        "--special-in-text", action="store_true", help="<extra_id_0>, </s> ... in a prompt mean the special tokens"
+    )
     number("--seed", int, None, "of the draws (0)", minimum=0)
     parser.add_argument("--output", metavar="FILE.jsonl", help="write prompt, text, tokens and reason, a line each")
     parser.add_argument(
@@ -101,6 +104,7 @@ def run(args: argparse.Namespace) -> Result:
         seed=args.seed or 0,
         weights=args.weights,
         platform=args.platform,
+        special_in_text=args.special_in_text,
         output=args.output,
         out=None if args.json else sys.stdout,
         log=sys.stderr,

@@ -29,6 +29,7 @@ def generate(
     seed: int = 0,
     weights: str = "auto",
     platform: str = "",
+    special_in_text: bool = False,
     output: str | Path | None = None,
     out: TextIO | None = None,
     log: TextIO | None = None,
@@ -50,6 +51,8 @@ def generate(
         seed: of the draws.
         weights: `ema`, `raw`, or `auto` for the moving average where there is one.
         platform: `cpu`, `gpu`, `tpu`; empty for the best there is.
+        special_in_text: the names of special tokens in a prompt mean them (`<extra_id_0>` a T5's sentinel); otherwise
+            they are text, unless the tokenizer was made to find them.
         output: a JSON lines file to write, what is returned, a line each.
         out: where a single prompt's answer is written as it comes; nowhere by default.
         log: where it is told which weights write; nowhere by default.
@@ -73,7 +76,7 @@ def generate(
         raise Refused("stop", "''", "an empty text is everywhere")
     check_prompts(prompts)
     check_whole("stop", *stop)
-    generator = Generator(checkpoint, weights=weights, platform=platform)
+    generator = Generator(checkpoint, weights=weights, platform=platform, special_in_text=special_in_text)
     if log is not None:
         info = generator.info
         print(f"loads    {info.checkpoint}: step {info.step}, weights {info.weights}", file=log, flush=True)

@@ -65,17 +65,23 @@ class Generator:
         checkpoint: `RUN`, `RUN@best`, `RUN@STEP` or `RUN/checkpoints/STEP`.
         weights: `ema`, `raw`, or `auto` for the moving average where there is one.
         platform: `cpu`, `gpu`, `tpu`; empty for the best there is.
+        special_in_text: the names of special tokens in a prompt mean them (`<extra_id_0>` a T5's sentinel); otherwise
+            they are text like any other, unless the tokenizer was made to find them.
 
     Raises:
         Refused: there is no such checkpoint, it is damaged, or its model doesn't write.
     """
 
-    def __init__(self, checkpoint: str | Path, *, weights: str = "auto", platform: str = ""):
+    def __init__(
+        self, checkpoint: str | Path, *, weights: str = "auto", platform: str = "", special_in_text: bool = False
+    ):
         self.device = devices(platform)[0]
         with jax.default_device(self.device):
             model, info = load(str(checkpoint), weights)
         if not isinstance(info, TextInfo) or not hasattr(model, "extend"):
             raise Refused("checkpoint", checkpoint, "holds no model that writes: a gpt, t5 or transformer")
+        if special_in_text:
+            info = dataclasses.replace(info, tokenizer=info.tokenizer.with_special_in_text())
         self.info = info
         self.encodes = hasattr(model, "encode")
         self.context = context_of(model)

@@ -150,10 +150,24 @@ def _as_stated(tokenizer: LibraryTokenizer, folder: Path, config: Mapping[str, A
     roles = {role: name for theirs, role in NAMES.items() if (name := _name(stated.get(theirs))) in names}
     if roles.get("unknown") in (roles.get("end"), roles.get("start")):
         roles.pop("unknown", None)  # GPT-2's: no text is unknown to bytes
+    all_roles: dict[str, str] = {**tokenizer.roles, **roles}  # type: ignore[dict-item]
+    whole = (folder / "tokenizer.json").is_file()  # which says itself what stands before a text
+    if not whole and _flag(folder, config, "add_bos_token") and "start" in all_roles:
+        definition["post_processor"] = _opening(tokenizer, all_roles["start"])
     try:
-        return LibraryTokenizer(definition, {**tokenizer.roles, **roles})  # type: ignore[dict-item]
+        return LibraryTokenizer(definition, all_roles)
     except Exception as error:  # the library raises plain `Exception` for tokens that it can't add
         raise Refused("tokenizer", str(folder), f"can't be made as {CONFIG} says: {error}") from None
+
+
+def _opening(tokenizer: LibraryTokenizer, start: str) -> dict[str, Any]:
+    """What tokenizer.json has for a start token before a text."""
+    id = {name: id for id, name in tokenizer.specials.names}[start]
+    mark = {"SpecialToken": {"id": start, "type_id": 0}}
+    first, second = ({"Sequence": {"id": letter, "type_id": number}} for number, letter in enumerate("AB"))
+    marks = {start: {"id": start, "ids": [id], "tokens": [start]}}
+    pair = [mark, first, mark, second]
+    return {"type": "TemplateProcessing", "single": [mark, first], "pair": pair, "special_tokens": marks}
 
 
 def _flag(folder: Path, config: Mapping[str, Any], name: str) -> bool | None:

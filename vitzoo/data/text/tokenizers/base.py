@@ -8,7 +8,7 @@ import json
 import pathlib
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -75,6 +75,10 @@ class TextTokenizer(abc.ABC):
     @abc.abstractmethod
     def files(self) -> dict[str, bytes]:
         """The files, by name, that hold all of this tokenizer; the first is the main one."""
+
+    @abc.abstractmethod
+    def with_special_in_text(self) -> Self:
+        """The same tokenizer, to which the name of a special token in a text means this token."""
 
     @property
     @abc.abstractmethod

@@ -1,6 +1,7 @@
 """Text as its UTF-8 bytes (ByT5, Xue et al. 2021): nothing to train, nothing unknown."""
 
 from collections.abc import Sequence
+from typing import Any, Self
 
 import numpy as np
 
@@ -38,7 +39,7 @@ class ByteTokenizer(TextTokenizer):
         special_in_text: bool = False,
         bytes_as_sentinels: bool = False,
     ):
-        self.settings = dict(
+        self.settings: dict[str, Any] = dict(
             sentinels=sentinels, masking=masking, lowercase=lowercase, special_in_text=special_in_text
         )  # fmt: skip
         self.settings |= {"bytes_as_sentinels": True} if bytes_as_sentinels else {}
@@ -72,6 +73,9 @@ class ByteTokenizer(TextTokenizer):
 
     def files(self) -> dict[str, bytes]:
         return {"tokenizer.json": as_json({"kind": self.kind, **self.settings})}
+
+    def with_special_in_text(self) -> Self:
+        return type(self)(**{**self.settings, "special_in_text": True})
 
     @property
     def byte_lengths(self) -> np.ndarray:

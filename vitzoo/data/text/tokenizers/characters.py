@@ -1,6 +1,7 @@
 """Text as its characters, numbered in sorted order, as in nanoGPT and minGPT."""
 
 from collections.abc import Iterable, Sequence
+from typing import Any, Self
 
 import numpy as np
 
@@ -30,7 +31,7 @@ class CharacterTokenizer(TextTokenizer):
         lowercase: bool = False,
         special_in_text: bool = False,
     ):
-        self.settings = dict(
+        self.settings: dict[str, Any] = dict(
             characters=characters, sentinels=sentinels, masking=masking, lowercase=lowercase,
             special_in_text=special_in_text,
         )  # fmt: skip
@@ -63,6 +64,9 @@ class CharacterTokenizer(TextTokenizer):
 
     def files(self) -> dict[str, bytes]:
         return {"tokenizer.json": as_json({"kind": self.kind, **self.settings})}
+
+    def with_special_in_text(self) -> Self:
+        return type(self)(**{**self.settings, "special_in_text": True})
 
     @property
     def byte_lengths(self) -> np.ndarray:

@@ -8,7 +8,7 @@ import json
 import re
 import secrets
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import tokenizers
@@ -111,6 +111,9 @@ class LibraryTokenizer(TextTokenizer):
     def files(self) -> dict[str, bytes]:
         roles = {"roles": self.roles, "special_in_text": self.special_in_text}
         return {"tokenizer.json": as_json(self.definition), "tokenizer_roles.json": as_json(roles)}
+
+    def with_special_in_text(self) -> Self:
+        return type(self)(self.definition, self.roles, special_in_text=True)
 
     @property
     def byte_lengths(self) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -82,6 +82,9 @@ class SentencePieceTokenizer(TextTokenizer):
 
     def files(self) -> dict[str, bytes]:
         return {"spiece.model": self.model, "tokenizer_roles.json": as_json(self.settings)}
+
+    def with_special_in_text(self) -> Self:
+        return type(self)(self.model, **{**self.settings, "special_in_text": True})
 
     @property
     def byte_lengths(self) -> np.ndarray:
