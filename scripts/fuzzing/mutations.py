@@ -1,5 +1,6 @@
 """What is done to valid inputs: to bytes, texts, JSON values, names and files."""
 
+import copy
 import json
 import os
 import random
@@ -138,7 +139,7 @@ def damage_text(text: str, draw: random.Random) -> str:
 
 def damage_json(value: Any, draw: random.Random) -> Any:
     """One value within, by another, under another name, deeper, or gone; the value itself is left alone."""
-    value = json.loads(json.dumps(value))
+    value = copy.deepcopy(value)
     for _ in range(draw.choice((1, 1, 1, 2, 4))):
         if not isinstance(value, dict | list) or not value or draw.random() < 0.03:
             return draw.choice(VALUES)
@@ -152,7 +153,7 @@ def damage_json(value: Any, draw: random.Random) -> Any:
         elif kind == "name" and isinstance(above, dict):
             above[draw.choice((f"{key}x", key.upper(), "", "name", "\ud83d", "x" * 300, "__class__"))] = above.pop(key)
         elif kind == "deep":
-            for _ in range(draw.choice((3, 100, 900))):
+            for _ in range(draw.choice((3, 20, 100))):  # deeper ones are texts: json.dumps can't write them
                 node = draw.choice(([node], {"a": node}))
             above[key] = node
         elif kind == "wrap":
@@ -224,12 +225,13 @@ def damage_file(path: Path, draw: random.Random, others: Sequence[Path] = ()) ->
     """One file damaged in the way that its kind allows, or as bytes."""
     content = path.read_bytes()
     if path.suffix in (".json", ".jsonl") and draw.random() < 0.7:
-        lines = content.decode().splitlines() if path.suffix == ".jsonl" else [content.decode()]
+        text = content.decode(errors="replace")
+        lines = text.splitlines() if path.suffix == ".jsonl" else [text]
         place = draw.randrange(len(lines)) if lines else 0
         try:
             lines[place : place + 1] = [json_text(damage_json(json.loads(lines[place]), draw), draw)]
         except (ValueError, IndexError):
-            lines = [damage_text(content.decode(errors="replace"), draw)]
+            lines = [damage_text(text, draw)]
         write(path, "\n".join(lines))
     elif path.suffix in (".csv", ".txt", ".py", ".json", ".jsonl") and draw.random() < 0.7:
         write(path, damage_text(content.decode("utf-8", "surrogateescape"), draw))

@@ -23,7 +23,7 @@ class Limits:
     """How long and how large a case may become.
 
     Attributes:
-        seconds: in which its main thread ran or slept; waiting for a processor that others hold doesn't count.
+        seconds: in which it ran or slept; what its threads waited for a processor that others hold doesn't count.
         bytes: resident memory.
     """
 
@@ -72,6 +72,7 @@ class _Running:
     output: Path
     began: float
     stopped: str = ""
+    waited: dict[str, float] = dataclasses.field(default_factory=dict)
 
 
 def run(cases: Iterable[Case], folder: Path, workers: int = 1, limits: Limits | None = None) -> Iterator[Outcome]:
@@ -144,7 +145,8 @@ def _look(one: _Running, limits: Limits) -> Outcome | None:
     if not process:
         if not one.stopped:
             one.stopped = "memory" if resident(one.process) > limits.bytes else ""
-            one.stopped = one.stopped or ("hang" if _spent(one) > limits.seconds else "")
+            late = time.monotonic() - one.began > limits.seconds
+            one.stopped = one.stopped or ("hang" if late and _spent(one) > limits.seconds else "")
             if one.stopped:
                 _kill(one)
         return None
@@ -166,12 +168,11 @@ def _judge(case: Case, code: int, said: str) -> str:
 
 
 def _spent(one: _Running) -> float:
-    """Seconds since it began, less those in which its main thread waited for a processor."""
-    try:
-        waited = int(Path(f"/proc/{one.process}/schedstat").read_text().split()[1]) / 1e9
-    except (OSError, IndexError):
-        waited = 0.0
-    return time.monotonic() - one.began - waited
+    """Seconds since it began, less those in which its threads waited for a processor."""
+    for thread in Path(f"/proc/{one.process}/task").glob("*/schedstat"):
+        with contextlib.suppress(OSError, IndexError):
+            one.waited[thread.parent.name] = int(thread.read_text().split()[1]) / 1e9
+    return time.monotonic() - one.began - sum(one.waited.values())
 
 
 def resident(process: int) -> int:

@@ -85,6 +85,8 @@ def flags(draw: random.Random, base: Path) -> list[str]:
     arguments = COMMANDS[name].format(made=base).split()
     settings = _settings(base / "runs" / ("gpt" if name == "train_text" else "vit"))
     several(draw, lambda: _change_flag(arguments, settings if name in TAKES_SETTINGS else {}, draw))
+    if "--dry-run" in COMMANDS[name] and "--dry-run" not in arguments:
+        arguments.insert(draw.randrange(len(arguments)) + 1 if arguments else 0, "--dry-run")
     return arguments
 
 
