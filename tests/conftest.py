@@ -28,7 +28,7 @@ SLOW_ONLY = pytest.StashKey[list[str]]()
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
     """Notes the files of which the usual command would run nothing, before it leaves the slow tests out."""
-    quick = {item.path for item in items if not item.get_closest_marker("slow") or item.get_closest_marker("gate")}
+    quick = {item.path for item in items if not item.get_closest_marker("slow")}
     whole = {item.path for item in items} if not any("::" in argument for argument in config.args) else set()
     config.stash[SLOW_ONLY] = sorted(str(path.relative_to(config.rootpath)) for path in whole - quick)
 

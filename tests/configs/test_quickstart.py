@@ -2,16 +2,29 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 
 import pytest
+
+from vitzoo.cli import main
 
 
 def vitzoo(*arguments):
     environment = {**os.environ, "XLA_FLAGS": "", "JAX_PLATFORMS": "cpu"}
     command = [sys.executable, "-m", "vitzoo", *arguments]
     return subprocess.run(command, capture_output=True, text=True, env=environment, check=True).stdout
+
+
+def test_the_quickstart_trains_on_all_digits_but_the_test_set(tmp_path, capsys):
+    """A fifth of the 1,797 digits, 360, is held out; 120 epochs of the other 1,437 by 128 are 1,347.2 steps."""
+    assert main(["train", "--config", "quickstart", "--workdir", str(tmp_path / "run"), "--dry-run"]) == 0
+    said = capsys.readouterr().out
+    counts = [line.split() for line in said.splitlines() if re.fullmatch(r"\d +\d+ +\d+", line)]
+    assert [sum(map(int, column)) for column in list(zip(*counts, strict=True))[1:]] == [1437, 360]
+    assert "trains  1,348 steps of 128 examples" in said
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.slow
