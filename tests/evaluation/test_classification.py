@@ -96,6 +96,14 @@ def test_several_labels_give_scikit_learns_average_precision_and_f1(random):
     assert not {"accuracy", "calibration_error"} & set(got)
 
 
+@pytest.mark.parametrize("offset", [17, 40, -95])
+def test_sure_predictions_keep_their_order(random, offset):
+    logits = (offset + 3 * random.normal(size=(200, 3))).astype(np.float32)  # of which sigmoid is 1 or 0 in float32
+    label = (logits + 3 * random.normal(size=(200, 3)) > offset).astype(np.float32)
+    right = average_precision_score(label, logits, average="macro")
+    assert run(logits, label)["mean_average_precision"] == pytest.approx(right)
+
+
 @pytest.mark.parametrize("predicted", [True, False])
 def test_a_class_that_no_example_has_has_no_average_precision_and_counts_in_f1_where_it_is_predicted(random, predicted):
     logits = random.normal(size=(50, 4)).astype(np.float32)

@@ -34,7 +34,8 @@ def several_labels(n=60, classes=3):
     random = np.random.default_rng(1)
     return {
         "label": (random.random((n, classes)) < 0.4).astype(np.float32),
-        "probability": random.random((n, classes)).astype(np.float32),
+        "probability": (probability := random.random((n, classes)).astype(np.float32)),
+        "logit": np.log(probability) - np.log1p(-probability),
         "id": np.arange(n),
         "position": np.arange(n),
     }

@@ -134,6 +134,8 @@ def test_a_choices_length_is_counted_in_characters_or_in_bytes(choices, score, b
     evaluator = MultipleChoice([asked])
     metrics = evaluator.metrics(rows)
     assert metrics == dict(zip(("accuracy", "acc_norm", "acc_bytes"), (float(one == 0) for one in by), strict=True))
+    lost = evaluator.metrics(rows | {"score": rows["score"] * np.nan})
+    assert set(lost.values()) == {0.0}
     said = evaluator.predictions(rows)[0]
     named = ("prediction", "prediction_acc_norm", "prediction_acc_bytes")
     assert [said[name] for name in named] == [choices[number] for number in by]

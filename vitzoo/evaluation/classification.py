@@ -89,13 +89,14 @@ class ClassificationEvaluator(Evaluator):
         Returns:
             Arrays of `[batch]`: `weight`, `label`, `loss`, and for one label `prediction`, `probability` (of the
             prediction) and `rank` (of the label: 0 is the top; ties go to the lower class as in arg-max). For several
-            labels `label` and `probability` are `[batch, classes]`.
+            labels `label`, `logit` and `probability` are `[batch, classes]`.
         """
         logits = logits_of(model, batch, train=False).astype(jnp.float32)
         label = batch["label"]
         kept = {"weight": batch["weight"], "label": label}
         if label.ndim == 2:
-            return kept | {"loss": sigmoid_loss(logits, label), "probability": jax.nn.sigmoid(logits)}
+            loss, probability = sigmoid_loss(logits, label), jax.nn.sigmoid(logits)
+            return kept | {"loss": loss, "logit": logits, "probability": probability}
         sigmoid = self.loss == "sigmoid"
         probability = jax.nn.sigmoid(logits) if sigmoid else jax.nn.softmax(logits)
         loss = optax.softmax_cross_entropy_with_integer_labels(logits, label)
@@ -173,7 +174,7 @@ def calibration_error(probability: np.ndarray, correct: np.ndarray, bins: int = 
 
 
 def multi_label_metrics(rows: Rows) -> dict[str, Any]:
-    """Mean average precision, F1 at probability 0.5, and loss, of labels and probabilities `[n, classes]`.
+    """Mean average precision, F1 at probability 0.5, and loss, of labels, logits and probabilities `[n, classes]`.
 
     The mean average precision leaves out classes that no example has, whose average precision is undefined; how many
     those are is `classes_without_positives`. The macro F1 leaves out classes that are neither true nor predicted, as
@@ -184,7 +185,7 @@ def multi_label_metrics(rows: Rows) -> dict[str, Any]:
     present = truth.any(axis=0)
     metrics = {"loss": float(rows["loss"].mean(dtype=np.float64)), "classes_without_positives": int((~present).sum())}
     metrics |= dict.fromkeys(("mean_average_precision", "f1_macro", "f1_micro"), float("nan"))
-    if not np.isfinite(rows["probability"]).all():
+    if not np.isfinite(rows["logit"]).all():
         return metrics
     if present.any():
         metrics["mean_average_precision"] = float(average_precisions(rows)[present].mean())
@@ -220,12 +221,15 @@ def f1_scores(
 
 
 def average_precisions(rows: Rows) -> np.ndarray:
-    """Average precision of every class, float64 `[classes]`; NaN for a class that no example has."""
+    """Average precision of every class, float64 `[classes]`; NaN for a class that no example has.
+
+    By logits: in float32, probabilities of sure predictions are all 1, and their order is lost.
+    """
     from sklearn.metrics import average_precision_score
 
-    truth, probability = rows["label"] > 0.5, rows["probability"]
+    truth, logit = rows["label"] > 0.5, rows["logit"]
     scores = [
-        average_precision_score(truth[:, c], probability[:, c]) if truth[:, c].any() else np.nan
+        average_precision_score(truth[:, c], logit[:, c]) if truth[:, c].any() else np.nan
         for c in range(truth.shape[1])
     ]
     return np.array(scores, np.float64)

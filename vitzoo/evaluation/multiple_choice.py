@@ -58,9 +58,10 @@ class MultipleChoice:
         return {"weight": batch["weight"], "score": scores, "answer": batch["answer"]}
 
     def metrics(self, rows: Rows, num_classes: int = 0) -> dict[str, float]:
-        """The metrics of a pass, in float64 on the host."""
+        """The metrics of a pass, in float64 on the host. A question with a score that is no number isn't right."""
         found = {"accuracy": self.chosen(rows)} | {name: self.chosen(rows, name) for name in LENGTHS}
-        return {name: float((chosen == rows["answer"]).mean()) for name, chosen in found.items()}
+        known = np.isfinite(rows["score"]).all(1)
+        return {name: float((known & (chosen == rows["answer"])).mean()) for name, chosen in found.items()}
 
     def predictions(self, rows: Rows) -> list[dict[str, Any]]:
         """For each example `source` (the question), `reference` and `prediction` (choices), and the choices that
