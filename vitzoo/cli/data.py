@@ -97,6 +97,7 @@ def _flag(name: str) -> str:
 def _settings(args: argparse.Namespace) -> dict[str, Any]:
     """Fields of the data section given as `--config.data.KEY=VALUE`."""
     from vitzoo.config.resolution import nested
+    from vitzoo.data.effect import first_without_effect, kind_of
     from vitzoo.data.settings import Data
     from vitzoo.schema import annotations, convert_fields
 
@@ -109,6 +110,9 @@ def _settings(args: argparse.Namespace) -> dict[str, Any]:
     known = {*OF_DATA, *(set(ACTIONS[args.action]) & set(annotations(Data)))}
     for key in sorted(set(settings) - known):
         raise Refused(f"--config.data.{key}", settings[key], f"has no effect in `{command}`")
+    field, why = first_without_effect("data", settings, [kind_of(args.name, text=False)])
+    if why:
+        raise Refused(f"--config.data.{field}", settings[field], why)
     return settings
 
 

@@ -20,12 +20,17 @@ def run_text(args: argparse.Namespace, given: dict[str, Any]) -> Result:
         given: its flags that are set.
     """
     from vitzoo.config.resolution import nested
+    from vitzoo.data.effect import first_without_effect, kind_of
 
     sections = nested(args.overrides)
     for name in sorted(set(sections) - set(SECTIONS[args.action])):
         raise Refused(f"--config.{name}", None, f"has no effect in `vitzoo data {args.action}` of text")
     for name in sorted(set(sections.get("data", {})) & set(given)):
         raise Refused(f"--config.data.{name}", sections["data"][name], f"is given besides --{name}; keep one of them")
+    for section in ("data", "text"):
+        field, why = first_without_effect(section, sections.get(section, {}), [kind_of(args.name, text=True)])
+        if why:
+            raise Refused(f"--config.{section}.{field}", sections[section][field], why)
     action = {"prepare": _prepare, "check": _check, "show": _show}[args.action]
     return action(args.name, given, sections)
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from vitzoo.config.contracts import check_part
+from vitzoo.config.effect import say_without_effect
 from vitzoo.config.experiment import (
     CHOICES,
     Experiment,
@@ -164,6 +165,7 @@ def build_experiment(layers: Layers) -> tuple[Experiment, dict[str, Any]]:
             built[name] = build(hint, merge(*layers.section(name)), name)  # type: ignore[arg-type, type-var]
     _refuse_unused(layers, built, names["objective"])
     built["evaluate"], names["evaluate"] = _evaluators(layers, built["data"])
+    say_without_effect(layers.file, layers.flags, layers.notes, built)
     built["model"].check_measured(built["objective"], built["evaluate"], names["evaluate"])
     scalars = merge(
         {key: value for key, value in layers.file.items() if key not in built},

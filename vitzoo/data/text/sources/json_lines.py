@@ -124,7 +124,9 @@ def _classes(records: Records, own: dict[str, str], splits: dict[str, np.ndarray
         raise Refused("text.regression", True, f"the tags of {records.data.name} are classes, not numbers")
     if records.text.regression or not {"label", "tags"} & set(own):
         return None
-    train = splits.get("train", np.arange(len(records.labels)))
+    # where vitzoo draws the split, a class that only validation holds is one too
+    drawn = None in records.splits or "train" not in splits
+    train = np.arange(len(records.labels)) if drawn else splits["train"]
     classes = sorted_classes(name for row in train for name in records.labels[row])
     if not classes:
         raise records.refused("no word has a tag")

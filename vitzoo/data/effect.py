@@ -1,0 +1,94 @@
+"""Which settings say something of which kinds of data: others, stated by the user, would do nothing in silence."""
+
+import re
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from vitzoo import parts
+from vitzoo.data.folders import PATH_KINDS, path_of
+
+KINDS = {
+    "folder": "a folder of images",
+    "csv": "a CSV file of images",
+    "text file": "a text file",
+    "text folder": "a folder of texts",
+    "jsonl": "JSON lines",
+    "stdlib": "the standard library",
+    "named images": "images known by name",
+    "named texts": "texts known by name",
+    "tfds images": "images of TFDS",
+    "tfds texts": "texts of TFDS",
+}
+"""Kinds of data in words. A user's own are of none of them: what they make of a setting isn't known."""
+_TFDS_VERSION = re.compile(r"[\w/.\-]+:[\d.*]+")
+_IMAGES = ("folder", "csv", "named images", "tfds images")
+_FILES = ("folder", "csv", "text file", "text folder", "jsonl")
+_RECORDS = ("jsonl", "tfds texts")
+_STAND = ("text file", "text folder", "stdlib")
+_FIELDS = ("text_field", "label_field", "source_field", "target_field", "first_field", "second_field")
+
+ACTS: Mapping[str, tuple[str, ...]] = {
+    "data.bad_files": (*_FILES, "named images", "tfds images"),
+    "data.validation_fraction": (*_FILES, "stdlib"),
+    "data.in_memory": _IMAGES,
+    "data.image_key": ("named images", "tfds images"),
+    "data.label_key": ("named images", "tfds images"),
+    "data.image_column": ("csv",),
+    "data.label_column": ("csv",),
+    "text.document": _STAND,
+    "text.files": ("text folder",),
+    "text.regression": _RECORDS,
+    "text.answer_roles": _RECORDS,
+    "text.turn_prefix": _RECORDS,
+    "text.turn_suffix": _RECORDS,
+    "text.template": _RECORDS,
+    **{f"text.{field}": _RECORDS for field in _FIELDS},
+}
+"""The kinds of data on which a setting acts; settings that aren't listed act on all."""
+
+
+def kind_of(name: str, *, text: bool) -> str | None:
+    """The kind of data behind a `data.name`; None of a user's own, and of mixtures.
+
+    Args:
+        name: as in the config.
+        text: whether it is read as text, where the name doesn't say.
+    """
+    first = name.partition(":")[0]
+    if first in PATH_KINDS and ":" in name:
+        path = path_of(name) if first == "text" else None
+        if first == "text":
+            return "text file" if path is not None and path.is_file() else "text folder"
+        return first
+    base = name.partition("/")[0]
+    if base in parts.PARTS["dataset"]:
+        return "named images"
+    if base in parts.PARTS["text_dataset"]:
+        return "stdlib" if base == "stdlib" else "named texts"
+    if base == "mixture" or (":" in name and not _TFDS_VERSION.fullmatch(name)):
+        return None
+    return "tfds texts" if text else "tfds images"
+
+
+def without_effect(setting: str, kinds: Collection[str | None]) -> str:
+    """Why a setting does nothing for data of these kinds; empty where it acts on one of them.
+
+    Args:
+        setting: its dotted name, `data.image_key`.
+        kinds: of all data that it is stated for.
+    """
+    acts = ACTS.get(setting)
+    if acts is None or not kinds or None in kinds or set(acts) & set(kinds):
+        return ""
+    these = ", ".join(dict.fromkeys(KINDS[kind] for kind in kinds if kind))
+    return f"has no effect on {these}; it is for {_either([KINDS[kind] for kind in acts])}"
+
+
+def first_without_effect(section: str, stated: Mapping[str, Any], kinds: Collection[str | None]) -> tuple[str, str]:
+    """The first of a section's stated settings that does nothing for data of these kinds, and why; empty for none."""
+    found = ((field, without_effect(f"{section}.{field}", kinds)) for field in stated)
+    return next(((field, why) for field, why in found if why), ("", ""))
+
+
+def _either(words: list[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
