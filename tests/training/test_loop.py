@@ -192,10 +192,8 @@ def test_a_disk_without_room_for_a_checkpoint_is_refused_before_the_first_step(t
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_warm_up_or_a_trace_that_the_training_is_too_short_for_is_remarked(tmp_path):
-    said = dry(tmp_path / "run", schedule={"name": "cosine", "warmup_epochs": 5}, profile="20:22")
-    assert "warning: profile = 20:22 begins after the end, step 20" in said
-    assert "warning: the warm-up of 20 steps is not over at the end, step 20: optimizer.learning_rate = 0.01 is" in said
+def test_a_cooldown_or_a_trace_that_the_training_is_too_short_for_is_remarked(tmp_path):
+    assert "warning: profile = 20:22 begins after the end, step 20" in dry(tmp_path / "run", profile="20:22")
     said = dry(tmp_path / "run", schedule={"name": "cosine", "warmup_steps": 15, "cooldown_steps": 6})
     assert "warning: the warm-up of 15 steps and the cooldown of 6 overlap in 20: optimizer.learning_rate =" in said
 

@@ -20,6 +20,7 @@ def dry_run(resolved: Resolved, workdir: str | None) -> Result:
     """
     from vitzoo.training import setup
     from vitzoo.training.look import look
+    from vitzoo.training.warmup import check_warmup
 
     print(f"{resolved.name}\n")
     settings = rows(resolved.values, resolved.sources)
@@ -29,8 +30,10 @@ def dry_run(resolved: Resolved, workdir: str | None) -> Result:
     if there and there.finished:
         print(f"\n{workdir} is finished (step {there.found:,}): training would do nothing.")
         return Result({**result, "finished": True})
+    check_warmup(resolved, workdir)
     task = setup.prepare(resolved, setup.mesh_of(resolved.experiment))
     try:
+        check_warmup(resolved, workdir, task.info.n)
         return Result({**result, "finished": False, **_shown_task(task, there)})
     finally:
         task.stream.close()

@@ -23,6 +23,7 @@ from vitzoo.training.records import Records
 from vitzoo.training.saving import Saving
 from vitzoo.training.signals import Signals
 from vitzoo.training.speed import progress_of
+from vitzoo.training.warmup import check_warmup
 from vitzoo.training.window import Window
 
 
@@ -44,6 +45,7 @@ def train(config: Any, workdir: str | Path, out: TextIO | None = None) -> dict[s
     """
     resolved, workdir, out = resolve(config), Path(workdir), processes.only_first(out or sys.stdout)
     experiment = resolved.experiment
+    check_warmup(resolved, workdir)
     check_same(resolved.values)
     use_compilation_cache()
     left_out.begin()
@@ -61,6 +63,7 @@ def train(config: Any, workdir: str | Path, out: TextIO | None = None) -> dict[s
         with processes.first_alone():  # what is prepared and kept on disk is made once
             task = setup.prepare(resolved, mesh)
         opened.callback(task.stream.close)
+        check_warmup(resolved, workdir, task.info.n)
         header.say_task(task, workdir, found, out)
         keep_heap(task)
         state, loop, notes = start.state_of(task, store, found)

@@ -9,6 +9,7 @@ from vitzoo.errors import Refused
 from vitzoo.outputs import checked_folder
 from vitzoo.training import lock, run_folder, setup
 from vitzoo.training.grid import Point
+from vitzoo.training.warmup import check_warmup
 from vitzoo.weights.opened import open_weights
 
 TABLES = ("sweep.json", "sweep.csv", "sweep.png")
@@ -28,6 +29,7 @@ def check_sweep(points: Sequence[Point], workdir: Path) -> None:
     _check_folder(checked_folder("--workdir", workdir))
     _check_comparable(points)
     for point in points:
+        check_warmup(point.resolved, workdir / point.name)
         setup.mesh_of(point.resolved.experiment)
         lock.check_usable(workdir / point.name)
         run_folder.check_config(workdir / point.name, point.resolved.values)

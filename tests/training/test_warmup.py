@@ -1,0 +1,117 @@
+"""A warm-up not shorter than the training: refused where the config says so, a warning where a flag shortens it."""
+
+import contextlib
+import io
+
+import pytest
+from striped import config
+
+from vitzoo.cli import main
+from vitzoo.cli.dry_run import dry_run
+from vitzoo.config import resolve
+from vitzoo.errors import Refused
+from vitzoo.training import loop
+from vitzoo.training.grid import Point
+from vitzoo.training.sweep import sweep
+from vitzoo.training.warmup import check_warmup
+
+
+def stated(schedule, **changes):
+    """A training on 64 images in batches of 16: 4 steps an epoch."""
+    changes = {"evaluate": {}, "checkpoint": {}, "total_steps": None} | changes
+    return config(schedule={"name": "cosine", **schedule}, **changes)
+
+
+TOO_LONG = [
+    ({"warmup_steps": 20}, {"total_steps": 20}, "warmup_steps = 20", "total_steps = 20"),
+    ({"warmup_steps": 21}, {"total_steps": 20}, "warmup_steps = 21", "total_steps = 20"),
+    ({"warmup_steps": 20}, {"total_epochs": 5}, "warmup_steps = 20", "total_epochs = 5, 20 steps"),
+    ({"warmup_epochs": 5.0}, {"total_steps": 20}, "warmup_epochs = 5.0", "total_steps = 20"),
+    ({"warmup_epochs": 3.0}, {"total_epochs": 3}, "warmup_epochs = 3.0", "total_epochs = 3)"),
+    ({"warmup_examples": 160}, {"total_examples": 150}, "warmup_examples = 160", "total_examples = 150, 10 steps"),
+    ({"warmup_fraction": 1.0}, {"total_epochs": 3}, "warmup_fraction = 1.0", "total_epochs = 3"),
+]
+
+
+@pytest.mark.parametrize(("schedule", "length", "warmup", "told"), TOO_LONG)
+def test_it_is_refused_by_every_way_to_train_and_nothing_is_written(schedule, length, warmup, told, tmp_path):
+    resolved = resolve(stated(schedule, **length))
+    for way in (
+        lambda folder: loop.train(resolved, folder, io.StringIO()),
+        lambda folder: dry_run(resolved, str(folder)),
+    ):
+        with contextlib.redirect_stdout(io.StringIO()), pytest.raises(Refused) as refusal:
+            way(tmp_path / "run")
+        said = str(refusal.value)
+        assert said.startswith(f"schedule.{warmup}: is not shorter than the training ({told}")
+        assert "optimizer.learning_rate = 0.01 is never reached" in said
+        assert not any((tmp_path / "run").glob("[!.]*"))
+
+
+def test_a_sweep_refuses_it_before_its_first_run(tmp_path):
+    points = [
+        Point(f"{steps}", {"schedule.warmup_steps": steps}, resolve(stated({"warmup_steps": steps}, total_steps=20)))
+        for steps in (5, 20)
+    ]
+    with pytest.raises(Refused, match="warmup_steps = 20: is not shorter than the training"):
+        sweep(points, tmp_path / "sweep", io.StringIO())
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("schedule", "length"),
+    [
+        ({"warmup_steps": 19}, {"total_steps": 20}),
+        ({"warmup_steps": 19}, {"total_epochs": 5}),
+        ({"warmup_epochs": 4.99}, {"total_epochs": 5}),
+        ({"warmup_examples": 16}, {"total_examples": 17}),
+        ({"warmup_fraction": 0.1}, {"total_steps": 1}),  # rounded up to one step
+    ],
+)
+def test_a_shorter_one_is_taken(schedule, length, tmp_path):
+    with contextlib.redirect_stdout(io.StringIO()) as said:
+        dry_run(resolve(stated(schedule, **length)), str(tmp_path / "run"))
+    assert "is not shorter than" not in said.getvalue()
+
+
+FILE = """
+import striped
+
+
+def get_config():
+    config = striped.config(total_steps=40, evaluate={}, checkpoint={}, schedule=dict(name="cosine", warmup_steps=10))
+    return config
+"""
+
+
+def run_of(file, *flags):
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = main(["train", "--config", str(file), "--dry-run", *flags])
+    return code, out.getvalue(), err.getvalue()
+
+
+@pytest.mark.parametrize("flag", ["total_steps=10", "total_epochs=2", "total_examples=100"])
+def test_a_flag_that_shortens_the_training_to_try_a_recipe_is_only_warned_of(flag, tmp_path):
+    (tmp_path / "recipe.py").write_text(FILE)
+    code, said, _ = run_of(tmp_path / "recipe.py", f"--config.{flag}")
+    assert code == 0
+    assert "warning: the warm-up of 10 steps is not over at the end, step " in said
+
+
+@pytest.mark.parametrize("flags", [["schedule.warmup_steps=40"], ["total_steps=10", "schedule.warmup_steps=10"]])
+def test_a_flag_that_makes_the_warm_up_too_long_is_refused(flags, tmp_path):
+    (tmp_path / "recipe.py").write_text(FILE)
+    code, _, error = run_of(tmp_path / "recipe.py", *(f"--config.{flag}" for flag in flags))
+    assert code == 2
+    assert error.startswith("vitzoo: schedule.warmup_steps = ")
+    assert "is not shorter than the training" in error
+
+
+def test_a_shortened_run_goes_on_by_its_folder_alone(tmp_path):
+    resolved = resolve(stated({"warmup_steps": 10}, total_steps=40), overrides={"total_steps": 10})
+    (tmp_path / "config.json").write_text("{}")  # what a run leaves that has begun
+    again = resolve(resolved.values)
+    check_warmup(again, tmp_path)
+    with pytest.raises(Refused):
+        check_warmup(again, tmp_path / "new")
