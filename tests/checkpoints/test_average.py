@@ -11,6 +11,7 @@ from made_states import describe, make_state
 from vitzoo.checkpoints import read
 from vitzoo.checkpoints.average import average, mean_params
 from vitzoo.checkpoints.locate import locate
+from vitzoo.checkpoints.steps import listed
 from vitzoo.checkpoints.store import Store
 from vitzoo.errors import Refused
 
@@ -70,6 +71,60 @@ def test_what_cannot_be_averaged_is_refused_and_nothing_is_written(run, tmp_path
     for one in (f"{run}@6", run / "checkpoints" / "6"):
         with pytest.raises(Refused, match=r"--workdir = .*6: names one checkpoint; name its run's folder"):
             average(one, 2, output)
+
+
+def kept(folder, saved, keep, best, told=True):
+    """A run that saved these steps and keeps the newest of them, and its best besides."""
+    store = Store(folder / "checkpoints", keep=keep)
+    for step in saved:
+        known = {"step": best, "value": 0.5} if best and step >= best else None
+        store.save(step, make_state(step, rows=2, ema=False), describe(step), {"best": known})
+    store.close()
+    values = {"checkpoint": {"keep": keep}} if told else {}
+    (folder / "config.json").write_text(json.dumps({"total_steps": saved[-1], **values}))
+    return folder
+
+
+@pytest.mark.parametrize("told", [True, False])
+@pytest.mark.parametrize(
+    ("saved", "keep", "best", "there", "in_a_row"),
+    [
+        ((4, 5, 10, 15, 20), 2, 4, [4, 15, 20], [15, 20]),
+        ((2, 4, 6, 8, 10), 3, 2, [2, 6, 8, 10], [6, 8, 10]),
+        ((5, 10, 15, 20, 22), 2, 10, [10, 20, 22], [20, 22]),
+        ((5, 10, 15, 20), 2, 10, [10, 15, 20], [10, 15, 20]),  # it is the third from the end
+        ((5, 10, 12, 15, 20), 2, 12, [12, 15, 20], [12, 15, 20]),
+        ((5, 10, 15, 20), 3, 15, [10, 15, 20], [10, 15, 20]),  # one of the newest anyway
+        ((5, 10, 15, 20), 3, 20, [10, 15, 20], [10, 15, 20]),
+    ],
+)
+def test_the_best_is_none_of_the_last_where_others_lay_between(saved, keep, best, there, in_a_row, told, tmp_path):
+    run = kept(tmp_path / "run", saved, keep, best, told)
+    assert listed(run / "checkpoints") == there
+    assert average(run, len(in_a_row), tmp_path / "mean") == in_a_row
+    besides = (
+        rf", and {there[0]}, its best, which others came after that are gone; train" if in_a_row != there else "; train"
+    )
+    names = ", ".join(map(str, in_a_row))
+    with pytest.raises(Refused, match=rf"keeps {len(in_a_row)} \({names}\){besides} with .*keep={len(in_a_row) + 1}"):
+        average(run, len(in_a_row) + 1, tmp_path / "other")
+    assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.parametrize(("keep", "in_a_row"), [(1, [20]), (2, [4, 20])])
+def test_of_two_checkpoints_the_config_says_whether_the_best_is_kept_besides(keep, in_a_row, tmp_path):
+    run = kept(tmp_path / "run", (4, 12, 20) if keep == 1 else (4, 20), keep, 4)
+    if len(in_a_row) == 1:
+        with pytest.raises(Refused, match=r"keeps 1 \(20\), and 4, its best"):
+            average(run, 2, tmp_path / "mean")
+    else:
+        assert average(run, 2, tmp_path / "mean") == in_a_row
+
+
+def test_a_checkpoint_that_was_set_aside_is_not_passed_over(run, tmp_path):
+    (run / "checkpoints" / "4").rename(run / "checkpoints" / "4.damaged")
+    with pytest.raises(Refused, match=r"--last = 2: checkpoint 4 of .* is damaged, and lies between the others"):
+        average(run, 2, tmp_path / "mean")
 
 
 def test_weights_that_are_not_finite_have_no_mean(tmp_path):

@@ -1,6 +1,8 @@
 """The mean of a run's last checkpoints as a checkpoint of its own (Vaswani et al. 2017, 6.1)."""
 
 import contextlib
+import itertools
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -25,7 +27,8 @@ def average(run: str | Path, last: int, output: str | Path) -> list[int]:
 
     Args:
         run: a run's folder.
-        last: how many; the run must have kept as many (`config.checkpoint.keep`).
+        last: how many; the run must have kept as many (`config.checkpoint.keep`), its best not counted where it is
+            kept for being the best alone.
         output: a folder that doesn't exist yet, or is empty.
 
     Returns:
@@ -41,13 +44,55 @@ def average(run: str | Path, last: int, output: str | Path) -> list[int]:
     there = steps.listed(folder / CHECKPOINTS)
     if not there:
         raise _no_run(folder)
-    if len(there) < last:
-        why = f"{folder} keeps {len(there)} ({', '.join(map(str, there)) or 'none'}); train with config.checkpoint.keep"
-        raise Refused("--last", last, f"{why}={last}")
-    chosen = there[-last:]
+    in_a_row = _in_a_row(folder, there)
+    if len(in_a_row) < last:
+        names = ", ".join(map(str, in_a_row))
+        besides = f", and {there[0]}, its best, which others came after that are gone" * (in_a_row != there)
+        raise Refused("--last", last, f"{folder} keeps {len(in_a_row)} ({names}){besides}; {_TRAIN}={last}")
+    chosen = in_a_row[-last:]
+    _check_damaged(folder, chosen, last)
     mean = mean_params([_verified(folder, step) for step in chosen])
     write_mean(locate(folder), mean, chosen, target)
     return chosen
+
+
+_TRAIN = "train with config.checkpoint.keep"
+
+
+def _in_a_row(run: Path, there: list[int]) -> list[int]:
+    """The newest of a run's checkpoints between which it saved no others: without the best, where that is only kept for
+    being so.
+
+    Such a best is the oldest, since what the run keeps besides are its newest. It is one of these as long as there are
+    no more than `checkpoint.keep`, and still follows on them where it is no further off than they are from each other.
+    """
+    best, keep = read.values(_verified(run, there[-1]) / "loop").get("best"), _keep(run)
+    if best is None or best["step"] != there[0] or len(there) == 1 or (keep is not None and len(there) <= keep):
+        return there
+    gaps = [after - before for before, after in itertools.pairwise(there)]
+    near = min(gaps[1:], default=0)
+    return there if gaps[0] <= near else there[1:]
+
+
+def _keep(run: Path) -> int | None:
+    """The run's `checkpoint.keep`; None where its config doesn't say."""
+    try:
+        keep = json.loads((run / "config.json").read_bytes())["checkpoint"]["keep"]
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+    return keep if type(keep) is int else None
+
+
+def _check_damaged(run: Path, chosen: list[int], last: int) -> None:
+    """Refuses to leave out a checkpoint that was set aside for its damage.
+
+    Raises:
+        Refused: one lies between those to be averaged.
+    """
+    for folder in sorted((run / CHECKPOINTS).glob("*.damaged*")):
+        step = folder.name.partition(".")[0]
+        if steps.is_step(step) and chosen[0] < int(step) < chosen[-1] and int(step) not in chosen:
+            raise Refused("--last", last, f"checkpoint {step} of {run} is damaged, and lies between the others")
 
 
 def mean_params(folders: list[Path]) -> Any:
