@@ -236,6 +236,12 @@ def test_what_has_no_colour_has_one_channel(mode, channels):
     assert stored_channels(Image.new(mode, (1, 1))) == channels
 
 
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP"])
+@pytest.mark.parametrize("exif", [b"Exif\0\0garbage", b"Exif\0\0", b"Exif\0\0II*\0\xff\xff\xff\xff"])
+def test_damaged_exif_turns_nothing(kind, exif):
+    assert (decode(encoded(Image.new("RGB", (8, 4), "white"), kind, exif=exif)) == 255).all()
+
+
 def test_sixteen_bits_turned_by_exif_keep_their_brightness():
     directory = TiffImagePlugin.ImageFileDirectory_v2()
     directory[274] = 6

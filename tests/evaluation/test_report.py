@@ -2,6 +2,7 @@
 
 import csv
 import io
+import types
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from rich.console import Console
 from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
 
 from vitzoo.evaluation import pictures, tables
-from vitzoo.evaluation.report import written
+from vitzoo.evaluation.report import Report, written
 
 
 def one_label(n=400, classes=10, seed=0):
@@ -161,3 +162,12 @@ def test_no_mistakes_no_sheet(tmp_path):
     rows = one_label() | {"rank": np.zeros(400, np.int32)}
     assert not pictures.draw_mistakes(rows, NAMES, None, tmp_path / "mistakes.png")
     assert not (tmp_path / "mistakes.png").exists()
+
+
+def test_a_mistake_whose_file_has_gone_is_a_white_point(tmp_path):
+    files = [tmp_path / "a.png", tmp_path / "b.png"]
+    PIL.Image.new("L", (4, 4), 9).save(files[0])
+    evaluation = types.SimpleNamespace(source=[{"image": str(file)} for file in files])
+    shown = Report(evaluation, {}, {}, 3)
+    assert shown.image(0).tolist() == [[[9, 9, 9]] * 4] * 4
+    assert shown.image(1).tolist() == [[[255, 255, 255]]]

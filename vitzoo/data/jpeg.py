@@ -26,5 +26,5 @@ def fast_pixels(content: bytes, opened: Image.Image) -> np.ndarray | None:
     try:
         _, _, colours, _ = simplejpeg.decode_jpeg_header(content)
         return simplejpeg.decode_jpeg(content, "RGB") if colours == "YCbCr" else None
-    except (ValueError, KeyError):  # a head of values that don't exist gives a KeyError
+    except Exception:  # whatever it is that it can't read, PIL says what is wrong, or reads it
         return None

@@ -31,7 +31,7 @@ def image_pixels(image: Image.Image, channels: int) -> np.ndarray:
         BadImage: its numbers don't say what white is.
     """
     scale = _scale(image)  # turning makes a new image, which no longer knows of what kind of file it was
-    image = ImageOps.exif_transpose(image)
+    image = _upright(image)
     image.load()
     transparent = image.info.get("transparency")
     if scale is not None:
@@ -108,6 +108,15 @@ def _scale_transparency(image: Image.Image) -> None:
         image.info["transparency"] = tuple(value >> 8 for value in transparent)  # as PIL makes 8 bits of the pixels
     elif isinstance(transparent, int) and stored in ("L;2", "L;4"):
         image.info["transparency"] = transparent * {"L;2": 85, "L;4": 17}[stored]
+
+
+def _upright(image: Image.Image) -> Image.Image:
+    """Turned as its EXIF says, if that can be read."""
+    try:
+        image.getexif()
+    except Exception:
+        return image
+    return ImageOps.exif_transpose(image)
 
 
 def _on_white(image: Image.Image) -> Image.Image:

@@ -8,6 +8,7 @@ from typing import Any, TextIO
 import numpy as np
 from rich.console import Console
 
+from vitzoo.data.image_files import BadImage
 from vitzoo.data.images import decode
 from vitzoo.evaluation import pictures, tables
 from vitzoo.evaluation.classes import Mapping
@@ -30,8 +31,13 @@ class Report:
         return tables.names_of(self.classes.names, self.classes.count)
 
     def image(self, position: int) -> np.ndarray:
-        """An example's image as it is stored, uint8 `[height, width, channels]`."""
-        return decode(self.evaluation.source[position]["image"], self.channels)
+        """An example's image as it is stored, uint8 `[height, width, channels]`; a white point if it has become
+        unreadable since it was evaluated.
+        """
+        try:
+            return decode(self.evaluation.source[position]["image"], self.channels)
+        except (BadImage, OSError):
+            return np.full((1, 1, self.channels), 255, np.uint8)
 
 
 def write_report(report: Report, folder: Path | None, predictions: Path | None, out: TextIO) -> None:

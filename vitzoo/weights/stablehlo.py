@@ -9,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import export
 
-from vitzoo.data.images import pixel_type
 from vitzoo.data.mixing import normalise
 from vitzoo.errors import Refused
 from vitzoo.models.text import is_prefix_lm, kind_of
@@ -25,8 +24,8 @@ PLATFORMS = ("cpu", "cuda", "tpu")
 def write_stablehlo(checkpoint: str, output: str | Path, weights: str = "auto", **changes: Any) -> tuple[Path, str]:
     """Writes a model, its parameters and its scaling of pixels as a serialised `jax.export.Exported`.
 
-    Of images it takes uint8 [batch, height, width, channels] of the model's size, 0 to 255 (float32 where resized
-    pixels aren't rounded), for any batch, and gives float32 logits [batch, classes]. Of text: int32 ids and
+    Of images it takes uint8 [batch, height, width, channels] of the model's size, 0 to 255 (whole levels, whatever
+    the checkpoint's `rounding`), for any batch, and gives float32 logits [batch, classes]. Of text: int32 ids and
     segments [batch, tokens] (1 for a token, 0 for padding) of the trained length, and for a prefix LM a third, 1 for
     what is read in both directions; an encoder-decoder's source before its target; logits [batch, tokens, vocabulary],
     or [batch, classes]. Beside it, `FILE.json` says what it takes, in order, and gives, how an image is resized, and
@@ -64,7 +63,7 @@ def write_stablehlo(checkpoint: str, output: str | Path, weights: str = "auto", 
         def function(images: jax.Array) -> jax.Array:
             return model(normalise(images, preprocessing))
 
-        takes = {"images": jax.ShapeDtypeStruct((batch, *info.size, info.channels), pixel_type(preprocessing))}
+        takes = {"images": jax.ShapeDtypeStruct((batch, *info.size, info.channels), jnp.uint8)}
     else:
         function, takes = _of_text(model, info, batch)
     made = export.export(jax.jit(function), platforms=PLATFORMS)(*takes.values())
