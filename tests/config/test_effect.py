@@ -35,6 +35,7 @@ VALUES = {
     "text.turn_suffix": "!",
     "text.answer_roles": "bot",
 }
+OF_ANSWERS = ("text.turn_prefix", "text.turn_suffix", "text.answer_roles")
 ACTS = {
     "data.image_key": {"images": {"named", "tfds"}},
     "data.label_key": {"images": {"named", "tfds"}},
@@ -54,19 +55,50 @@ def config(name: str, text: bool) -> dict:
     return {"total_steps": 1, "model": model, "objective": objective, "data": {"name": name}}
 
 
-@pytest.mark.parametrize("setting", VALUES)
-@pytest.mark.parametrize("text", [False, True], ids=["images", "texts"])
+@pytest.mark.parametrize(
+    ("setting", "text"),
+    [(name, text) for name in VALUES for text in (False, True) if text or name.startswith("data.")],
+)
 def test_a_flag_without_effect_is_refused_and_one_with_effect_is_taken(setting, text):
-    if setting.startswith("text.") and not text:
-        pytest.skip("refused with the whole section")
     for name, kind in (TEXTS if text else IMAGES).items():
         flags = [f"{setting}={VALUES[setting]}"]
         if kind in ACTS[setting].get("texts" if text else "images", ()):
-            resolved = resolve(config(name, text), overrides=flags)
+            rows = ["objective.rows=answers"] if setting in OF_ANSWERS else []
+            resolved = resolve(config(name, text), overrides=[*flags, *rows])
             assert not any(note.startswith(setting) for note in resolved.notes)
         else:
             with pytest.raises(Refused, match=rf"^{setting} = .*: has no effect on .*; it is for "):
                 resolve(config(name, text), overrides=flags)
+
+
+@pytest.mark.parametrize(
+    ("flag", "on"),
+    [
+        ("crop_area=0.5,1", "crop=inception"),
+        ("crop_scale=1.3", "crop=resize_random"),
+        ("randaugment_magnitude=9", "randaugment_layers=2"),
+        ("randaugment_operations=increasing", "randaugment_layers=2"),
+        ("mix_probability=0.5", "mixup=0.2"),
+        ("mix_probability=0.5", "cutmix=1"),
+        ("random_erasing_fill=noise", "random_erasing=0.25"),
+    ],
+)
+def test_how_an_augmentation_acts_that_is_off_has_no_effect(flag, on):
+    images = config("digits", False)
+    (note,) = resolve(images, overrides=[f"augment.{flag}"]).notes
+    assert note.startswith(f"augment.{flag.partition('=')[0]} = ")
+    assert "has no effect without augment." in note
+    assert resolve(images, overrides=[f"augment.{flag}", f"augment.{on}"]).notes == []
+
+
+@pytest.mark.parametrize(
+    "flag", ["turn_prefix=<{role}>", "turn_suffix=!", "answer_roles=bot", "regression=true", "mask_rate=0.3"]
+)
+def test_a_setting_of_other_rows_is_refused(flag):
+    with pytest.raises(
+        Refused, match=rf"text.{flag.partition('=')[0]} = .*: has no effect on rows of windows; it acts on"
+    ):
+        resolve(config("jsonl:/x.jsonl", True), overrides=[f"text.{flag}"])
 
 
 @pytest.mark.parametrize(("name", "text"), [("folder:/photos", False), ("text:/book", True), ("digits", False)])

@@ -1,14 +1,25 @@
 """Settings that are stated and do nothing for the data of an experiment: refused from a flag, said of a file."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from vitzoo.config.experiment import feed_kind
 from vitzoo.data.effect import kind_of, without_effect
-from vitzoo.data.settings import Data
+from vitzoo.data.settings import Augment, Data
 from vitzoo.data.text.settings import Mixture, Text
 from vitzoo.errors import Refused
 from vitzoo.schema import default_of, limits_of
+
+NEEDS: Mapping[str, tuple[str, Callable[[Augment], Any]]] = {
+    "crop_area": ("augment.crop=inception", lambda augment: augment.crop == "inception"),
+    "crop_scale": ("augment.crop=resize_random", lambda augment: augment.crop == "resize_random"),
+    "randaugment_magnitude": ("augment.randaugment_layers", lambda augment: augment.randaugment_layers),
+    "randaugment_operations": ("augment.randaugment_layers", lambda augment: augment.randaugment_layers),
+    "randaugment_deviation": ("augment.randaugment_layers", lambda augment: augment.randaugment_layers),
+    "mix_probability": ("augment.mixup or augment.cutmix", lambda augment: augment.mixup or augment.cutmix),
+    "random_erasing_fill": ("augment.random_erasing", lambda augment: augment.random_erasing),
+}
+"""Settings of the augmentation that say how another one acts, and whether that is on."""
 
 
 def say_without_effect(
@@ -19,7 +30,8 @@ def say_without_effect(
     Args:
         file: what the config file states, by section.
         flags: what flags state.
-        notes: gets a line for each setting of the file that does nothing, and for each of how a run is executed.
+        notes: gets a line for each setting of the file that does nothing, for each of how a run is executed, and for
+            each of an augmentation that is off.
         built: the sections as they were built.
 
     Raises:
@@ -36,6 +48,10 @@ def say_without_effect(
                     raise Refused(name, value, why)
                 if why:
                     notes.append(f"{name} = {value} {why}")
+    for field in _changed(flags.get("augment"), built["augment"], Augment):
+        other, is_on = NEEDS.get(field, ("", bool))
+        if other and not is_on(built["augment"]):
+            notes.append(f"augment.{field} = {getattr(built['augment'], field)} has no effect without {other}")
     if built["data"].name != "mixture":
         for field in _changed(flags.get("mixture"), built["mixture"], Mixture):
             if field != "sources":

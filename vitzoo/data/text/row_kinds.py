@@ -19,6 +19,10 @@ ACTS = {
     "mask_rate": ("masked",),
     "whole_words": ("masked",),
     "next_sentence": ("masked",),
+    "turn_prefix": ("answers", "prompts"),
+    "turn_suffix": ("answers", "prompts"),
+    "answer_roles": ("answers", "prompts"),
+    "regression": ("labelled",),
 }
 """Settings of the text that say how rows are made, and of which."""
 
