@@ -27,7 +27,7 @@ FLOORS = [
     {"models"},
     {"decoding"},
     {"nn"},
-    {"parts", "schema", "outputs"},
+    {"parts", "schema", "outputs", "checked"},
     {"fonts", "paths", "replaced", "staging", "checksums"},
     {"errors", "hints", "jax_internals", "literals", "names"},
 ]

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from vitzoo.checked import checked
 from vitzoo.config import resolve
 from vitzoo.config.experiment import ModelChoice
 from vitzoo.config.resolution import Overrides
@@ -15,6 +16,7 @@ AS_TORCHVISION = {"gelu": "exact", "num_classes": 1000, "position_resize": "corn
 """What these have besides."""
 
 
+@checked(seed=0)
 def create_model(name: str, variant: str = "", *, seed: int = 0, **changes: Any) -> Any:
     """A model with initial parameters.
 
@@ -48,6 +50,7 @@ def choose_model(name: str, variant: str, changes: dict[str, Any]) -> ModelChoic
     return ModelChoice("vit", TORCHVISION[name], AS_TORCHVISION | changes)
 
 
+@checked()
 def train(config: Any, workdir: str | Path, overrides: Overrides = ()) -> dict[str, Any]:
     """Trains, or resumes, as `vitzoo train` does.
 
@@ -68,6 +71,7 @@ def train(config: Any, workdir: str | Path, overrides: Overrides = ()) -> dict[s
     return loop.train(resolve(config, overrides=overrides), workdir)
 
 
+@checked()
 def list_models(pattern: str = "*", *, pretrained: bool = False) -> list[dict[str, Any]]:
     """The models' variants: `name`, `variant`, `parameters`, `gflops`, `bytes_float32`.
 

@@ -5,6 +5,7 @@ import contextvars
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from vitzoo.checked import checked
 from vitzoo.errors import Refused
 
 _asked: contextvars.ContextVar[list[list[str]] | None] = contextvars.ContextVar("asked", default=None)
@@ -14,6 +15,7 @@ class NoSuchChoice(Refused):
     """An argument that is none of a config's choices."""
 
 
+@checked()
 def choice(arg: str, table: Mapping[str, Any] | Sequence[str]) -> Any:
     """What `arg` stands for in `table`; a config with a few variants calls it with its argument, or a part of that.
 

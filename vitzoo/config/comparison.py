@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from vitzoo.checked import checked
 from vitzoo.config.build import leaves
 from vitzoo.config.fields import field_of
 from vitzoo.data.folders import is_moved
@@ -12,6 +13,7 @@ UNSET = "unset"
 Differences = dict[str, tuple[Any, Any]]
 
 
+@checked()
 def compare(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[Differences, Differences]:
     """The settings that differ, by dotted name: (old, new); `unset` where one of the two has no such setting.
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import vitzoo
+from vitzoo.checked import checked
 from vitzoo.config.argument import NoSuchChoice, choices_asked
 from vitzoo.config.kept import read_object
 from vitzoo.errors import Refused, as_text
@@ -21,6 +22,7 @@ FOLDERS = (PACKAGE / "configs", PACKAGE.parent / "configs")
 """Where configs are found by name: inside the installed package, or beside it in a checkout."""
 
 
+@checked()
 def load(config: str | Path, arg: str | None = None) -> Any:
     """What a config file's `get_config` returns, or the dict that a `config.json` holds.
 

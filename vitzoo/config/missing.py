@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from vitzoo.checked import checked
 from vitzoo.errors import Refused
 
 
@@ -10,6 +11,7 @@ class Required(str):
     """Text in the place of a value that must be given: its form, `RUN`."""
 
 
+@checked()
 def required(form: str) -> Required:
     """A value that whoever uses the config must give: without it nothing is trained.
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from vitzoo.checked import checked
 from vitzoo.config.build import Layers, build_experiment, leaves
 from vitzoo.config.defaults import Config
 from vitzoo.config.experiment import Experiment, values_of, variant_fields
@@ -32,6 +33,7 @@ class Resolved:
     """The config as the user wrote it."""
 
 
+@checked()
 def resolve(config: Any, arg: str | None = None, overrides: Overrides = (), *, complete: bool = True) -> Resolved:
     """Runs a config and merges, converts and checks it. Starts no device backend and reads no data.
 
@@ -99,6 +101,7 @@ def _sources(experiment: Experiment, values: dict[str, Any], layers: Layers) -> 
 def nested(overrides: Overrides) -> dict[str, Any]:
     """Overrides as nested dicts; `KEY=VALUE` texts keep their values as `Text`, to be read by the field's type."""
     layer: dict[str, Any] = {}
+    overrides = _listed(overrides)
     if isinstance(overrides, Mapping):
         pairs = list(plain(overrides).items())
     else:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import vitzoo
+from vitzoo.checked import checked
 from vitzoo.config.resolution import Overrides, nested
 from vitzoo.errors import Failed, Refused
 from vitzoo.evaluation.folders import free_folder
@@ -25,6 +26,7 @@ from vitzoo.replaced import Reads, texts_in
 from vitzoo.weights.load import ImageInfo
 
 
+@checked(shots=0)
 def evaluate(
     checkpoint: str | Path,
     overrides: Overrides = (),

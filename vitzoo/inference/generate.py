@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
+from vitzoo.checked import checked
 from vitzoo.data.text.answers import conversation
 from vitzoo.data.text.unicode import check_whole
 from vitzoo.decoding.generate import how_of
@@ -19,6 +20,7 @@ Turns = Sequence[Mapping[str, str]]
 """A conversation: {"role", "content"} each."""
 
 
+@checked(max_new_tokens=1, seed=0)
 def generate(
     checkpoint: str | Path,
     prompts: str | Sequence[str | Turns],

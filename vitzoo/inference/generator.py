@@ -1,7 +1,7 @@
 """A language model held ready to write: loaded once, compiled once for each shape."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -206,6 +206,11 @@ def check_prompts(prompts: Sequence[Any]) -> None:
     """Refuses no prompt, and one that no tokenizer takes."""
     if not prompts:
         raise Refused("prompt", None, "there is none")
+    for prompt in prompts:
+        turns = [] if isinstance(prompt, str | Encoded) else prompt
+        if not isinstance(turns, list | tuple) or not all(isinstance(turn, Mapping) for turn in turns):
+            message = f'is of the type {type(prompt).__name__}; must be text, or a list of {{"role", "content"}}'
+            raise Refused("prompt", "None" if prompt is None else prompt, message)
     check_whole("prompt", *(prompt for prompt in prompts if isinstance(prompt, str)))
 
 

@@ -2,7 +2,7 @@
 
 import dataclasses
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +57,14 @@ def gather(inputs: Any) -> list[Input]:
 def listed(inputs: Any) -> Iterable[Any]:
     """The inputs as several."""
     single = isinstance(inputs, str | bytes | os.PathLike | Image.Image) or hasattr(inputs, "__array__")
-    return [inputs] if single else list(inputs)
+    if single:
+        return [inputs]
+    if isinstance(inputs, Iterable) and not isinstance(inputs, Mapping):
+        return list(inputs)
+    shown = "None" if inputs is None else inputs
+    raise Refused(
+        "inputs", shown, f"is of the type {type(inputs).__name__}; must be files, folders, pictures or arrays"
+    )
 
 
 def stacked(image: Any) -> Iterable[Any]:

@@ -10,6 +10,7 @@ from typing import Any, TextIO
 
 import numpy as np
 
+from vitzoo.checked import checked
 from vitzoo.data.image_files import IMAGE_ENDINGS
 from vitzoo.data.text.lines import STANDARD_INPUT
 from vitzoo.errors import Refused
@@ -26,6 +27,7 @@ ENDINGS = {".txt", ".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".md", *IMAGE_E
 """Of what is taken for the name of a file."""
 
 
+@checked(top=1, batch_size=1)
 def predict(
     checkpoint: str | Path,
     inputs: Any,

@@ -2,7 +2,7 @@
 
 import dataclasses
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +59,8 @@ def gather_texts(inputs: Any, text: Text) -> list[TextInput]:
     Raises:
         Refused: there is none, one is neither text nor record or holds no text, or a record lacks the fields.
     """
+    if not isinstance(inputs, Iterable):
+        raise Refused("inputs", inputs, f"is of the type {type(inputs).__name__}; must be texts, or records of fields")
     several = [inputs] if isinstance(inputs, str | Mapping) else list(inputs)
     if not several:
         raise Refused("inputs", None, "there is no text")

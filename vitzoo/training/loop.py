@@ -12,11 +12,12 @@ from vitzoo.data import left_out
 from vitzoo.parallel import processes
 from vitzoo.parallel.sharding import put
 from vitzoo.parts import OwnFaults
+from vitzoo.paths import folder_to_fill
 from vitzoo.training import curves, header, run_folder, setup, start
 from vitzoo.training.compilation_cache import use_compilation_cache
 from vitzoo.training.heap import keep_heap
 from vitzoo.training.intervals import due
-from vitzoo.training.lock import locked
+from vitzoo.training.lock import locked, one_at_a_time
 from vitzoo.training.metrics import Metrics
 from vitzoo.training.profiler import Profiler
 from vitzoo.training.records import Records
@@ -27,6 +28,7 @@ from vitzoo.training.warmup import check_warmup
 from vitzoo.training.window import Window
 
 
+@one_at_a_time
 def train(config: Any, workdir: str | Path, out: TextIO | None = None) -> dict[str, Any]:
     """Train until the end, or until a signal asks to stop; the same call again resumes, and a finished run stays.
 
@@ -39,11 +41,14 @@ def train(config: Any, workdir: str | Path, out: TextIO | None = None) -> dict[s
         Plain values: `workdir`, `step`, `total_steps`, `finished`, `exit_code` (0, 75 after SIGTERM, 130 after
         Ctrl-C), `best` ({"step", "value"} or None) and `metrics` (each split's last line).
 
+    In several threads one call after the other is served.
+
     Raises:
         Refused: config, data, devices or folder do not allow it.
         Failed: it had to stop: a step that is not finite, a full disk, data that can't be read any more.
     """
-    resolved, workdir, out = resolve(config), Path(workdir), processes.only_first(out or sys.stdout)
+    resolved, workdir = resolve(config), folder_to_fill("workdir", workdir)
+    out = processes.only_first(out or sys.stdout)
     experiment = resolved.experiment
     check_warmup(resolved, workdir)
     check_same(resolved.values)

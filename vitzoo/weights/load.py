@@ -3,12 +3,14 @@
 import abc
 import dataclasses
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from vitzoo.checked import checked
 from vitzoo.checkpoints.locate import Located
 from vitzoo.config.experiment import ModelChoice, config_class_of
 from vitzoo.data.image_feed import for_channels, preprocessing_of
@@ -124,7 +126,10 @@ def in_short(values: Sequence[float] | None) -> str:
     return ",".join(f"{value:g}" for value in (values[:1] if len(set(values)) == 1 else values))
 
 
-def load(checkpoint: str, weights: str = "auto", *, execution: Execution = DEFAULT, **changes: Any) -> tuple[Any, Info]:
+@checked()
+def load(
+    checkpoint: str | Path, weights: str = "auto", *, execution: Execution = DEFAULT, **changes: Any
+) -> tuple[Any, Info]:
     """A model from a checkpoint.
 
         model, info = vitzoo.load("runs/quickstart")

@@ -1,0 +1,166 @@
+"""What a notebook gives by mistake is refused by the argument's name, before anything is loaded or written."""
+
+import concurrent.futures
+import time
+
+import numpy as np
+import pytest
+
+import vitzoo
+from vitzoo.errors import Refused
+from vitzoo.training import lock
+
+WRONG = {
+    "none": None,
+    "an integer": 5,
+    "a fraction": 0.5,
+    "a boolean": True,
+    "bytes": b"x",
+    "a set": {1},
+    "an object": object(),
+    "a list": [1],
+    "a dict": {1: 2},
+    "a function": len,
+    "an array": np.zeros(3),
+    "a text": "x",
+}
+# By function: arguments with which it would go on to look for a checkpoint or a file, and for each of its arguments
+# the kinds that it takes
+FUNCTIONS = {
+    vitzoo.create_model: ({"name": "vit"}, {"name": "a text", "variant": "a text", "seed": "an integer"}),
+    vitzoo.list_models: ({}, {"pattern": "a text", "pretrained": "a boolean"}),
+    vitzoo.train: (
+        {"config": "none", "workdir": "none"},
+        {"config": "a text a dict", "workdir": "a text", "overrides": "a dict a list a set an array"},
+    ),
+    vitzoo.predict: (
+        {"checkpoint": "none", "inputs": "none.png"},
+        {
+            "checkpoint": "a text",
+            "inputs": "a text bytes a list an array a set a dict",
+            "top": "an integer none",
+            "batch_size": "an integer",
+            "weights": "a text",
+            "output": "a text none",
+            "features": "a text none",
+            "platform": "a text",
+            "out": "none",
+        },
+    ),
+    vitzoo.generate: (
+        {"checkpoint": "none", "prompts": "none"},
+        {
+            "checkpoint": "a text",
+            "prompts": "a text",
+            "chat": "a boolean",
+            "max_new_tokens": "an integer",
+            "stop": "a text a list",
+            "seed": "an integer",
+            "weights": "a text",
+            "platform": "a text",
+            "output": "a text none",
+        },
+    ),
+    vitzoo.evaluate: (
+        {"checkpoint": "none"},
+        {
+            "checkpoint": "a text",
+            "overrides": "a dict a list a set an array",
+            "weights": "a text",
+            "predictions": "a text none",
+            "output": "a text none",
+            "all_classes": "a boolean",
+            "shots": "an integer none",
+        },
+    ),
+    vitzoo.load: ({"checkpoint": "none"}, {"checkpoint": "a text", "weights": "a text"}),
+    vitzoo.config.resolve: (
+        {"config": "none"},
+        {"config": "a text a dict", "arg": "a text none", "overrides": "a dict a list a set", "complete": "a boolean"},
+    ),
+    vitzoo.config.load: ({"config": "none"}, {"config": "a text", "arg": "a text none"}),
+    vitzoo.config.choice: ({"arg": "a", "table": ["a"]}, {"arg": "a text", "table": "a dict a list"}),
+    vitzoo.config.required: ({"form": "RUN"}, {"form": "a text"}),
+    vitzoo.config.compare: ({"old": {}, "new": {}}, {"old": "a dict", "new": "a dict"}),
+}
+CASES = [(function, argument) for function, (_, arguments) in FUNCTIONS.items() for argument in arguments]
+
+
+@pytest.mark.parametrize(("function", "argument"), CASES, ids=lambda one: getattr(one, "__name__", one))
+def test_an_argument_of_a_wrong_kind_is_refused_by_its_name(function, argument, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    given, arguments = FUNCTIONS[function]
+    for kind, value in WRONG.items():
+        if kind not in arguments[argument]:
+            with pytest.raises(Refused) as caught:
+                function(**{**given, argument: value})
+            assert caught.value.field in (argument, argument.removesuffix("s")), str(caught.value)
+            assert "\n" not in str(caught.value)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("workdir", ["", " ", "a\0b", None, 5, b"runs"])
+def test_a_training_without_a_folder_is_refused_and_leaves_nothing_where_it_was_asked_for(
+    workdir, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(Refused, match="workdir"):
+        vitzoo.train("quickstart", workdir)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "inputs", [None, 5, {"text": "x"}, [], [None], [5], [{}], [["a.png"]], iter([]), object(), [b"x", None]]
+)
+def test_inputs_that_are_no_pictures_are_refused_or_named(inputs):
+    with pytest.raises(Refused):
+        vitzoo.predict("none", inputs)
+
+
+@pytest.mark.parametrize("prompts", [None, 5, [5], [None], [], [["x"]], [b"x"], {"role": "user"}, ["x", 5]])
+def test_prompts_that_are_no_text_are_refused(prompts):
+    with pytest.raises(Refused, match=r"^prompt"):
+        vitzoo.generate("none", prompts)
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "said"),
+    [
+        (vitzoo.predict, {"inputs": "x", "batch_size": 0}, "batch_size = 0: must be at least 1"),
+        (vitzoo.predict, {"inputs": "x", "top": -1}, "top = -1: must be at least 1"),
+        (vitzoo.generate, {"prompts": "x", "max_new_tokens": 0}, "max_new_tokens = 0: must be at least 1"),
+        (vitzoo.generate, {"prompts": "x", "seed": -1}, "seed = -1: must be at least 0"),
+        (vitzoo.generate, {"prompts": "x", "seed": 2**40}, "seed = 1099511627776: must be at most 4,294,967,295"),
+        (vitzoo.evaluate, {"shots": -1}, "shots = -1: must be at least 0"),
+    ],
+)
+def test_a_number_outside_its_range_is_refused(function, arguments, said):
+    with pytest.raises(Refused) as caught:
+        function("none", **arguments)
+    assert str(caught.value) == said
+
+
+def test_arguments_that_a_function_has_not_are_pythons_to_refuse():
+    with pytest.raises(TypeError, match="unexpected keyword argument"):
+        vitzoo.predict("none", "x.png", tpo=1)
+
+
+def test_trainings_in_several_threads_follow_one_another():
+    running, most = [], []
+
+    @lock.one_at_a_time
+    def train(number):
+        running.append(number)
+        most.append(len(running))
+        time.sleep(0.02)
+        running.remove(number)
+        if number == 2:
+            raise Refused("workdir", number, "is in use")
+        return number
+
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        found = [pool.submit(train, number) for number in range(4)]
+        assert [one.result() for one in found if one is not found[2]] == [0, 1, 3]
+        with pytest.raises(Refused):
+            found[2].result()
+    assert most == [1, 1, 1, 1]
