@@ -167,6 +167,13 @@ def test_without_a_config_a_model_that_is_not_read_is_known_by_its_names(name, m
     assert f"is {model}" in refused(tmp_path)
 
 
+def test_a_robertas_body_without_a_config_is_not_taken_for_a_berts(tmp_path):
+    arrays = safetensors.numpy.load_file(GOLDENS / "bert" / "model.safetensors")
+    name = next(name for name in arrays if name.endswith("token_type_embeddings.weight"))
+    safetensors.numpy.save_file({**arrays, name: arrays[name][:1]}, tmp_path / "model.safetensors")
+    assert "one kind of sentences as RoBERTa has, which isn't read here" in refused(tmp_path, num_heads=3)
+
+
 def test_a_gpt2_with_a_head_of_classes_says_so_without_a_config_too(tmp_path):
     folder = copied(GOLDENS / "gpt2", tmp_path, arrays={"score.weight": np.ones((2, 12), np.float32)})
     assert "has a head of classes of texts (score.weight), which no GPT here has" in refused(folder)

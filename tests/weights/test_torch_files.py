@@ -162,6 +162,15 @@ def test_a_tensor_that_does_not_fit_its_numbers_is_refused(tmp_path, changes, me
         TorchFile(archive(tmp_path / "bad.pt", tensor(**changes), {"0": FOUR})).content()
 
 
+@pytest.mark.parametrize("changes", [{"shape": (5,)}, {"shape": (2**30, 2**30), "strides": (1, 1)}, {"key": b"1"}])
+def test_such_a_tensor_is_refused_before_its_shape_is_believed(tmp_path, changes):
+    described = tensor(**changes)
+    told = described[:2] + b"}X\x04\x00\x00\x00wte." + described[2:-1] + b"s."
+    source = open_source(str(archive(tmp_path / "bad.pt", told, {"0": FOUR})))
+    with pytest.raises(Refused, match=r"larger than its numbers|lacks the numbers"):
+        source.shape("wte.")
+
+
 def test_content_within_itself_or_over_and_over_is_refused(tmp_path):
     endless: list = []
     endless.append(endless)

@@ -78,7 +78,7 @@ class Row:
         """
         first: list[tuple[int, ...]] = []
         for layer in range(max(self.depth, 1)):
-            hollow = {name: _hollow(header_of(tensors, name)) for name in self._names(layer)}
+            hollow = {name: _hollow(name, header_of(tensors, name)) for name in self._names(layer)}
             found = [part.shape for part in self._parts(hollow, layer)]
             if first and found != first:
                 name, array = next(iter(hollow.items()))
@@ -209,9 +209,12 @@ def write_rows(rows: Sequence[Row], params: Mapping[str, np.ndarray]) -> Iterato
         yield from row.write(params)
 
 
-def _hollow(header: Header) -> np.ndarray:
+def _hollow(name: str, header: Header) -> np.ndarray:
     """An array of a shape and type that takes no memory: one zero, everywhere."""
-    return np.broadcast_to(np.zeros((), header.dtype), header.shape)
+    try:
+        return np.broadcast_to(np.zeros((), header.dtype), header.shape)
+    except ValueError:
+        raise Misfit(name, f"of shape {header.shape}, larger than any array") from None
 
 
 def _why(name: str, ignored: Sequence[Ignored]) -> str | None:

@@ -198,7 +198,7 @@ def _read_torch(path: Path, name: str, subtree: str) -> Read:
     _check_names(tensors, name)
     besides = {key: value for key, value in content.items() if not isinstance(value, Tensor)}
     readers = {key: functools.partial(file.array, tensor) for key, tensor in tensors.items()}
-    headers = {key: functools.partial(Header, one.shape, one.storage.dtype) for key, one in tensors.items()}
+    headers = {key: functools.partial(file.header, tensor) for key, tensor in tensors.items()}
     return "torch", Tensors(readers, headers), besides, notes
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from vitzoo.errors import Refused
 from vitzoo.weights.files import torch_pickle
+from vitzoo.weights.files.source import Header
 from vitzoo.weights.files.torch_pickle import Tensor, Unreadable
 
 MOST_PICKLE = 2**25  # bytes of the description; that of a model of 10,000 tensors has about a million
@@ -25,6 +26,7 @@ READING = (
     *(UnicodeDecodeError, OverflowError, ValueError),
 )
 """What reading a damaged archive may raise."""
+LARGER = "describes a tensor larger than its numbers ({})"
 LOCAL_HEADER = 30  # bytes, before the entry's name
 LONGEST_NAME = 500  # characters of an entry's
 PIECE = 2**22  # bytes summed at once
@@ -83,26 +85,34 @@ class TorchFile:
         Raises:
             Refused: they aren't there, fewer than it describes, or damaged.
         """
-        storage, size = tensor.storage, tensor.storage.dtype.itemsize
-        name = f"data/{storage.key}"
-        if name not in self._places:
-            raise self._refused(f"lacks the numbers of a tensor ({name})")
-        numbers_in = math.prod(tensor.shape)
-        last = tensor.offset + sum((n - 1) * step for n, step in zip(tensor.shape, tensor.strides, strict=True))
-        larger = f"describes a tensor larger than its numbers ({name})"
-        beyond = numbers_in > storage.count or (numbers_in and last >= storage.count)
-        if beyond or storage.count * size != self._places[name].length:
-            raise self._refused(larger)
+        storage, size, name = tensor.storage, tensor.storage.dtype.itemsize, f"data/{tensor.storage.key}"
+        self.header(tensor)
         try:
             numbers = self._entry(name).view(storage.dtype)[tensor.offset :]
-            if not numbers_in:
+            if not math.prod(tensor.shape):
                 return numbers[:0].reshape(tensor.shape)
         except Unreadable as error:
             raise self._refused(str(error)) from None
         except ValueError:  # none of its numbers, but more of some dimension than NumPy counts
-            raise self._refused(larger) from None
+            raise self._refused(LARGER.format(name)) from None
         strides = [step * size for step in tensor.strides]
         return np.lib.stride_tricks.as_strided(numbers, tensor.shape, strides, writeable=False)
+
+    def header(self, tensor: Tensor) -> Header:
+        """A tensor's shape and type, which its numbers are as many as.
+
+        Raises:
+            Refused: they aren't there, or are fewer than it describes.
+        """
+        storage, name = tensor.storage, f"data/{tensor.storage.key}"
+        if name not in self._places:
+            raise self._refused(f"lacks the numbers of a tensor ({name})")
+        numbers_in = math.prod(tensor.shape)
+        last = tensor.offset + sum((n - 1) * step for n, step in zip(tensor.shape, tensor.strides, strict=True))
+        beyond = numbers_in > storage.count or (numbers_in and last >= storage.count)
+        if beyond or storage.count * storage.dtype.itemsize != self._places[name].length:
+            raise self._refused(LARGER.format(name))
+        return Header(tensor.shape, storage.dtype)
 
     def _plain(self, node: Any, depth: int) -> Any:
         """The content without what may lie within itself, or over and over: no weights are like that."""

@@ -58,6 +58,8 @@ class BERT:
             "mlp_dim": source.shape(f"{prefix}encoder.layer.0.intermediate.dense.weight", 2)[0],
         }
         settings.agrees(source, {theirs: sizes[ours] for ours, theirs in SIZES.items()})
+        if not source.config and sizes["sentence_types"] == 1:
+            raise source.refused("has no config.json, and one kind of sentences as RoBERTa has, which isn't read here")
         head = head_of(source, prefix)
         sentence = sentence_transformers.read(source, places, width)
         tokenizer = tokenizer_beside(source.folder, vocabulary)

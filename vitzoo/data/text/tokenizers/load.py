@@ -22,7 +22,9 @@ def load_tokenizer(folder: str | pathlib.Path, description: Mapping[str, str]) -
     main = folder / description["file"]
     try:
         tokenizer = _read(folder, main, description["kind"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except Refused:
+        raise
+    except Exception as error:  # the libraries raise plain `Exception` for files that they can't read
         raise Refused(str(main), None, f"the tokenizer can't be read: {error}") from error
     if tokenizer.sha256 != description["sha256"]:
         raise Refused(str(main), None, "is not the tokenizer that was saved here (its sha256 differs)")
