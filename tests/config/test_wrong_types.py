@@ -269,3 +269,38 @@ def test_a_pattern_that_leads_out_of_the_folder_or_is_none_is_refused(pattern):
 @pytest.mark.parametrize("pattern", ["*", "**/*.md", "part-[0-9].txt", "[", "sub/x.txt"])
 def test_patterns_within_the_folder_are_taken(pattern):
     assert Text(files=pattern).check() is None
+
+
+TEXTS = {**BASE, "model": {"name": "gpt"}, "objective": {"name": "causal_lm"}, "data": {"name": "text:/nothing"}}
+PATCHES = {
+    "evaluate.val.text.prefix": [5, None],
+    "evaluate.val.text.sequence_length": ["16", 1.5, 1],
+    "evaluate.val.text.nosuch": [5],
+    "evaluate.val.text.files": ["/a*"],
+    "evaluate.val.data.name": [5],
+    "evaluate.val.data.batch_size": ["x", 0],
+    "mixture.sources.a.name": [5, ""],
+    "mixture.sources.a.prefix": [5],
+    "mixture.sources.a.nosuch": [5],
+    "mixture.sources.a.batch_size": [5],
+    "mixture.sources.a.sequence_length": [0.5],
+}
+
+
+@pytest.mark.parametrize("name", PATCHES)
+def test_what_differs_for_an_evaluator_or_a_source_is_read_by_the_types_of_the_section_that_it_changes(name):
+    section, field = name.rsplit(".", 1)
+    base = {**TEXTS, "evaluate": {"val": {"name": "perplexity"}}}
+    if section.startswith("mixture"):
+        base |= {"data": {"name": "mixture"}, "mixture": {"sources": {"a": {"name": "verses"}}}}
+    for value in PATCHES[name]:
+        refusal(base, {name: value}, name)
+        refusal(base, {section: {"name": "verses", field: value} if "mixture" in name else {field: value}}, name)
+    resolve(base)
+    assert resolve(base, overrides=["evaluate.val.text.prefix=5"]).values["evaluate"]["val"]["text"] == {"prefix": "5"}
+
+
+@pytest.mark.parametrize("section", ["evaluate.val.text", "evaluate.val.data", "mixture.sources", "mixture.sources.a"])
+@pytest.mark.parametrize("value", [5, "x", [1], True])
+def test_what_differs_is_a_dict(section, value):
+    refusal({**TEXTS, "evaluate": {"val": {"name": "perplexity"}}, "mixture": {}}, {section: value}, section)

@@ -5,7 +5,7 @@ Layers, later wins: the dataclass's defaults, the model's variant, the file, the
 
 import dataclasses
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from vitzoo.config.contracts import check_part
@@ -25,10 +25,12 @@ from vitzoo.config.missing import Required
 from vitzoo.config.places import KINDS, nearest_setting
 from vitzoo.data.folders import absolute_places
 from vitzoo.data.settings import Data
+from vitzoo.data.text.mixed_source import settings_of
 from vitzoo.data.text.settings import USED_BY, Tokenizer
+from vitzoo.data.text.settings import Text as TextSettings
 from vitzoo.errors import Refused
 from vitzoo.parts import PARTS, find
-from vitzoo.schema import Text, annotations, build, convert, convert_fields, default_of, literal, nearest
+from vitzoo.schema import Text, annotations, build, convert, convert_fields, default_of, literal, nearest, patch
 
 DEFAULT_NAMES = {"objective": "classification", "optimizer": "adamw", "schedule": "cosine"}
 _DURATION = re.compile(r"(.*)_(steps|epochs|examples|fraction)")
@@ -159,12 +161,15 @@ def build_experiment(layers: Layers) -> tuple[Experiment, dict[str, Any]]:
         else:
             names[section], built[section] = _choice(layers, section, section)
     built["model"].check_takes(built["objective"])
+    _convert_patch(layers, "mixture", "sources", _sources_of_mixture)
     for name, hint in hints.items():
         if dataclasses.is_dataclass(hint) and name not in built:
             layers.replace_durations(name)
             built[name] = build(hint, merge(*layers.section(name)), name)  # type: ignore[arg-type, type-var]
+    for name, own in built["mixture"].sources.items():
+        settings_of(own, built["data"], built["text"], f"mixture.sources.{name}")
     _refuse_unused(layers, built, names["objective"])
-    built["evaluate"], names["evaluate"] = _evaluators(layers, built["data"])
+    built["evaluate"], names["evaluate"] = _evaluators(layers, built["data"], built["text"])
     say_without_effect(layers.file, layers.flags, layers.notes, built)
     built["model"].check_measured(built["objective"], built["evaluate"], names["evaluate"])
     scalars = merge(
@@ -246,7 +251,7 @@ def _choice(layers: Layers, section: str, default: str) -> tuple[str, Any]:
     return str(name), build(part, fields, section)
 
 
-def _evaluators(layers: Layers, data: Data) -> tuple[dict[str, Any], dict[str, str]]:
+def _evaluators(layers: Layers, data: Data, text: TextSettings) -> tuple[dict[str, Any], dict[str, str]]:
     file, flags = layers.section("evaluate")
     parts, names = {}, {}
     for key in dict.fromkeys([*file, *flags]):
@@ -255,33 +260,64 @@ def _evaluators(layers: Layers, data: Data) -> tuple[dict[str, Any], dict[str, s
             continue
         if key == "train" or not re.fullmatch(r"\w[\w-]*", key):
             raise Refused(f"evaluate.{key}", None, "an evaluator's name is letters, digits, _ and -, and not `train`")
-        names[key], parts[key] = _evaluator(layers, key, data)
+        names[key], parts[key] = _evaluator(layers, key, data, text)
     return parts, names
 
 
-def _evaluator(layers: Layers, key: str, data: Data) -> tuple[str, Any]:
+def _evaluator(layers: Layers, key: str, data: Data, text: TextSettings) -> tuple[str, Any]:
     section = f"evaluate.{key}"
-    own_data: dict[str, Any] = {}
     for layer in layers.section(section):
-        patched = layer.get("data", {})
-        if not isinstance(patched, dict):
-            convert_fields(Data, patched, f"{section}.data")  # refuses it
+        patched = _dict_at(layer, "data", section)
         if "split" in patched and "split" not in layer:
             layer["split"] = patched.pop("split")  # the evaluator's own `split` is the shortcut for it
             if not patched:
                 layer.pop("data")
-        own_data = merge(own_data, patched)
-    if own_data:
-        # typed by the data section that it patches, not by the evaluator's dict of anything
-        typed = convert_fields(Data, own_data, f"{section}.data")
-        file, flags = layers.section(section)
-        (flags if "data" in flags else file)["data"] = typed
+    # typed by the section that each patches, not by the evaluator's dict of anything
+    _convert_patch(layers, section, "data", lambda own, prefix: convert_fields(Data, own, prefix))
+    _convert_patch(layers, section, "text", lambda own, prefix: convert_fields(TextSettings, own, prefix))
     if not {"name"} & {*layers.section(section)[0], *layers.section(section)[1]}:
         hint = nearest(key, [other for other in layers.file.get("evaluate", {}) if other != key])
         raise Refused(f"{section}.name", None, f"must be set for a new evaluator; {hint}")
     name, part = _choice(layers, section, section)
     evaluation_data(data, part, section)
+    patch(text, getattr(part, "text", {}), f"{section}.text")
     return name, part
+
+
+def _dict_at(layer: dict[str, Any], field: str, section: str) -> dict[str, Any]:
+    """The dict that a layer of a section states in a field, to be changed in place; a flag may have written it out."""
+    if isinstance(layer.get(field), Text):
+        layer[field] = convert(dict, layer[field], f"{section}.{field}")
+    found = layer.get(field, {})
+    if not isinstance(found, dict):
+        raise Refused(f"{section}.{field}", found, "must be a dict of settings")
+    return found
+
+
+def _convert_patch(
+    layers: Layers, section: str, field: str, typed: Callable[[dict[str, Any], str], dict[str, Any]]
+) -> None:
+    """Puts what a field's layers state together, by its types, in place of the uppermost."""
+    file, flags = layers.section(section)
+    own = merge(_dict_at(file, field, section), _dict_at(flags, field, section))
+    if own:
+        (flags if field in flags else file)[field] = typed(own, f"{section}.{field}")
+
+
+def _sources_of_mixture(own: dict[str, Any], prefix: str) -> dict[str, Any]:
+    """Each source's settings by the types of the sections that it changes."""
+    typed = {}
+    for name, stated in own.items():
+        if not isinstance(stated, dict):
+            raise Refused(f"{prefix}.{name}", stated, "must be a dict of settings: dict(name='jsonl:sums.jsonl')")
+        of_data = {key: value for key, value in stated.items() if key in annotations(Data)}
+        of_text = {key: value for key, value in stated.items() if key in annotations(TextSettings)}
+        typed[name] = {
+            **stated,
+            **convert_fields(Data, of_data, f"{prefix}.{name}"),
+            **convert_fields(TextSettings, of_text, f"{prefix}.{name}"),
+        }
+    return typed
 
 
 def _model(layers: Layers) -> ModelChoice:

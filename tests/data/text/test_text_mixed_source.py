@@ -80,8 +80,8 @@ def test_the_tokenizer_of_a_mixture_knows_prefixes_and_class_names(made):
     ],
 )
 def test_a_mixture_that_cannot_be_opened_is_refused_by_its_field(made, sources, message):
-    experiment = mixed(made, sources=sources, rates=None)
     with pytest.raises(Refused, match=message):
+        experiment = mixed(made, sources=sources, rates=None)
         feed_of(experiment).source(experiment.data)
 
 
