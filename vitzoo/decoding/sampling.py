@@ -43,24 +43,27 @@ def prompt_keys(seed: jax.Array | int, prompts: jax.Array, lengths: jax.Array) -
         prompts: int32 [batch, tokens], filled up at the end with anything.
         lengths: int32 [batch], tokens of each.
     """
-    places = jnp.arange(prompts.shape[1])
-    base = jax.random.key(0)
+    places = jnp.arange(prompts.shape[1], dtype=jnp.uint32)
+    digests = []
+    for start in (0x9E3779B9, 0x7F4A7C15):  # two of 32 bits each
+        marks = mixed(mixed(places + jnp.uint32(start)) ^ prompts.astype(jnp.uint32))
+        digests.append(jnp.where(places < lengths[:, None], marks, 0).sum(1, dtype=jnp.uint32))
+    one, other = digests
+    equal = (one[:, None] == one) & (other[:, None] == other)
+    before = jnp.tril(equal, -1).sum(1, dtype=jnp.uint32)
 
-    def mark(place: jax.Array, id: jax.Array) -> jax.Array:
-        return jax.random.bits(jax.random.fold_in(jax.random.fold_in(base, place), id), (2,), jnp.uint32)
+    def fold(keys: jax.Array, numbers: jax.Array) -> tuple[jax.Array, None]:
+        return jax.vmap(jax.random.fold_in)(keys, numbers), None
 
-    marks = jax.vmap(jax.vmap(mark), (None, 0))(places, prompts)
-    digests = jnp.where((places < lengths[:, None])[..., None], marks, 0).sum(1, dtype=jnp.uint32)
-    equal = (digests[:, None] == digests).all(-1)
-    before = jnp.tril(equal, -1).sum(-1)
+    keys = jnp.broadcast_to(jax.random.key(seed), before.shape)
+    return jax.lax.scan(fold, keys, jnp.stack([one, other, before]))[0]
 
-    def key(digest: jax.Array, number: jax.Array) -> jax.Array:
-        told = jax.random.key(seed)
-        for part in (digest[0], digest[1], number):
-            told = jax.random.fold_in(told, part)
-        return told
 
-    return jax.vmap(key)(digests, before)
+def mixed(numbers: jax.Array) -> jax.Array:
+    """Numbers whose every bit depends on every bit of those given, uint32 to uint32, one to one (MurmurHash3's end)."""
+    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
+        numbers = (numbers ^ (numbers >> shift)) * jnp.uint32(factor)
+    return numbers ^ (numbers >> 16)
 
 
 def draw(logits: jax.Array, seen: jax.Array, keys: jax.Array, how: Sampling) -> jax.Array:
