@@ -7,8 +7,10 @@ import shlex
 import numpy as np
 import pytest
 import tensorflow_datasets as tfds
+from PIL import Image
 
 from vitzoo.cli import main
+from vitzoo.data import show
 from vitzoo.data.arrays import from_arrays
 from vitzoo.data.image_rows import ImageRows
 from vitzoo.data.open import open_source
@@ -123,6 +125,13 @@ def test_an_unlabelled_split_is_checked(unlabelled, capsys):
         "train": False, "validation": False, "test": True,
     }  # fmt: skip
     assert splits["test"]["n"] == 4
+
+
+def test_an_unlabelled_split_is_shown_without_a_class(unlabelled, tmp_path, monkeypatch):
+    shown = []
+    monkeypatch.setattr(show, "contact_sheet", lambda pictures: shown.extend(pictures) or Image.new("L", (8, 8)))
+    assert main(["data", "show", unlabelled, "--split", "test", "--output", str(tmp_path / "x.png")]) == 0
+    assert [label for _, label in shown] == ["unlabelled"] * 4
 
 
 @pytest.mark.parametrize(

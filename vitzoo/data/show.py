@@ -49,7 +49,8 @@ def _labelled_images(source: Source, indices: np.ndarray, data: Data) -> Iterato
     for index in indices:
         example = source[int(index)]
         label = example["label"]
-        names = [classes[c] for c in np.flatnonzero(label)] if source.info.multi_label else [classes[int(label)]]
+        numbers = np.flatnonzero(label) if source.info.multi_label else [int(label)]
+        names = ["unlabelled"] if source.info.unlabelled else [classes[number] for number in numbers]
         try:
             yield decode(example["image"]), ", ".join(names)
         except BadImage as error:

@@ -70,7 +70,7 @@ def _named(source: TextSource, example: dict[str, Any]) -> dict[str, Any]:
         return example
     named = dict(example)
     if "label" in named:
-        named["label"] = classes[int(named["label"])]
+        named["label"] = "unlabelled" if source.info.unlabelled else classes[int(named["label"])]
     if "tags" in named:
         named["tags"] = [classes[tag] for tag in named["tags"]]
     return named
