@@ -101,6 +101,13 @@ def test_a_setting_of_other_rows_is_refused(flag):
         resolve(config("jsonl:/x.jsonl", True), overrides=[f"text.{flag}"])
 
 
+def test_a_length_of_the_source_is_of_encoder_decoders():
+    with pytest.raises(Refused, match=r"text.source_length = 64: has no effect on gpt, which is no encoder-decoder"):
+        resolve(config("jsonl:/x.jsonl", True), overrides=["text.source_length=64"])
+    t5 = {"model": {"name": "t5", "variant": "small"}, "objective": {"name": "seq2seq"}}
+    resolve({**config("jsonl:/x.jsonl", True), **t5}, overrides=["text.source_length=64"])
+
+
 @pytest.mark.parametrize(("name", "text"), [("folder:/photos", False), ("text:/book", True), ("digits", False)])
 def test_of_a_file_it_is_said(name, text):
     stated = config(name, text)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from vitzoo.config.experiment import feed_kind
+from vitzoo.config.fits import kind_of as kind_of_model
 from vitzoo.data.effect import kind_of, without_effect
 from vitzoo.data.settings import Augment, Data
 from vitzoo.data.text.settings import Mixture, Text
@@ -48,6 +49,13 @@ def say_without_effect(
                     raise Refused(name, value, why)
                 if why:
                     notes.append(f"{name} = {value} {why}")
+    model = built["model"]
+    kind = kind_of_model(model.config_class) if model.name else None
+    if text and kind in ("decoder", "encoder") and "source_length" in _changed(flags.get("text"), built["text"], Text):
+        message = (
+            f"has no effect on {model.name}, which is no encoder-decoder; text.sequence_length is its length"
+        )
+        raise Refused("text.source_length", built["text"].source_length, message)
     for field in _changed(flags.get("augment"), built["augment"], Augment):
         other, is_on = NEEDS.get(field, ("", bool))
         if other and not is_on(built["augment"]):

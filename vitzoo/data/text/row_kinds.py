@@ -23,6 +23,7 @@ ACTS = {
     "turn_suffix": ("answers", "prompts"),
     "answer_roles": ("answers", "prompts"),
     "regression": ("labelled",),
+    "prefix": tuple(rows for rows in ROWS if rows != "tagged"),
 }
 """Settings of the text that say how rows are made, and of which."""
 
