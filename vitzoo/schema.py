@@ -246,8 +246,6 @@ def _convert_float(_, value: Any, field: str) -> float:
         raise Refused(field, value, "must be a number")
     if not math.isfinite(number):
         raise Refused(field, value, "must be a finite number")
-    if abs(number) > LARGEST_NUMBER:
-        raise Refused(field, value, f"must be at most {LARGEST_NUMBER:.2g}, the largest number of float32")
     return number
 
 
@@ -373,7 +371,7 @@ _PLURAL = {int: "integers", float: "numbers", str: "texts", bool: "of true and f
 
 def _in_words(kind: Any, refusal: Refused, form: str) -> str:
     """What a member of a union takes; what was wrong with a value of its kind is in the refusal."""
-    if refusal.message.startswith(("must be an integer (", "must be a finite", "must be at most")):
+    if refusal.message.startswith(("must be an integer (", "must be a finite")):
         return refusal.message.removeprefix("must be ")
     if kind in _SINGULAR:
         return _SINGULAR[kind]
@@ -475,6 +473,8 @@ def check_limits(limits: Limits, value: Any, field: str) -> None:
         raise Refused(field, value, f"must be {said}")
     if isinstance(value, int) and limits.maximum is None and value > LARGEST_INTEGER:
         raise Refused(field, value, f"must be at most {LARGEST_INTEGER:,}")
+    if limits.maximum is None and abs(value) > LARGEST_NUMBER:
+        raise Refused(field, value, f"must be at most {LARGEST_NUMBER:.2g}, the largest number of float32")
 
 
 def _shown_bound(bound: float) -> str:

@@ -88,8 +88,10 @@ def test_a_number_that_would_become_0_is_refused(text):
 
 @pytest.mark.parametrize("value", [Text("1e39"), 1e39, -1e308, 10**40, 10**400, np.float64(1e200)])
 def test_a_number_beyond_float32_is_refused(value):
-    assert "must be " in refusal(float, value)
-    assert "must be " in refusal(float | None, value)
+    for hint in (float, float | None):
+        part = dataclasses.make_dataclass("Part", [("rate", hint, setting(0.5))], frozen=True)
+        with pytest.raises(Refused, match=r"part\.rate = .*: must be (at most 3\.4e\+38|a finite number)"):
+            build(part, {"rate": value}, "part")
 
 
 @pytest.mark.parametrize("name", PARTS["optimizer"])

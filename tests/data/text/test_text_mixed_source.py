@@ -80,9 +80,12 @@ def test_the_tokenizer_of_a_mixture_knows_prefixes_and_class_names(made):
     ],
 )
 def test_a_mixture_that_cannot_be_opened_is_refused_by_its_field(made, sources, message):
-    with pytest.raises(Refused, match=message):
+    def opened():
         experiment = mixed(made, sources=sources, rates=None)
-        feed_of(experiment).source(experiment.data)
+        return feed_of(experiment).source(experiment.data)
+
+    with pytest.raises(Refused, match=message):
+        opened()
 
 
 def test_sources_of_a_mixture_need_the_name_mixture(made):

@@ -3,6 +3,7 @@
 import dataclasses
 import os
 import re
+import sys
 from pathlib import Path, PurePath
 
 from vitzoo.errors import Refused
@@ -160,7 +161,7 @@ class Mixture:
         "dict(spanish=dict(name='verses', prefix='translate English to Spanish: '))",
     )
     rates: tuple[float, ...] | None = setting(
-        None, "relative rate of each source, in their order; none: by size", above=0.0
+        None, "relative rate of each source, in their order; none: by size", above=0.0, maximum=sys.float_info.max
     )
     cap: int = setting(0, "sizes count up to this many rows (T5's K, artificial limit); 0: no cap", minimum=0)
     temperature: float = setting(1.0, "sizes are raised to 1/temperature: 1 in proportion, large equal", minimum=1.0)
