@@ -133,6 +133,14 @@ def test_settings_of_a_mixture_are_for_mixtures():
         resolve(config("sums", True), overrides=["mixture.temperature=2"])
 
 
+@pytest.mark.parametrize(("name", "text"), [("folder:/photos", False), ("csv:/x.csv", False), ("text:/book", True)])
+def test_the_folder_of_prepared_data_is_said_to_have_no_effect_on_a_path(name, text, capsys):
+    (note,) = resolve(config(name, text), overrides=["data.dir=/data"]).notes
+    assert note.startswith("data.dir = /data has no effect on ")
+    assert main(["data", "check", name, "--dir", "/data"]) == 2
+    assert "--dir = /data: has no effect on" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("name", "flag"),
     [

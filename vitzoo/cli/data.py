@@ -67,6 +67,7 @@ def arguments(parser: Parser) -> None:
 def run(args: argparse.Namespace) -> Result:
     """Prepares, checks or shows a dataset."""
     from vitzoo.cli.data_text import run_text
+    from vitzoo.data.effect import kind_of, without_effect
     from vitzoo.data.text.check import is_text
 
     if args.action not in ACTIONS:
@@ -76,7 +77,11 @@ def run(args: argparse.Namespace) -> Result:
         raise Refused(_flag(name), getattr(args, name), f"is no flag of `vitzoo data {args.action}`")
     if args.dir is not None:
         named_path("--dir", args.dir)
-    if is_text(args.name):
+    text = is_text(args.name)
+    reads = args.dir is not None and (text or args.action != "prepare")  # else images are written there
+    if reads and (why := without_effect("data.dir", [kind_of(args.name, text=text)])):
+        raise Refused("--dir", args.dir, why)
+    if text:
         return run_text(args, {name: getattr(args, name) for name in given})
     if args.action == "prepare":
         for name in sorted(given & {"split", "output"}):

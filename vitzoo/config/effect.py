@@ -52,9 +52,7 @@ def say_without_effect(
     model = built["model"]
     kind = kind_of_model(model.config_class) if model.name else None
     if text and kind in ("decoder", "encoder") and "source_length" in _changed(flags.get("text"), built["text"], Text):
-        message = (
-            f"has no effect on {model.name}, which is no encoder-decoder; text.sequence_length is its length"
-        )
+        message = f"has no effect on {model.name}, which is no encoder-decoder; text.sequence_length is its length"
         raise Refused("text.source_length", built["text"].source_length, message)
     for field in _changed(flags.get("augment"), built["augment"], Augment):
         other, is_on = NEEDS.get(field, ("", bool))

@@ -28,6 +28,7 @@ _STAND = ("text file", "text folder", "stdlib")
 _FIELDS = ("text_field", "label_field", "source_field", "target_field", "first_field", "second_field")
 
 ACTS: Mapping[str, tuple[str, ...]] = {
+    "data.dir": ("named images", "named texts", "tfds images", "tfds texts"),
     "data.bad_files": (*_FILES, "named images", "tfds images"),
     "data.validation_fraction": (*_FILES, "stdlib"),
     "data.in_memory": _IMAGES,

@@ -110,7 +110,8 @@ def make_ready(
     rules = rules_of(find("model", experiment.model.name))
     params = place_all(params, param_shardings(shapes, rules, mesh))
     info = information(checkpoint, located, config, classes, which, report)
-    notes = [f"config   {note}" for note in resolved.notes]
+    # where benchmarks lie is stated by data.dir too, which the run's own data may have no use for
+    notes = [f"config   {note}" for note in resolved.notes if not note.startswith("data.dir ")]
     if images is not None and isinstance(info, ImageInfo):
         notes += departures(info.preprocessing, images)
         info = dataclasses.replace(info, preprocessing=images)
