@@ -3,6 +3,8 @@ its right brightness.
 """
 
 import io
+import pathlib
+import re
 import struct
 import zlib
 
@@ -10,6 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image, TiffImagePlugin
 
+import vitzoo
 from vitzoo.cli import main
 from vitzoo.data.image_files import BadImage, readable_kinds
 from vitzoo.data.images import decode
@@ -81,6 +84,12 @@ def test_a_file_of_a_kind_that_is_not_listed_is_not_opened(tmp_path, no_programs
 def test_kinds_are_those_of_the_endings():
     assert {"JPEG", "PNG", "GIF", "BMP", "WEBP", "TIFF", "TGA", "ICO", "PPM", "JPEG2000"} <= set(readable_kinds())
     assert not {"EPS", "WMF", "PSD", "FITS", "PDF", "DDS"} & set(readable_kinds())
+
+
+def test_images_are_opened_in_one_place():
+    root = pathlib.Path(vitzoo.__file__).parent
+    opening = [path.name for path in root.rglob("*.py") if re.search(r"\bImage\.open\(", path.read_text())]
+    assert opening == ["image_files.py"]
 
 
 def test_a_listed_kind_under_another_listed_ending_is_opened(tmp_path):

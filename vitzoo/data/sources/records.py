@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import tensorflow_datasets as tfds
 
 from vitzoo.data import splits
 from vitzoo.data.settings import Data
@@ -56,9 +55,7 @@ class Records:
 
     def open(self, split: str) -> Any:
         """The records of a split, by position: dicts of NumPy values."""
-        images = [key for key, feature in self.features.items() if isinstance(feature, tfds.features.Image)]
-        skip = {key: tfds.decode.SkipDecoding() for key in images} or None  # the pipeline decodes them
-        return open_records(self.data, self.builder, split, skip)
+        return open_records(self.data, self.builder, split)
 
     def ids(self, split: str) -> np.ndarray:
         """Positions int64 [examples] in all splits laid end to end, so that no two examples of a dataset share one."""

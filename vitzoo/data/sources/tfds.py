@@ -1,7 +1,6 @@
 """Datasets in TFDS's layout, prepared as ArrayRecord and read without TensorFlow; nothing here touches the network."""
 
 import logging
-import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -58,10 +57,7 @@ class TfdsDataset:
     def open(self, split: str) -> "TfdsSource":
         counts = self.counts()
         pieces = splits.parse(split, counts) if counts else []  # mocked data states no splits
-        # Images are decoded by the pipeline; TFDS's mocked data, which is on no disk, comes decoded.
-        on_disk = pathlib.Path(self.builder.data_dir).exists()
-        decoders = {self.image_key: tfds.decode.SkipDecoding()} if on_disk else None
-        records = open_records(self.data, self.builder, split, decoders)
+        records = open_records(self.data, self.builder, split)
         return TfdsSource(self, split, records, positions(counts, pieces, len(records)))
 
     def counts(self) -> Mapping[str, int]:

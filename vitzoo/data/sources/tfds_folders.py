@@ -175,24 +175,27 @@ def looked_at(count: int) -> np.ndarray:
     return np.arange(count) if count <= SMALL else np.unique(np.linspace(0, count - 1, SOME).astype(int))
 
 
-def open_records(data: Data, builder: Any, split: str, decoders: Any = None) -> Any:
-    """A split of a prepared dataset, by position.
+def open_records(data: Data, builder: Any, split: str) -> Any:
+    """A split of a prepared dataset, by position; its images as they lie, for the pipeline to decode.
 
     Args:
         data: as it was asked for.
         builder: TFDS's.
         split: in TFDS's syntax.
-        decoders: what is left as it lies.
 
     Raises:
         Refused: it isn't prepared, or in files that can't be read by position.
     """
+    import tensorflow_datasets as tfds
     from tensorflow_datasets.core.file_adapters import FileFormat
 
-    # mocked data is on no disk
+    # mocked data is on no disk, and comes decoded
     on_disk = pathlib.Path(builder.data_dir).exists()
     if on_disk and builder.info.file_format not in FileFormat.with_random_access():
         raise not_array_record(data, builder)
+    features = builder.info.features.items() if on_disk else ()
+    images = [name for name, feature in features if isinstance(feature, tfds.features.Image)]
+    decoders = {name: tfds.decode.SkipDecoding() for name in images} or None
     try:
         return builder.as_data_source(split=split, decoders=decoders)
     except (AssertionError, FileNotFoundError, NotImplementedError, ValueError) as error:
