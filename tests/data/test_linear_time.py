@@ -11,9 +11,12 @@ from vitzoo.data import duplicates
 from vitzoo.data.settings import Data
 from vitzoo.data.sources import files
 from vitzoo.data.sources.index import FileFacts
-from vitzoo.data.text.settings import Text
+from vitzoo.data.text.answers import conversation
+from vitzoo.data.text.last_word import split_last
+from vitzoo.data.text.settings import Text, Tokenizer
 from vitzoo.data.text.sources.json_lines import open_json_lines
 from vitzoo.data.text.sources.strict_json import parsed
+from vitzoo.data.text.tokenizers.open import open_tokenizer
 from vitzoo.errors import Refused
 from vitzoo.evaluation.classes import match
 from vitzoo.weights.transfer import match_head
@@ -70,6 +73,19 @@ def test_many_classes_in_another_order():
     assert match(ours, MANY, ours[::-1], MANY).columns[0] == MANY - 1
     assert match_head(ours, MANY, ours[::-1], MANY).columns[0] == MANY - 1
     assert len(names.positions(ours)) == MANY
+
+
+@pytest.mark.parametrize("text", ["x" * 1_000_000 + " y", " " * 1_000_000 + "y", "x " * 500_000, "x" * 1_000_000])
+def test_the_last_word_of_a_megabyte(text):
+    before, word = split_last(text)
+    assert before + word == text.rstrip()
+    assert word.strip() == text.split()[-1]
+
+
+def test_a_conversation_of_many_turns():
+    turns = [{"role": "user", "text": "x" * 20} for _ in range(50_000)]
+    tokenizer = open_tokenizer(Tokenizer())
+    assert len(conversation(turns, Text(), tokenizer)[1]) > 1_000_000
 
 
 @pytest.mark.parametrize("copies", [1, 2, MANY])

@@ -11,6 +11,7 @@ To a prefix LM each answer is an example of its own, whose prefix is all that st
 so it is read when the model is asked.
 """
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -143,11 +144,9 @@ def _turn(turn: Mapping[str, str], text: Text) -> list[Part]:
 def answer_tokens(parts: list[Part], tokenizer: TextTokenizer) -> tuple[np.ndarray, np.ndarray]:
     """Ids int32 [n], and 1 for those of answers and of the end token after each, else 0."""
     joined: list[Part] = []
-    for text, answer in parts:  # what stands before an answer is tokenized as one text
-        if joined and not answer and not joined[-1][1]:
-            joined[-1] = (joined[-1][0] + text, False)
-        else:
-            joined.append((text, answer))
+    for answer, several in itertools.groupby(parts, lambda part: part[1]):
+        texts = [text for text, _ in several]
+        joined += [(text, True) for text in texts] if answer else [("".join(texts), False)]  # given: as one text
     end = [] if tokenizer.end_id is None else [tokenizer.end_id]
     pieces = [
         np.concatenate([tokenizer.encode(text), np.array(end if answer else [], np.int32)]) for text, answer in joined

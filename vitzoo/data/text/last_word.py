@@ -1,7 +1,5 @@
 """The last word of each text, given all before it (LAMBADA, Paperno et al. 2016, https://arxiv.org/abs/1606.06031)."""
 
-import re
-
 import numpy as np
 
 from vitzoo.data.text.continuations import Pair, Shape, cut_pair, row_of
@@ -12,15 +10,13 @@ from vitzoo.data.text.sources.base import TextSource, require
 from vitzoo.data.text.tokenizers.base import TextTokenizer
 from vitzoo.errors import Refused
 
-LAST = re.compile(r"\s*\S+\Z")
-
 
 def split_last(text: str) -> tuple[str, str]:
     """A text without spaces at its end, as what stands before its last word, and that word with the space before it."""
     text = text.rstrip()
-    found = LAST.search(text)
-    at = len(text) if found is None else found.start()
-    return text[:at], text[at:]
+    word = next(iter(text.rsplit(maxsplit=1)[-1:]), "")
+    before = text.removesuffix(word).rstrip() if word else text
+    return before, text[len(before) :]
 
 
 class LastWords:
