@@ -156,6 +156,8 @@ def test_settings_that_mean_another_model_are_refused_by_name(golden, setting, v
         ("model.layers.0.self_attn.q_proj.weight", "a LLaMA"),
         ("distilbert.embeddings.word_embeddings.weight", "a DistilBERT"),
         ("albert.encoder.x", "an ALBERT"),
+        ("encoder.layer.0.lambda_1", "a BEiT"),
+        ("layer.0.attention.o_proj.weight", "a DINOv3"),
         ("rope_embed.periods", "a DINOv3"),
         ("blocks.0.attn.q_bias", "a BEiT"),
         ("beit.encoder.layer.0.attention.attention.relative_position_bias.relative_position_bias_table", "a BEiT"),
@@ -172,6 +174,14 @@ def test_a_robertas_body_without_a_config_is_not_taken_for_a_berts(tmp_path):
     name = next(name for name in arrays if name.endswith("token_type_embeddings.weight"))
     safetensors.numpy.save_file({**arrays, name: arrays[name][:1]}, tmp_path / "model.safetensors")
     assert "one kind of sentences as RoBERTa has, which isn't read here" in refused(tmp_path, num_heads=3)
+
+
+@pytest.mark.parametrize(("golden", "heads", "kind"), [("gpt2", 3, "a GPT-2"), ("bert", 3, "a BERT")])
+def test_what_only_names_decide_is_said(golden, heads, kind, tmp_path):
+    folder = copied(GOLDENS / golden, tmp_path)
+    (folder / "config.json").unlink()
+    notes = open_weights(str(folder), {"num_heads": heads}).reading.notes
+    assert any(f"there is no config.json: taken for {kind}" in note for note in notes)
 
 
 def test_a_gpt2_with_a_head_of_classes_says_so_without_a_config_too(tmp_path):

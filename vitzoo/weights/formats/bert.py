@@ -15,6 +15,7 @@ from vitzoo.weights.tokenizers import special_ids, tokenizer_beside, tokenizer_f
 
 PREFIX = "bert."
 BUFFERS = Ignored(r"(bert\.)?embeddings\.(position_ids|token_type_ids)", "0, 1, 2 ..., not weights")
+WITHOUT_CONFIG = "there is no config.json: taken for a BERT, with exact GELU and epsilon 1e-12"
 ONLY = {"position_embedding_type": "absolute", "is_decoder": False, "add_cross_attention": False}
 SIZES = {
     "vocabulary_size": "vocab_size",
@@ -82,7 +83,7 @@ class BERT:
             classes=head.classes,
             preprocessing=text,
             tokenizer=sentence.checked(source, tokenizer),
-            notes=(*head.notes, *sentence.notes),
+            notes=(*([] if source.config else [WITHOUT_CONFIG]), *head.notes, *sentence.notes),
         )
 
     def write(self, config: BERTConfig, params: Flat, description: Mapping[str, Any], tokenizer: Any) -> Writing:

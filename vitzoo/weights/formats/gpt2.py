@@ -14,6 +14,7 @@ from vitzoo.weights.tokenizers import tokenizer_beside, tokenizer_files
 
 ONLY = {"scale_attn_weights": True, "scale_attn_by_inverse_layer_idx": False, "add_cross_attention": False}
 CLASSES = "score.weight"
+WITHOUT_CONFIG = "there is no config.json: taken for a GPT-2, with the tanh form of GELU and epsilon 1e-5"
 """Settings of `config.json` that have one value here. (`reorder_and_upcast_attn` says in which order and precision.)"""
 
 
@@ -53,6 +54,7 @@ class GPT2:
             objective={"name": "causal_lm"},
             preprocessing={"sequence_length": found["context_length"]},
             tokenizer=tokenizer_beside(source.folder, found["vocabulary_size"]),
+            notes=() if source.config else (WITHOUT_CONFIG,),
         )
 
     def write(self, config: GPTConfig, params: Flat, description: Mapping[str, Any], tokenizer: Any) -> Writing:

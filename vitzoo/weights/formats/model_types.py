@@ -56,7 +56,9 @@ UNREAD = {"quantization_config": "its weights are quantised", "pruned_heads": "s
 """Settings that say of any type that its arrays aren't plain, unless they are empty."""
 BY_NAMES = {
     r"(.*[.])?(rope_embed[.]periods|storage_tokens)": "a DINOv3",
-    r"(.*[.])?(relative_position_bias_table|rel_pos_bias)|(.*[.])?blocks[.]0[.]attn[.][qv]_bias": "a BEiT or its kin",
+    r"(model[.])?layer[.]0[.]attention[.]o_proj[.]weight": "a DINOv3",
+    r"(.*[.])?(relative_position_bias_table|rel_pos_bias|layer[.]0[.]lambda_1)": "a BEiT or its kin",
+    r"(.*[.])?blocks[.]0[.]attn[.][qv]_bias": "a BEiT or its kin",
     r"(roberta|xlm_roberta|camembert)[.].*|lm_head[.]layer_norm[.]weight": "a RoBERTa",
     r"distilbert[.].*|transformer[.]layer[.]0[.]attention[.]q_lin[.]weight": "a DistilBERT",
     r"albert[.].*|(.*[.])?albert_layer_groups[.].*": "an ALBERT",
