@@ -104,6 +104,14 @@ def test_names_of_special_tokens_in_a_text_are_text_to_transformers_too(kind, tm
         assert written.encode(text, add_special_tokens=False).ids == tokenizer.encode(text).tolist()
 
 
+@pytest.mark.parametrize("masking", [False, True])
+def test_the_mask_of_a_model_of_masked_tokens_is_found_in_a_text(masking, tmp_path):
+    files = tokenizer_files(tokenizer_beside(folder_with(tmp_path), 20), opening=True, closing=True, masking=masking)
+    written = tokenizers.Tokenizer.from_str(json.dumps(files["tokenizer.json"]))
+    written.encode_special_tokens = files["tokenizer_config.json"].get("split_special_tokens", False)
+    assert (4 in written.encode("e [MASK] e", add_special_tokens=False).ids) == masking
+
+
 def test_where_special_tokens_are_found_in_a_text_transformers_finds_them_too(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     settings = Tokenizer(kind="bpe", vocabulary_size=300, sentinels=2, special_in_text=True)

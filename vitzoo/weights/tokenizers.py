@@ -100,7 +100,12 @@ def special_ids(tokenizer: TextTokenizer | None, *names: str) -> dict[str, int |
 
 
 def tokenizer_files(
-    tokenizer: TextTokenizer | None, *, opening: bool = False, closing: bool = False, **settings: Any
+    tokenizer: TextTokenizer | None,
+    *,
+    opening: bool = False,
+    closing: bool = False,
+    masking: bool = False,
+    **settings: Any,
 ) -> dict[str, Any]:
     """Files, by name, from which transformers reads the tokenizer.
 
@@ -108,6 +113,8 @@ def tokenizer_files(
         tokenizer: ours; None gives no files.
         opening: a text begins with the token that classifies it, where there is one,
         closing: and ends with the one that separates, else with the end token.
+        masking: the model is asked for masked tokens: the mask's name in a text must mean it, and transformers finds
+            the names of all special tokens or of none.
         settings: of `tokenizer_config.json` besides the special tokens.
     """
     if tokenizer is None:
@@ -118,11 +125,12 @@ def tokenizer_files(
         for theirs, role in NAMES.items()
         if (id := getattr(tokenizer.specials, role)) is not None and id in names
     }
+    if not masking and not getattr(tokenizer, "special_in_text", False):
+        settings["split_special_tokens"] = True
     if isinstance(tokenizer, ByteTokenizer) and tokenizer.is_byt5:
         return {CONFIG: {"tokenizer_class": "ByT5Tokenizer", "extra_ids": BYTES - 259, **special, **settings}}
     definition = with_marks(as_definition(tokenizer), tokenizer, opening=opening, closing=closing)
-    if not getattr(tokenizer, "special_in_text", False):
-        settings["split_special_tokens"] = True
+    if "split_special_tokens" in settings:
         definition = with_names_as_text(definition, names.values())
     files = {
         "tokenizer.json": definition,

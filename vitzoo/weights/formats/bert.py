@@ -15,6 +15,7 @@ from vitzoo.weights.tokenizers import special_ids, tokenizer_beside, tokenizer_f
 
 PREFIX = "bert."
 BUFFERS = Ignored(r"(bert\.)?embeddings\.(position_ids|token_type_ids)", "0, 1, 2 ..., not weights")
+MASK_FOUND = "transformers finds the names of special tokens in a text, as its mask's must be; here others are text"
 WITHOUT_CONFIG = "there is no config.json: taken for a BERT, with exact GELU and epsilon 1e-12"
 ONLY = {"position_embedding_type": "absolute", "is_decoder": False, "add_cross_attention": False}
 SIZES = {
@@ -104,10 +105,12 @@ class BERT:
         rows = [*_body(prefix, config.depth, config.num_heads), *head.rows]
         kept = {path: leaf for path, leaf in params.items() if not path.startswith(head.unread)}
         longest = min(config.context_length, (description.get("preprocessing") or {}).get("sequence_length", 512))
-        files = tokenizer_files(tokenizer, opening=True, closing=True, model_max_length=longest)
+        masking = config.head_kind == "pretraining"
+        files = tokenizer_files(tokenizer, opening=True, closing=True, masking=masking, model_max_length=longest)
         if config.head_kind == "none":
             files |= sentence_transformers.files(config, longest)
-        return Writing(write_rows(rows, kept), content, files)
+        found = masking and tokenizer is not None
+        return Writing(write_rows(rows, kept), content, files, (MASK_FOUND,) if found else ())
 
 
 def _prefix(source: Source) -> str:
