@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from vitzoo import names
+from vitzoo import literals, names
 from vitzoo.data import left_out
 from vitzoo.data.duplicates import differing, equal_files, equal_notes, hold_out, torn_note
 from vitzoo.data.settings import Data
@@ -165,7 +165,7 @@ def _carved_splits(
 def sorted_classes(names: Iterable[str]) -> tuple[str, ...]:
     """By number where every name is one (2 before 10), else by text."""
     unique = set(names)
-    numbers = all(name.removeprefix("-").isdecimal() for name in unique)
+    numbers = all(literals.counted(name.removeprefix("-")) is not None for name in unique)
     return tuple(sorted(unique, key=lambda name: (int(name), name))) if numbers else tuple(sorted(unique))
 
 
