@@ -1,14 +1,19 @@
 """What a notebook gives by mistake is refused by the argument's name, before anything is loaded or written."""
 
 import concurrent.futures
+import dataclasses
+import os
 import time
 
 import numpy as np
 import pytest
 
 import vitzoo
+from vitzoo.data.settings import Preprocessing
 from vitzoo.errors import Refused
+from vitzoo.inference.inputs import gather
 from vitzoo.training import lock
+from vitzoo.weights.load import ImageInfo
 
 WRONG = {
     "none": None,
@@ -117,6 +122,14 @@ def test_inputs_that_are_no_pictures_are_refused_or_named(inputs):
         vitzoo.predict("none", inputs)
 
 
+@pytest.mark.parametrize("inputs", [[1], {1}, [True], (2,), [None], [{1}], [["a.png"]], [object()], ["a.png", 1]])
+def test_a_number_is_no_picture_and_closes_no_file_of_the_process(inputs):
+    with pytest.raises(Refused, match=r"inputs = .*: is of the type"):
+        gather(inputs)
+    for descriptor in (1, 2):
+        os.fstat(descriptor)
+
+
 @pytest.mark.parametrize("prompts", [None, 5, [5], [None], [], [["x"]], [b"x"], {"role": "user"}, ["x", 5]])
 def test_prompts_that_are_no_text_are_refused(prompts):
     with pytest.raises(Refused, match=r"^prompt"):
@@ -164,3 +177,15 @@ def test_trainings_in_several_threads_follow_one_another():
         with pytest.raises(Refused):
             found[2].result()
     assert most == [1, 1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    "images", [1, True, None, [1], [None], [], ["none.png"], [b""], {1}, np.zeros((0, 4, 4, 3), np.uint8)]
+)
+def test_preprocessing_refuses_what_is_no_image(images):
+    known = dict.fromkeys(field.name for field in dataclasses.fields(ImageInfo))
+    info = ImageInfo(**known | {"preprocessing": Preprocessing(), "size": (4, 4), "channels": 3})
+    with pytest.raises(Refused, match="images"):
+        info.preprocess(images)
+    os.fstat(1)
+    assert info.preprocess(np.zeros((4, 4, 3), np.uint8)).shape == (1, 4, 4, 3)

@@ -158,7 +158,7 @@ def test_pixels_that_are_no_whole_numbers_are_told_how_to_become_such(predictor,
     error = predictor(image)[0]["error"]
     assert error.startswith(f"pixels of type {image.dtype}, ")
     assert error.endswith(remedy)
-    with pytest.raises(BadImage, match=re.escape(remedy)):
+    with pytest.raises(Refused, match=re.escape(remedy)):
         predictor.info.preprocess(image)
 
 

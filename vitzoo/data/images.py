@@ -56,6 +56,8 @@ def decode(image: Any, channels: int = 3) -> np.ndarray:
 def _content(image: Any) -> bytes:
     if isinstance(image, bytes):
         return image
+    if not isinstance(image, str | os.PathLike):  # a number would be an open file of the process
+        raise BadImage(f"is of the type {type(image).__name__}, not an image")
     if what := strange_kind(image):
         raise BadImage(f"is {what}, not a file")
     with open(image, "rb") as file:

@@ -40,6 +40,7 @@ def gather(inputs: Any) -> list[Input]:
     refusals: list[Refused] = []
     for one in listed(inputs):
         if not isinstance(one, str | os.PathLike):
+            _check_picture(one)
             found += [Input(f"image {len(found) + index}", image) for index, image in enumerate(stacked(one))]
             continue
         try:
@@ -64,6 +65,16 @@ def listed(inputs: Any) -> Iterable[Any]:
     shown = "None" if inputs is None else inputs
     raise Refused(
         "inputs", shown, f"is of the type {type(inputs).__name__}; must be files, folders, pictures or arrays"
+    )
+
+
+def _check_picture(one: Any) -> None:
+    """Refuses what is no picture: a number would be taken for an open file of the process."""
+    if isinstance(one, bytes | Image.Image) or hasattr(one, "__array__"):
+        return
+    shown = "None" if one is None else one
+    raise Refused(
+        "inputs", shown, f"is of the type {type(one).__name__}; must be a file, a folder, a picture or an array"
     )
 
 

@@ -14,6 +14,7 @@ from vitzoo.checked import checked
 from vitzoo.checkpoints.locate import Located
 from vitzoo.config.experiment import ModelChoice, config_class_of
 from vitzoo.data.image_feed import for_channels, preprocessing_of
+from vitzoo.data.image_files import BadImage
 from vitzoo.data.images import decode, resize_eval
 from vitzoo.data.mixing import normalise
 from vitzoo.data.settings import Preprocessing
@@ -113,11 +114,20 @@ class ImageInfo(Info):
         return resize_eval(decode(image, self.channels), self.size, self.preprocessing)
 
     def preprocess(self, images: Any) -> jax.Array:
-        """One image or a sequence of images as what the model takes: float32 `[batch, height, width, channels]`."""
+        """One image or a sequence of images as what the model takes: float32 `[batch, height, width, channels]`.
+
+        Raises:
+            Refused: there is none, or one can't be read.
+        """
         several = isinstance(images, Sequence) and not isinstance(images, str | bytes)
         several = several or getattr(images, "ndim", 0) == 4
-        pixels = np.stack([self.pixels(image) for image in (images if several else [images])])
-        return normalise(jnp.asarray(pixels), self.preprocessing)
+        try:
+            pixels = [self.pixels(image) for image in (images if several else [images])]
+        except BadImage as error:
+            raise Refused("images", error.path or None, error.reason) from error
+        if not pixels:
+            raise Refused("images", None, "there is none")
+        return normalise(jnp.asarray(np.stack(pixels)), self.preprocessing)
 
 
 def in_short(values: Sequence[float] | None) -> str:
