@@ -28,7 +28,8 @@ FLOORS = [
     {"decoding"},
     {"nn"},
     {"parts", "schema", "outputs", "checked"},
-    {"fonts", "paths", "replaced", "staging", "checksums"},
+    {"replaced"},
+    {"fonts", "paths", "staging", "checksums"},
     {"errors", "hints", "jax_internals", "literals", "names"},
 ]
 HEIGHT = {name: -depth for depth, names in enumerate(FLOORS) for name in names}

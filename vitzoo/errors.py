@@ -1,5 +1,7 @@
 """The two ways in which a command ends badly, each one line for the user."""
 
+import errno
+
 LONGEST_SHOWN = 1000
 """Characters of a value in a message."""
 
@@ -48,3 +50,14 @@ def out_of_memory(error: BaseException) -> Failed | None:
     if "RESOURCE_EXHAUSTED" not in str(error):
         return None
     return Failed("out of memory: lower data.batch_size, or raise accumulate (same result), or set remat=full")
+
+
+def out_of_disk(error: BaseException) -> Failed | None:
+    """The failure of a file system that takes nothing more; None for any other exception."""
+    if not isinstance(error, OSError):
+        return None
+    if str(error.strerror).startswith("No usable temporary directory"):  # `tempfile` has tried several
+        return Failed("no temporary folder can be written; $TMPDIR names another")
+    if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
+        return None
+    return Failed(f"{error.filename or 'a file'} can't be written: {error.strerror}")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from vitzoo.errors import Failed, Refused
-from vitzoo.paths import folder_of_checkpoints, folder_to_fill, named_path
+from vitzoo.paths import expanded, folder_of_checkpoints, folder_to_fill, named_path
 from vitzoo.replaced import Reads, check_replaces_nothing, check_stays_outside
 from vitzoo.staging import check_unmoved, is_held, is_staged, remove_leftovers, staged
 
@@ -149,7 +149,7 @@ def whole_folder(path: Path) -> Iterator[Path]:
 
 def _is_file(file: str | Path) -> bool:
     try:
-        return Path(file).expanduser().is_file()
+        return expanded(file).is_file()
     except (OSError, ValueError, RuntimeError):  # refused by `checked_file`
         return False
 

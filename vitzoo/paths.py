@@ -38,10 +38,12 @@ def named_path(flag: str, path: Any) -> Path:
         raise Refused(flag, text.replace("\0", "\\0"), "holds a NUL character, which no path has")
     if scheme := ADDRESS.match(text):
         raise Refused(flag, text, f"is an address, not a path of this machine; {_instead(scheme[0], text)}")
-    try:
-        file = Path(text).expanduser()
-    except RuntimeError:
-        raise Refused(flag, text, f"there is no user {Path(text).parts[0][1:]}") from None
+    file = expanded(text)
+    if file.parts[:1] and file.parts[0].startswith("~"):
+        if text.startswith("~") and not os.path.lexists(text):
+            user = file.parts[0][1:]
+            raise Refused(flag, text, f"there is no user {user}" if user else "you have no home folder (set $HOME)")
+        file = file.absolute()  # so that nobody takes it for a user's home again
     try:
         if any(len(os.fsencode(part)) > LONGEST for part in file.parts):
             raise Refused(flag, text, f"a name in it is longer than {LONGEST} bytes")
@@ -53,6 +55,24 @@ def named_path(flag: str, path: Any) -> Path:
     except ValueError:  # half of a surrogate pair
         raise Refused(flag, ascii(text), "holds characters that no path has") from None
     return file
+
+
+def expanded(path: Any) -> Path:
+    """A path with `~` or `~user` for its home folder, where there is one; else as it is: a name may begin with `~`."""
+    if not os.fsdecode(path).startswith("~"):  # `./~x` is a name, and Path makes `~x` of it
+        return Path(path)
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        return Path(path)
+
+
+def home() -> Path | None:
+    """The user's home folder; None where there is none, as for a container's user who isn't in its list of users."""
+    try:
+        return Path.home()
+    except RuntimeError:
+        return None
 
 
 def folder_to_fill(flag: str, path: Any) -> Path:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from vitzoo.errors import Refused
+from vitzoo.paths import expanded
 
 IMAGE_ENDINGS = (".png", ".jpg", ".jpeg")
 """Images that commands write, and that are examples where a folder of images is read."""
@@ -131,7 +132,7 @@ def _paths(name: Any) -> list[Path]:
     found = []
     for one in dict.fromkeys(filter(None, texts)):
         try:
-            path = Path(one).expanduser()
+            path = expanded(one)
             found += [path] if path.exists() else []
         except (OSError, ValueError, RuntimeError):  # no path
             continue

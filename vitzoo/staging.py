@@ -4,9 +4,11 @@ The kernel drops the lock of a process that is killed, on whatever host it ran, 
 use, and nothing in use for a leftover.
 """
 
+import atexit
 import contextlib
 import errno
 import fcntl
+import functools
 import os
 import re
 import shutil
@@ -14,6 +16,8 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+
+from vitzoo.errors import Failed
 
 PREFIX = ".vitzoo-"
 """How the names of such folders begin."""
@@ -39,6 +43,21 @@ def staged(place: Path) -> Iterator[Path]:
         del _locks[folder]
         shutil.rmtree(folder, ignore_errors=True)
         os.close(descriptor)
+
+
+@functools.cache
+def temporary_folder() -> Path:
+    """A folder for what has no better place, which goes with this process.
+
+    Raises:
+        Failed: there is none that can be written.
+    """
+    try:
+        folder = tempfile.mkdtemp(prefix="vitzoo-")
+    except OSError as error:
+        raise Failed(f"no temporary folder can be written ({error.strerror}); $TMPDIR names another") from error
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder)
 
 
 def check_unmoved(folder: Path) -> None:

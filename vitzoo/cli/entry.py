@@ -13,10 +13,12 @@ from vitzoo.checkpoints.quiet import is_orbax_waiting
 from vitzoo.cli.allocator import keep_freed_memory
 from vitzoo.cli.arguments import Parser, expand_flagfiles, set_platform, split_overrides
 from vitzoo.cli.output import last_line, one_line
-from vitzoo.errors import Failed, Refused, out_of_memory
+from vitzoo.errors import Failed, Refused, out_of_disk, out_of_memory
 from vitzoo.parallel import cluster
 from vitzoo.parts import own_fault
+from vitzoo.paths import home
 from vitzoo.schema import nearest
+from vitzoo.staging import temporary_folder
 
 COMMANDS = {
     "train": "train or fine-tune a model from a config",
@@ -118,8 +120,11 @@ def _command(name: str, arguments: list[str]) -> int:
     parsed = parser.parse(rest)
     parsed.overrides = overrides
     set_platform(overrides)
-    if os.getcwd() not in sys.path:  # the user's own parts, `my_model:MyModel`, lie beside where vitzoo is run
-        sys.path.append(os.getcwd())
+    if home() is None:  # else Matplotlib warns that it made a folder
+        os.environ.setdefault("MPLCONFIGDIR", str(temporary_folder()))
+    here = _current_folder()
+    if here not in sys.path:  # the user's own parts, `my_model:MyModel`, lie beside where vitzoo is run
+        sys.path.append(here)
     try:
         result = command.run(parsed)
     except Refused as refusal:
@@ -128,6 +133,15 @@ def _command(name: str, arguments: list[str]) -> int:
     if parsed.json:
         print(last_line(result.values), flush=True)
     return result.exit_code
+
+
+def _current_folder() -> str:
+    """Where vitzoo is run; Refused where that folder is gone, for every relative path and many a library need it."""
+    try:
+        return os.getcwd()
+    except OSError as error:
+        message = "was deleted" if isinstance(error, FileNotFoundError) else f"can't be entered: {error.strerror}"
+        raise Refused("the current folder", None, f"{message}; change to another (cd) and try again") from None
 
 
 def _help() -> str:
@@ -151,13 +165,27 @@ def _end(error: Refused | Failed, as_json: bool, debug: bool = False) -> int:
 
 def _unexpected(error: Exception, debug: bool, as_json: bool) -> int:
     """A fault that no one foresaw: one line all the same, and the trace where it can be read."""
-    if failed := out_of_memory(error):
-        return _end(failed, as_json)
+    if failed := out_of_memory(error) or out_of_disk(error):
+        return _end(failed, as_json, debug)
     if debug:
         traceback.print_exception(error)
         where = ""
     else:
-        file = Path(tempfile.mkstemp(prefix="vitzoo-", suffix=".txt")[1])
-        file.write_text("".join(traceback.format_exception(error)), errors="backslashreplace")
-        where = f" (the trace is in {file}; --debug prints it)"
+        file = _kept_trace(error)
+        where = f" (the trace is in {file}; --debug prints it)" if file else " (--debug prints the trace)"
     return _end(Failed(f"unexpected {type(error).__name__}: {one_line(error)}{where}"), as_json)
+
+
+def _kept_trace(error: Exception) -> Path | None:
+    """A file with the trace; None where no temporary file can be written, as on a full disk."""
+    try:
+        descriptor, name = tempfile.mkstemp(prefix="vitzoo-", suffix=".txt")
+    except OSError:
+        return None
+    try:
+        with open(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
+            file.writelines(traceback.format_exception(error))
+    except OSError:
+        Path(name).unlink(missing_ok=True)
+        return None
+    return Path(name)

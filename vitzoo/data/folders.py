@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from vitzoo.data.settings import Data
-from vitzoo.paths import named_path, readable_path
+from vitzoo.paths import expanded, home, named_path, readable_path
+from vitzoo.staging import temporary_folder
 
 PATH_KINDS = ("folder", "csv", "text", "jsonl")
 """What `data.name` may be a path of: `folder:PATH`."""
@@ -52,13 +53,21 @@ def is_moved(then: Any, now: Any) -> bool:
 
 
 def data_folders(data: Data) -> list[pathlib.Path]:
-    """Where prepared data is looked for, in order: `data.dir`, `$TFDS_DATA_DIR`, `~/tensorflow_datasets`."""
-    named = [data.dir, os.environ.get("TFDS_DATA_DIR", ""), "~/tensorflow_datasets"]
+    """Where prepared data is looked for, in order: `data.dir`, `$TFDS_DATA_DIR`, `~/tensorflow_datasets`; for a user
+    without a home folder, `tensorflow_datasets` in the cache.
+    """
+    last = "~/tensorflow_datasets" if home() else str(cache_folder() / "tensorflow_datasets")
+    named = [data.dir, os.environ.get("TFDS_DATA_DIR", ""), last]
     return list(dict.fromkeys(named_path("data.dir", folder) for folder in named if folder))
 
 
 def cache_folder() -> pathlib.Path:
-    """Where indexes of image folders are kept: `$VITZOO_CACHE`, else `vitzoo` in `$XDG_CACHE_HOME` or `~/.cache`."""
+    """Where indexes of image folders are kept: `$VITZOO_CACHE`, else `vitzoo` in `$XDG_CACHE_HOME` or `~/.cache`; for a
+    user without a home folder, a temporary one of this process.
+    """
     if own := os.environ.get("VITZOO_CACHE"):
         return named_path("$VITZOO_CACHE", own)
-    return pathlib.Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "vitzoo"
+    if shared := os.environ.get("XDG_CACHE_HOME"):
+        return expanded(shared) / "vitzoo"
+    user = home()
+    return temporary_folder() if user is None else user / ".cache" / "vitzoo"

@@ -1,6 +1,7 @@
 """Writing datasets once as ArrayRecord, for `vitzoo data prepare`."""
 
 import dataclasses
+import os
 import pathlib
 import re
 from collections.abc import Sequence
@@ -13,6 +14,7 @@ from vitzoo.data.settings import Data
 from vitzoo.data.sources.base import Dataset
 from vitzoo.errors import Refused
 from vitzoo.hints import shell_flag
+from vitzoo.paths import expanded, home
 from vitzoo.replaced import Reads, check_stays_outside
 from vitzoo.schema import build
 
@@ -47,6 +49,8 @@ def prepare(name: str, *, shards: int = 0, **settings: Any) -> Prepared:
         Refused: no such data, unreadable files, TensorFlow is missing, or the folder can't be written.
     """
     data = build(Data, {"name": name, **settings}, "data")
+    if home() is None and not (data.dir or os.environ.get("TFDS_DATA_DIR")):
+        raise Refused("dir", None, "must be given: you have no home folder, where prepared data go by default")
     base = name.partition("/")[0]
     if path_of(name) is None and base not in parts.PARTS["dataset"] and ":" not in name:
         return _from_catalogue(data, shards)
@@ -99,7 +103,7 @@ def training_command(prepared: Prepared, dir: str = "") -> str:
     Args:
         dir: the data folder, if it isn't one in which data are looked for anyway.
     """
-    data = Data(name=prepared.name, dir=str(pathlib.Path(dir).expanduser().absolute()) if dir else "")
+    data = Data(name=prepared.name, dir=str(expanded(dir).absolute()) if dir else "")
     try:
         dataset = open_dataset(data)
         settings = {"init_from": "RUN", "data.name": data.name, "data.dir": data.dir, **_splits(dataset)}

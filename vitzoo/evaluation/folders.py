@@ -5,6 +5,8 @@ import json
 import re
 from pathlib import Path
 
+from vitzoo.paths import expanded
+
 LONGEST = 100  # bytes of a dataset's or a split's name: a folder's name has room for 255
 
 
@@ -38,7 +40,7 @@ def short_name(dataset: str) -> str:
     """A dataset's name for a folder: of a path the last part, of `csv:photos/labels.csv` therefore `labels`."""
     kind, _, path = dataset.partition(":")
     if kind in ("folder", "csv", "text", "jsonl") and path:
-        last = Path(path).expanduser().absolute()
+        last = expanded(path).absolute()
         dataset = last.name if kind == "folder" else last.stem
     return safe(dataset)
 

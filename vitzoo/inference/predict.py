@@ -20,6 +20,7 @@ from vitzoo.inference.predictor import Predictor, row
 from vitzoo.inference.text_predict import predict_texts
 from vitzoo.inference.writers import write_features, write_predictions
 from vitzoo.outputs import checked_file, wrote
+from vitzoo.paths import expanded
 from vitzoo.replaced import Reads
 from vitzoo.weights.opened import open_weights
 
@@ -133,7 +134,7 @@ def _is_like_a_name(text: str) -> bool:
 
 def _is_there(path: str) -> bool:
     try:
-        return Path(path).expanduser().exists()
+        return expanded(path).exists()
     except (OSError, ValueError, RuntimeError):  # too long for a name, or with characters that no name has
         return False
 

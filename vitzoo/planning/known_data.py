@@ -1,7 +1,6 @@
 """What is known of a training's data without reading them: how many examples, which images, how many classes."""
 
 import dataclasses
-import pathlib
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from vitzoo.data.open import open_source
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.base import SourceInfo
 from vitzoo.errors import Refused
+from vitzoo.paths import expanded
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,7 +82,7 @@ def _is_there(data: Data) -> bool:
     """Whether opening the data costs no preparation: files of the user's, or a set that was prepared."""
     kind, _, path = data.name.partition(":")
     if kind in ("folder", "csv"):
-        return pathlib.Path(path).expanduser().exists()
+        return expanded(path).exists()
     try:
         open_source(data)
     except Refused:

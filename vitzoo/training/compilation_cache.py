@@ -13,12 +13,17 @@ from pathlib import Path
 import jax
 import jaxlib
 
+from vitzoo.paths import home
+
 
 def use_compilation_cache() -> None:
-    """Point JAX to the cache, unless it has one already or the folder can't be made."""
+    """Point JAX to the cache, unless it has one already, the user has no home folder, or the folder can't be made."""
     if getattr(jax.config, "jax_compilation_cache_dir", None):
         return
-    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    user, shared = home(), os.environ.get("XDG_CACHE_HOME")
+    if user is None and not shared:
+        return
+    root = Path(shared) if shared else Path(user or "") / ".cache"
     folder = root / "vitzoo" / "compiled" / f"jaxlib-{jaxlib.__version__}-{_processor()}"
     try:
         folder.mkdir(parents=True, exist_ok=True)

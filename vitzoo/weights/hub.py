@@ -3,15 +3,18 @@ and offline mode (`HF_HOME`, `HF_HUB_OFFLINE`) hold here too.
 """
 
 import errno
+import os
 import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from vitzoo.data.folders import cache_folder
 from vitzoo.data.text.tokenizers.published import FILES
 from vitzoo.errors import Refused
 from vitzoo.hints import install_extra
+from vitzoo.paths import home
 from vitzoo.weights.files.open import SUFFIXES
 
 NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9_][\w.-]*", re.ASCII)
@@ -90,6 +93,7 @@ def fetch(text: str) -> Path:
 
 def is_cached(repository: str) -> bool:
     """Whether the hub's cache holds weights of a model; without the network."""
+    _settle_home()
     try:
         from huggingface_hub import constants
     except ImportError:
@@ -141,6 +145,7 @@ def _why(hub: Any, text: str, error: Exception) -> str:
 
 
 def _library(text: str) -> Any:
+    _settle_home()
     try:
         import huggingface_hub
         import huggingface_hub.constants
@@ -149,6 +154,12 @@ def _library(text: str) -> Any:
         message = f"is no file or folder here; to look for it on the hub, {install_extra('hub')}"
         raise Refused("checkpoint", text, message) from None
     return huggingface_hub
+
+
+def _settle_home() -> None:
+    """For a user without a home folder the library would make one called `~` where vitzoo is run."""
+    if home() is None:
+        os.environ.setdefault("HF_HOME", str(cache_folder() / "huggingface"))
 
 
 def _parts(text: str) -> tuple[str, str | None]:

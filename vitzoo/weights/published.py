@@ -1,9 +1,6 @@
 """Published weights in the place of a checkpoint: the same description, the same parameters, the same uses."""
 
-import atexit
 import dataclasses
-import functools
-import shutil
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,6 +19,7 @@ from vitzoo.nn import state
 from vitzoo.nn.paths import flatten, unflatten
 from vitzoo.parts import find
 from vitzoo.schema import build, convert_fields, nearest, to_json
+from vitzoo.staging import temporary_folder
 from vitzoo.weights.files.open import open_source
 from vitzoo.weights.files.source import Source
 from vitzoo.weights.formats.base import Format, Reading
@@ -135,12 +133,5 @@ def _of_images(config: Any, reading: Reading) -> dict[str, Any]:
     return described_preprocessing(own, (height, width), channels)
 
 
-@functools.cache
-def _scratch_root() -> Path:
-    root = Path(tempfile.mkdtemp(prefix="vitzoo-"))
-    atexit.register(shutil.rmtree, root, ignore_errors=True)
-    return root
-
-
 def _scratch() -> Path:
-    return Path(tempfile.mkdtemp(dir=_scratch_root()))
+    return Path(tempfile.mkdtemp(dir=temporary_folder()))

@@ -11,6 +11,7 @@ from vitzoo.data.sources import delimited
 from vitzoo.data.sources.base import Table
 from vitzoo.data.sources.files import LabelledFile, standard_split, table_of_files
 from vitzoo.errors import Refused
+from vitzoo.paths import expanded
 
 FILE_COLUMNS = (
     "file",
@@ -55,7 +56,7 @@ def open_csv(data: Data, path: str) -> Table:
         Refused: no such file or columns, a malformed row, one without a label, unreadable images (under
             `bad_files=stop`), or a label in another split that train lacks.
     """
-    file = pathlib.Path(path).expanduser().absolute()
+    file = expanded(path).absolute()
     header, rows = _read(file, data)
     image = _column(header, "image_column", data.image_column, FILE_COLUMNS)
     split = next((column for column in header if column.lower() in SPLIT_COLUMNS), None)
@@ -64,7 +65,7 @@ def open_csv(data: Data, path: str) -> Table:
     multi_label = len(labels) > 1 or any(SEPARATOR in row[labels[0]] for row in rows)
     files = [
         LabelledFile(
-            path=str(file.parent / pathlib.Path(row[image].strip()).expanduser()),
+            path=str(file.parent / expanded(row[image].strip())),
             name=row[image].strip(),
             split=_split(row, split, data) if split else "",
             labels=_marked(row, labels) if one_column_a_class else _named(row, labels, multi_label, data),

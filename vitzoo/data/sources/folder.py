@@ -11,6 +11,7 @@ from vitzoo.data.settings import Data
 from vitzoo.data.sources.base import Table
 from vitzoo.data.sources.files import LabelledFile, standard_split, table_of_files
 from vitzoo.errors import Refused
+from vitzoo.paths import expanded
 
 NAMED = 3  # ignored files that a note lists
 LAYOUT = "one sub-folder for each class (PATH/cat/1.jpg, PATH/dog/2.jpg), which may lie in train, val and test folders"
@@ -31,7 +32,7 @@ def open_folder(data: Data, path: str) -> Table:
     """
     if not path:
         raise Refused("data.name", data.name, "names no folder; write folder:PATH")
-    root = pathlib.Path(path).expanduser().absolute()
+    root = expanded(path).absolute()
     if not root.is_dir():
         raise Refused("data.name", data.name, f"{root} is not a folder")
     try:

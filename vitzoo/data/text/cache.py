@@ -1,17 +1,13 @@
 """Folders of made things, kept for the next time: whole or not there, however many processes make them."""
 
-import atexit
-import functools
 import os
 import pathlib
-import shutil
 import sys
-import tempfile
 from collections.abc import Callable
 
 from vitzoo.checksums import fits_list, write_list
 from vitzoo.errors import Failed
-from vitzoo.staging import remove_leftovers, staged
+from vitzoo.staging import remove_leftovers, staged, temporary_folder
 
 
 def kept_folder(folder: pathlib.Path, make: Callable[[pathlib.Path], None]) -> pathlib.Path:
@@ -37,7 +33,7 @@ def kept_folder(folder: pathlib.Path, make: Callable[[pathlib.Path], None]) -> p
         why = error.strerror
     print(f"warning: the cache {folder} can't be written: {why} ($VITZOO_CACHE moves it)", file=sys.stderr, flush=True)
     try:
-        return _made(_temporary() / folder.name, make)
+        return _made(temporary_folder() / folder.name, make)
     except OSError as error:
         message = f"neither the cache {folder} nor a temporary folder can be written: {error.strerror}"
         raise Failed(f"{message} ($VITZOO_CACHE and $TMPDIR move them)") from error
@@ -62,10 +58,3 @@ def _made(folder: pathlib.Path, make: Callable[[pathlib.Path], None]) -> pathlib
             if not fits_list(folder):  # else another process was first, with the same content
                 raise
     return folder
-
-
-@functools.cache
-def _temporary() -> pathlib.Path:
-    folder = tempfile.mkdtemp(prefix="vitzoo-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return pathlib.Path(folder)

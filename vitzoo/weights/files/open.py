@@ -9,6 +9,7 @@ import numpy as np
 
 from vitzoo.checkpoints.locate import WEIGHTS
 from vitzoo.errors import Refused
+from vitzoo.paths import expanded
 from vitzoo.weights.files.big_vision import is_big_vision, newest, read_big_vision
 from vitzoo.weights.files.json_file import read_json, shown
 from vitzoo.weights.files.npz import read_npz
@@ -68,9 +69,9 @@ def is_published(name: str) -> bool:
 
 
 def _split(name: str) -> tuple[Path, str]:
-    path = newest(Path(name).expanduser())
+    path = newest(expanded(name))
     before, _, subtree = name.rpartition(":")
-    if path.exists() or not before or not (whole := newest(Path(before).expanduser())).exists():
+    if path.exists() or not before or not (whole := newest(expanded(before))).exists():
         return path, ""
     return whole, subtree
 

@@ -16,6 +16,7 @@ from vitzoo.data.text.settings import Text
 from vitzoo.data.text.sources.base import TextTable, carved, checksum
 from vitzoo.data.text.sources.mapped import MappedFiles
 from vitzoo.errors import Refused
+from vitzoo.paths import expanded
 
 NAMED = 5  # bad files that a message lists
 MARK = b"\xef\xbb\xbf"  # that some editors put in front
@@ -56,7 +57,7 @@ def open_text_files(data: Data, path: str, text: Text) -> TextTable:
     Raises:
         Refused: nothing is there, or a file isn't UTF-8 (under `data.bad_files=stop`).
     """
-    root = pathlib.Path(path).expanduser().absolute()
+    root = expanded(path).absolute()
     if root.is_file():
         return table_of_texts(data, [root], text.document, root.parent)
     if not root.is_dir():

@@ -18,6 +18,7 @@ from vitzoo.data.text.sources.json_records import Records, inputs_of
 from vitzoo.data.text.sources.labels import class_name, number
 from vitzoo.data.text.sources.mapped import MappedFiles
 from vitzoo.errors import Refused
+from vitzoo.paths import expanded
 
 SUFFIXES = (".jsonl", ".ndjson", ".json")
 
@@ -58,7 +59,7 @@ def open_json_lines(data: Data, path: str, text: Text) -> TextTable:
     """
     records = Records(data, text)
     try:
-        files = _files(data, pathlib.Path(path).expanduser().absolute())
+        files = _files(data, expanded(path).absolute())
         for place, (file, split) in enumerate(files.items()):
             records.read(place, file, split)
     except OSError as error:
