@@ -95,7 +95,7 @@ def test_both_rules_go_from_the_config_through_a_run_to_its_checkpoint(tmp_path,
     for name in ("cat", "dog"):
         (tmp_path / "photos" / name).mkdir(parents=True)
         for index in range(6):
-            random = np.random.default_rng(index + 10 * len(name))
+            random = np.random.default_rng([index, ord(name[0])])
             Image.fromarray(random.integers(0, 256, (9, 12, 3), np.uint8)).save(
                 tmp_path / "photos" / name / f"{index}.png"
             )
