@@ -35,7 +35,8 @@ def name(request, tmp_path, monkeypatch):
 def test_what_a_training_says_at_its_end(name, model, best):
     experiment = SimpleNamespace(checkpoint=SimpleNamespace(keep_best="val/loss"))
     parts = {"choice": SimpleNamespace(name=model), "feed": SimpleNamespace(text=Text())}
-    task = SimpleNamespace(total_steps=3, resolved=SimpleNamespace(experiment=experiment), **parts)
+    parts |= {"state": {"params": {}}, "resolved": SimpleNamespace(experiment=experiment)}
+    task = SimpleNamespace(total_steps=3, **parts)
     out = io.StringIO()
     header.say_end(task, run_folder.Path(name), 3, best, None, out)
     flags, _ = read(out.getvalue())
