@@ -63,3 +63,17 @@ def test_a_run_uses_its_newest_good_step_with_one_warning(run, tmp_path, capsys)
     assert locate(tmp_path / "copy").step == 3
     assert "4/manifest.json" in capsys.readouterr().err
     assert (tmp_path / "copy" / "checkpoints" / "4").is_dir()  # a reader moves nothing
+
+
+def test_a_checkpoint_that_was_moved_to_where_none_can_be_read_is_refused_by_that_name(run, tmp_path):
+    shutil.copytree(run, tmp_path / "exp[1]")  # is read there all the same
+    assert locate(tmp_path / "exp[1]").step == 4
+    for name in ("back\\slash", "gs:"):
+        shutil.copytree(run, tmp_path / name / "run")
+        for text in (
+            tmp_path / name / "run",
+            f"{tmp_path / name}/run@3",
+            tmp_path / name / "run" / "checkpoints" / "2",
+        ):
+            with pytest.raises(Refused, match="no checkpoint can be read below a folder named .*; rename it"):
+                locate(f"{tmp_path}/{name}/{text}")

@@ -209,3 +209,12 @@ def test_a_head_that_reads_something_else_than_before_is_new_and_has_no_place_in
     config = vitzoo.load(str(SENTENCES), head="classes", num_classes=3)[0].config
     with pytest.raises(Refused, match=r"model\.head_reads = embedding: has no place in transformers' BERT"):
         writer.write(config, {}, {}, None)
+
+
+def test_a_checkpoint_is_not_written_where_it_could_not_be_read_and_published_weights_are(tmp_path):
+    # Orbax finds what it has written by a glob pattern
+    with pytest.raises(Refused, match=r"DST = .*: no checkpoint can be written below a folder named exp\[1\]"):
+        convert(GPT2, tmp_path / "exp[1]" / "run")
+    assert not list(tmp_path.iterdir())
+    assert convert(GPT2, tmp_path / "exp[1]" / "published", form="gpt2").format == "gpt2"
+    assert convert(tmp_path / "exp[1]" / "published", tmp_path / "run").format == "vitzoo"
