@@ -36,7 +36,7 @@ FUNCTIONS = {
     vitzoo.list_models: ({}, {"pattern": "a text", "pretrained": "a boolean"}),
     vitzoo.train: (
         {"config": "none", "workdir": "none"},
-        {"config": "a text a dict", "workdir": "a text", "overrides": "a dict a list a set an array"},
+        {"config": "a text a dict", "workdir": "a text", "overrides": "a dict a set an array"},
     ),
     vitzoo.predict: (
         {"checkpoint": "none", "inputs": "none.png"},
@@ -59,7 +59,7 @@ FUNCTIONS = {
             "prompts": "a text",
             "chat": "a boolean",
             "max_new_tokens": "an integer",
-            "stop": "a text a list",
+            "stop": "a text",
             "seed": "an integer",
             "weights": "a text",
             "platform": "a text",
@@ -70,7 +70,7 @@ FUNCTIONS = {
         {"checkpoint": "none"},
         {
             "checkpoint": "a text",
-            "overrides": "a dict a list a set an array",
+            "overrides": "a dict a set an array",
             "weights": "a text",
             "predictions": "a text none",
             "output": "a text none",
@@ -81,10 +81,10 @@ FUNCTIONS = {
     vitzoo.load: ({"checkpoint": "none"}, {"checkpoint": "a text", "weights": "a text"}),
     vitzoo.config.resolve: (
         {"config": "none"},
-        {"config": "a text a dict", "arg": "a text none", "overrides": "a dict a list a set", "complete": "a boolean"},
+        {"config": "a text a dict", "arg": "a text none", "overrides": "a dict a set", "complete": "a boolean"},
     ),
     vitzoo.config.load: ({"config": "none"}, {"config": "a text", "arg": "a text none"}),
-    vitzoo.config.choice: ({"arg": "a", "table": ["a"]}, {"arg": "a text", "table": "a dict a list"}),
+    vitzoo.config.choice: ({"arg": "a", "table": ["a"]}, {"arg": "a text", "table": "a dict"}),
     vitzoo.config.required: ({"form": "RUN"}, {"form": "a text"}),
     vitzoo.config.compare: ({"old": {}, "new": {}}, {"old": "a dict", "new": "a dict"}),
 }

@@ -66,7 +66,7 @@ def check_argument(name: str, value: Any, annotation: Any, least: int | None = N
     """Refuses an argument of another type than `annotation`, or an integer outside `least` to 2³² - 1."""
     members = _members(annotation)
     if not any(_is_a(value, member) for member in members):
-        words = list(dict.fromkeys(WORDS.get(member, getattr(member, "__name__", str(member))) for member in members))
+        words = list(dict.fromkeys(map(_in_words, members)))
         either = words[0] if len(words) == 1 else f"{', '.join(words[:-1])}, or {words[-1]}"
         shown = "None" if value is None else value
         raise Refused(name, shown, f"is of the type {type(value).__name__}; must be {either}")
@@ -78,13 +78,20 @@ def check_argument(name: str, value: Any, annotation: Any, least: int | None = N
 
 
 def _members(annotation: Any) -> list[Any]:
-    """The plain types that an annotation allows."""
+    """The types that an annotation allows, one by one."""
     if typing.get_origin(annotation) in (typing.Union, types.UnionType):
         return [one for member in typing.get_args(annotation) for one in _members(member)]
-    return [typing.get_origin(annotation) or annotation]
+    return [annotation]
 
 
-def _is_a(value: Any, kind: Any) -> bool:
+def _in_words(member: Any) -> str:
+    kind = typing.get_origin(member) or member
+    of_texts = " of texts" if typing.get_args(member) == (str,) else ""
+    return WORDS.get(kind, getattr(kind, "__name__", str(kind))) + of_texts
+
+
+def _is_a(value: Any, member: Any) -> bool:
+    kind, items = typing.get_origin(member) or member, typing.get_args(member)
     if kind is Any:
         return True
     if kind is Path:
@@ -92,7 +99,10 @@ def _is_a(value: Any, kind: Any) -> bool:
     if kind in (int, float):
         return isinstance(value, numbers.Integral if kind is int else numbers.Real) and not isinstance(value, bool)
     if kind in (Sequence, Iterable):
-        return isinstance(value, kind) and not isinstance(value, str | bytes | bytearray)
+        if not isinstance(value, kind) or isinstance(value, str | bytes | bytearray):
+            return False
+        looked = value if items and isinstance(value, list | tuple) else ()  # looking at others may use them up
+        return all(any(_is_a(one, wanted) for wanted in _members(items[0])) for one in looked)
     if kind is TextIO:
         return hasattr(value, "write")
     return not isinstance(kind, type) or isinstance(value, kind)
