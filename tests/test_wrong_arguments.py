@@ -153,6 +153,13 @@ def test_a_number_outside_its_range_is_refused(function, arguments, said):
     assert str(caught.value) == said
 
 
+@pytest.mark.parametrize("name", ["temperature", "top_k", "top_p", "repetition_penalty", "num_beams"])
+@pytest.mark.parametrize("value", ["x", b"x", {1}, [1], {"a": 1}, True, float("nan"), np.zeros(2), 10**400])
+def test_settings_of_writing_that_are_no_numbers_are_refused(name, value):
+    with pytest.raises(Refused, match=f"^{name}"):
+        vitzoo.generate("none", "x", **{name: value})
+
+
 def test_arguments_that_a_function_has_not_are_pythons_to_refuse():
     with pytest.raises(TypeError, match="unexpected keyword argument"):
         vitzoo.predict("none", "x.png", tpo=1)

@@ -14,7 +14,7 @@ from vitzoo.decoding.start import start
 from vitzoo.decoding.texts import begin_texts, continue_texts
 from vitzoo.errors import Refused
 from vitzoo.nn import state
-from vitzoo.schema import annotations, build, dotted, nearest
+from vitzoo.schema import annotations, build, convert, dotted, nearest
 
 How = Sampling | BeamSearch
 GREEDY = Sampling(temperature=0.0)
@@ -44,7 +44,7 @@ def how_of(settings: Mapping[str, Any], prefix: str = "", encodes: bool = False)
     if unknown := [name for name in given if name not in beams and name not in draws]:
         hint = nearest(unknown[0], [*draws, *beams])
         raise Refused(dotted(prefix, unknown[0]), given[unknown[0]], f"no such setting; {hint}")
-    searched = given.get("num_beams", 1) != 1
+    searched = convert(int, given.get("num_beams", 1), dotted(prefix, "num_beams")) != 1
     if odd := [name for name in given if name not in (beams if searched else (*draws, "num_beams"))]:
         draws_none = f"acts where tokens are drawn, and beam search (num_beams = {given.get('num_beams')}) draws none"
         message = draws_none if searched else "acts with num_beams above 1 only"
