@@ -5,6 +5,7 @@ import json
 import os
 import random
 import sys
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -123,6 +124,7 @@ def prepare_process(folder: Path) -> None:
     }
     for name in ("home", "tmp", "compiled"):
         (folder / name).mkdir()
+    tempfile.tempdir = str(folder / "tmp")
     import importlib
     import pkgutil
 
