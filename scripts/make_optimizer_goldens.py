@@ -11,6 +11,7 @@ The tensors have the names and the shapes of transformers' T5, linear layers [ou
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -42,7 +43,7 @@ def main(folder: Path) -> None:
         for name, parameter in parameters.items():
             parameter.grad = torch.tensor(gradients[name][step])
         optimizer.step()
-    arrays = {f"before/{name}": value for name, value in before.items()}
+    arrays: dict[str, Any] = {f"before/{name}": value for name, value in before.items()}
     arrays |= {f"gradient/{name}": value for name, value in gradients.items()}
     arrays |= {f"after/{name}": parameter.detach().numpy() for name, parameter in parameters.items()}
     np.savez(folder / "optimizer_t5_adafactor.npz", rate=np.float32(RATE), **arrays)

@@ -460,7 +460,7 @@ def check_limits(limits: Limits, value: Any, field: str) -> None:
         return
     if limits.choices is not None and isinstance(value, str) and value not in limits.choices:
         raise Refused(field, value or "''", nearest(value, limits.choices))
-    if not isinstance(value, numbers.Real) or isinstance(value, bool):
+    if not isinstance(value, int | float) or isinstance(value, bool):
         return
     bounds = (
         ("at least", limits.minimum, lambda bound: value >= bound),

