@@ -5,6 +5,7 @@ import shutil
 import pytest
 from made_states import flip_bit, save
 
+from vitzoo.checkpoints import manifest
 from vitzoo.checkpoints.locate import locate
 from vitzoo.errors import Refused
 
@@ -73,3 +74,17 @@ def test_a_checkpoint_that_was_moved_to_where_none_can_be_read_is_refused_by_tha
         for text in ("run", "run@3", "run/checkpoints/2"):
             with pytest.raises(Refused, match=r"no checkpoint can be read below a folder named .*; rename it"):
                 locate(f"{tmp_path}/{name}/{text}")
+
+
+@pytest.mark.parametrize("file", ["model.json", "manifest.json", "loop/metadata"])
+@pytest.mark.parametrize(
+    "content", [b"[" * 100_000, b'{"step": 1, "step": 2}', b"[]", b"null", b"\xff{}", b'{"best": 5}', b""]
+)
+def test_a_file_of_a_checkpoint_that_says_nothing_of_use_is_refused_by_its_name(file, content, run, tmp_path):
+    shutil.copytree(run, tmp_path / "copy")
+    step = tmp_path / "copy" / "checkpoints" / "4"
+    (step / file).write_bytes(content)
+    if file != "manifest.json":  # as if it had been saved so
+        manifest.write(step)
+    with pytest.raises(Refused, match=f"4/{file}"):
+        locate(step) if file != "loop/metadata" else locate(f"{tmp_path}/copy@best")

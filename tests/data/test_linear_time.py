@@ -15,10 +15,10 @@ from vitzoo.data.text.answers import conversation
 from vitzoo.data.text.last_word import split_last
 from vitzoo.data.text.settings import Text, Tokenizer
 from vitzoo.data.text.sources.json_lines import open_json_lines
-from vitzoo.data.text.sources.strict_json import parsed
 from vitzoo.data.text.tokenizers.open import open_tokenizer
 from vitzoo.errors import Refused
 from vitzoo.evaluation.classes import match
+from vitzoo.strict_json import parsed
 from vitzoo.weights.transfer import match_head
 
 SECONDS = 5.0  # of this process; all take less than one

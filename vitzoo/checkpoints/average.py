@@ -2,7 +2,6 @@
 
 import contextlib
 import itertools
-import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from vitzoo.errors import Refused
 from vitzoo.nn.paths import display, flatten
 from vitzoo.outputs import checked_new_folder, whole_folder
 from vitzoo.paths import named_path
+from vitzoo.strict_json import parsed
 
 
 def average(run: str | Path, last: int, output: str | Path) -> list[int]:
@@ -77,7 +77,7 @@ def _in_a_row(run: Path, there: list[int]) -> list[int]:
 def _keep(run: Path) -> int | None:
     """The run's `checkpoint.keep`; None where its config doesn't say."""
     try:
-        keep = json.loads((run / "config.json").read_bytes())["checkpoint"]["keep"]
+        keep = parsed((run / "config.json").read_bytes())["checkpoint"]["keep"]
     except (OSError, ValueError, TypeError, KeyError):
         return None
     return keep if type(keep) is int else None

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from vitzoo.checkpoints.manifest import Damaged
+from vitzoo.strict_json import parsed
 
 FILE = "model.json"
 FORMAT = 1
@@ -54,7 +55,7 @@ def read(folder: Path) -> dict[str, Any]:
     """
     file = folder / FILE
     try:
-        content = json.loads(file.read_text())
+        content = parsed(file.read_text())
         form = content["format"]
     except FileNotFoundError:
         raise Damaged(file, "is missing, so this is no checkpoint of vitzoo") from None

@@ -1,7 +1,6 @@
 """From what a user writes (`RUN`, `RUN@best`, `RUN@STEP`, `RUN/checkpoints/STEP`) to one verified checkpoint folder."""
 
 import dataclasses
-import json
 import sys
 from pathlib import Path
 
@@ -10,6 +9,7 @@ from vitzoo.checkpoints import description, manifest, steps
 from vitzoo.checkpoints.steps import CHECKPOINTS
 from vitzoo.errors import Refused
 from vitzoo.paths import check_checkpoint_can_be_read, named_path, readable_path
+from vitzoo.strict_json import parsed
 
 WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
 """Names by which others publish weights in a folder, best first."""
@@ -74,8 +74,12 @@ def best_step(folder: Path) -> int | None:
     newest = steps.newest(folder).step
     if newest is None:
         return None
-    best = json.loads((folder / str(newest) / "loop" / "metadata").read_text()).get("best")
-    return best and best["step"]
+    file = folder / str(newest) / "loop" / "metadata"
+    try:
+        best = parsed(file.read_text()).get("best")
+        return best and int(best["step"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise Refused("checkpoint", str(file), f"can't be read ({error})") from None
 
 
 def _named_step(text: str, folder: Path, which: str) -> int:

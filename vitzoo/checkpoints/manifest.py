@@ -9,6 +9,7 @@ import re
 from pathlib import Path, PurePosixPath
 
 from vitzoo.checksums import crc32
+from vitzoo.strict_json import parsed
 
 MANIFEST = "manifest.json"
 VERSION = 1
@@ -44,13 +45,13 @@ def read(folder: Path) -> dict[str, dict]:
     """
     file = folder / MANIFEST
     try:
-        content = json.loads(file.read_text())
+        content = parsed(file.read_text())
         if content["version"] != VERSION:
             raise Damaged(file, f"is of version {content['version']}, this vitzoo reads {VERSION}")
         return {name: {"size": int(entry["size"]), "crc32": entry["crc32"]} for name, entry in content["files"].items()}
     except FileNotFoundError:
         raise Damaged(file, "is missing, so this is no complete checkpoint") from None
-    except (ValueError, RecursionError, KeyError, TypeError, AttributeError, OSError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
         raise Damaged(file, f"can't be read ({error})") from None
 
 

@@ -1,6 +1,5 @@
 """Reading one item of a checkpoint (`params`, `ema`, `optimizer`, `loop`) without touching the others."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from vitzoo.checkpoints.locate import Located
 from vitzoo.checkpoints.manifest import Damaged
 from vitzoo.checkpoints.quiet import quiet
 from vitzoo.errors import Refused
+from vitzoo.strict_json import parsed
 
 
 def arrays(folder: Path) -> Any:
@@ -53,7 +53,7 @@ def values(folder: Path) -> dict:
     """An item saved as JSON."""
     file = folder / "metadata"
     try:
-        return json.loads(file.read_text())
+        return parsed(file.read_text())
     except (ValueError, OSError) as error:
         raise Damaged(file, f"can't be read ({error})") from None
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from vitzoo.config.experiment import Experiment
-from vitzoo.data.text.sources.strict_json import parsed
 from vitzoo.errors import Refused
+from vitzoo.strict_json import parsed
 
 SECTIONS = tuple(field.name for field in dataclasses.fields(Experiment) if field.default is dataclasses.MISSING)
 NEEDED = ("model", "objective", "data")

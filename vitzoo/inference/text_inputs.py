@@ -10,9 +10,9 @@ from vitzoo import names
 from vitzoo.data.text.lines import read_lines
 from vitzoo.data.text.settings import Text
 from vitzoo.data.text.sources.fields import asked_for, converter, form_of
-from vitzoo.data.text.sources.strict_json import parsed
 from vitzoo.data.text.unicode import HALF, is_whole
 from vitzoo.errors import Refused
+from vitzoo.strict_json import parsed
 
 FORMS = (("words",), ("first", "second"), ("text",), ("prompt",), ("source",))
 GIVEN = ("text_field", "source_field", "first_field", "second_field")

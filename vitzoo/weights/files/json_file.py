@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-from vitzoo.data.text.sources.strict_json import parsed
 from vitzoo.data.text.unicode import HALF, is_whole
 from vitzoo.errors import Refused
+from vitzoo.strict_json import parsed
 
 LARGEST = 2**26  # bytes; a model of 10,000 arrays has an index of about a million
 DEEPEST = 32  # lists and objects within each other

@@ -8,8 +8,8 @@ import ml_dtypes
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
-from vitzoo.data.text.sources.strict_json import parsed
 from vitzoo.errors import Refused
+from vitzoo.strict_json import parsed
 from vitzoo.weights.files.json_file import read_json
 from vitzoo.weights.files.source import Header, Tensors
 

@@ -11,9 +11,9 @@ from vitzoo.data.text.settings import Text
 from vitzoo.data.text.sources.base import NOT_TEXT, checksum
 from vitzoo.data.text.sources.fields import converter, recognise
 from vitzoo.data.text.sources.labels import ClassNames, number
-from vitzoo.data.text.sources.strict_json import record_of
 from vitzoo.data.text.sources.template import names_of
 from vitzoo.errors import Refused
+from vitzoo.strict_json import record_of
 
 
 def inputs_of(example: dict[str, Any]) -> list[Any]:

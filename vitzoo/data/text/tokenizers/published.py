@@ -8,12 +8,12 @@ import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers
 
 from vitzoo.data.text.settings import Tokenizer
-from vitzoo.data.text.sources.strict_json import parsed
 from vitzoo.data.text.tokenizers.base import TextTokenizer
 from vitzoo.data.text.tokenizers.definition import check_definition, check_ids
 from vitzoo.data.text.tokenizers.library import LibraryTokenizer, roles_of, with_sentinels
 from vitzoo.errors import Refused
 from vitzoo.paths import named_path
+from vitzoo.strict_json import parsed
 
 FILES = ("tokenizer.json", "spiece.model", "tokenizer.model", "vocab.json", "encoder.json", "vocab.txt")
 MERGES = ("merges.txt", "vocab.bpe")

@@ -1,4 +1,4 @@
-"""A line of JSON as a record."""
+"""JSON from outside: each name once, and whatever is wrong with it one sentence."""
 
 import collections
 import json
@@ -9,14 +9,14 @@ from vitzoo import names
 
 
 def parsed(content: str | bytes, *, finite: bool = False) -> Any:
-    """What a line of JSON holds.
+    """What a text of JSON holds.
 
     Args:
-        content: the line.
+        content: the text.
         finite: numbers must be ones that JSON has: no NaN, no infinity, none that becomes one.
 
     Raises:
-        ValueError: says what is wrong with the line: it is no JSON, is nested too deeply, or names a field twice.
+        ValueError: says what is wrong with it: it is no JSON, is nested too deeply, or names a field twice.
     """
     numbers: dict[str, Any] = {"parse_constant": _no_number, "parse_float": _finite} if finite else {}
     try:
