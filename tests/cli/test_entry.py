@@ -67,6 +67,14 @@ TRAIN = ["train", "--config", "quickstart", "--workdir", "runs/x"]
         (["train", "--config", "quickstrat", "--workdir", "x"], "vitzoo: config = quickstrat: no such file, and no"),
         (["models", "--config.seed=1"], "vitzoo: --config.seed: `vitzoo models` takes no config settings"),
         (["models", "X/16"], "vitzoo: pattern = X/16: no such model"),
+        *(
+            (
+                ["models", *flags, sign * 20_000],
+                f"vitzoo: pattern = {sign * 40}... (20,000 characters): must be at most",
+            )
+            for sign in "[*?"
+            for flags in ([], ["--pretrained"])
+        ),
     ],
 )
 def test_a_refusal_is_one_line_and_exit_code_2(arguments, line, capsys, trained):

@@ -7,6 +7,8 @@ makes it with `planning.cost`, and a test compares the two.
 import dataclasses
 import fnmatch
 import json
+import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from vitzoo.errors import Refused
 
 KEPT = Path(__file__).with_name("variants.json")
 """A list of rows, by model, family and size."""
+LONGEST_PATTERN = 200
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,14 +75,26 @@ def kept() -> list[Row]:
     return [TextRow(**row) if "tokens" in row else ImageRow(**row) for row in json.loads(KEPT.read_text())]
 
 
+def matcher(pattern: str) -> Callable[[str], re.Match | None]:
+    """Whether a name fits a pattern of shells, `B/*`.
+
+    Raises:
+        Refused: the pattern is longer than any name; to translate one takes time with the square of its length.
+    """
+    if len(pattern) > LONGEST_PATTERN:
+        shown = f"{pattern[:40]}... ({len(pattern):,} characters)"
+        raise Refused("pattern", shown, f"must be at most {LONGEST_PATTERN} characters")
+    return re.compile(fnmatch.translate(pattern)).match
+
+
 def table(pattern: str = "*") -> list[Row]:
     """The published variants of every model whose `name` or `variant` fits the pattern (`vit`, `B/*`, `gpt2-*`).
 
     Raises:
-        Refused: nothing fits.
+        Refused: nothing fits, or as `matcher`.
     """
-    every = kept()
-    chosen = [row for row in every if any(fnmatch.fnmatchcase(text, pattern) for text in (row.name, row.variant))]
+    every, fits = kept(), matcher(pattern)
+    chosen = [row for row in every if fits(row.name) or fits(row.variant)]
     if not chosen:
         raise Refused("pattern", pattern, f"no such model; there are {', '.join(row.variant for row in every)}")
     return chosen

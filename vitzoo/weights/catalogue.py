@@ -5,7 +5,6 @@ null. Parameters are those of our own model with the entry's settings, which a t
 """
 
 import dataclasses
-import fnmatch
 import functools
 import hashlib
 import json
@@ -17,6 +16,7 @@ from typing import Any
 from vitzoo.data.folders import cache_folder
 from vitzoo.errors import Refused
 from vitzoo.paths import named_path
+from vitzoo.planning.models import matcher
 from vitzoo.weights.hub import is_cached
 
 KEPT = Path(__file__).with_name("catalogue.json")
@@ -110,15 +110,14 @@ def table(pattern: str = "*") -> list[Entry]:
     whose name holds it (`minilm`); capitals don't matter.
 
     Raises:
-        Refused: nothing fits.
+        Refused: nothing fits, or as `planning.models.matcher`.
     """
     wanted, everything = pattern.lower(), entries()
+    fits = matcher(wanted)
     chosen = [
         entry
         for entry in everything
-        if any(
-            fnmatch.fnmatchcase(text.lower(), wanted) for text in (entry.name, entry.family, entry.model, entry.variant)
-        )
+        if any(fits(text.lower()) for text in (entry.name, entry.family, entry.model, entry.variant))
     ] or [entry for entry in everything if wanted in entry.name.lower()]
     if not chosen:
         families = ", ".join(dict.fromkeys(entry.family for entry in entries()))
