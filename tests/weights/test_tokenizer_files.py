@@ -188,6 +188,38 @@ def test_characters_are_replaced_as_sentencepiece_replaces_them(pieces, tmp_path
         assert steps.normalize_str(text) == rule.normalize(text), ascii(text)
 
 
+LINES = (
+    "\n",
+    "\n",
+    "\r\n",
+    "\t",
+    " ",
+    " ",
+    "  ",
+    "\u3000",
+    "\u2028",
+    "\x85",
+    "\x0b",
+    "\u2581",
+    "the",
+    "quick",
+    "é",
+    "A",
+)
+
+
+@pytest.mark.parametrize("rule", ["identity", "nfkc", "nfkc_cf", "nmt_nfkc"])
+def test_spaces_are_taken_away_at_the_ends_of_a_text_and_not_of_its_lines_as_sentencepiece_does(rule, tmp_path):
+    (tmp_path / "spiece.model").write_bytes(sentence_pieces(rule))
+    tokenizer = open_tokenizer(Tokenizer(kind="file", file=str(tmp_path)))
+    written = tokenizers.Tokenizer.from_str(json.dumps(tokenizer_files(tokenizer)["tokenizer.json"]))
+    drawn = random.Random(1)
+    texts = ["a \n b", " a\n\n b ", "\n a", "a \n", "", " ", "\u2581", "a \u2581"]
+    texts += ["".join(drawn.choices(LINES, k=drawn.randint(0, 9))) for _ in range(1000)]
+    for text in texts:
+        assert written.encode(text).ids == tokenizer.encode(text).tolist(), ascii(text)
+
+
 def test_a_table_of_ones_own_is_written_too(tmp_path):
     sentencepiece = pytest.importorskip("sentencepiece")
     # source and replacement in hexadecimal code points: ab → x, é (in two) → e, n → two letters, q → nothing

@@ -149,7 +149,8 @@ def _of_pieces(tokenizer: SentencePieceTokenizer) -> tokenizers.Tokenizer:
     steps: list[Any] = [normalizers.Lowercase()] if tokenizer.lowercase else []
     steps += character_steps(how.characters) if how.characters else []
     if how.one_space:
-        steps += [normalizers.Replace(Regex("^ +| +$"), ""), normalizers.Replace(Regex(" {2,}"), " ")]
+        ends = rf"\A +|[ {SPACE}]+\z"  # of the text, not of its lines, where ^ and $ are
+        steps += [normalizers.Replace(Regex(ends), ""), normalizers.Replace(Regex(" {2,}"), " ")]
     steps += [normalizers.Prepend(SPACE)] if how.space_first else []
     made.normalizer = normalizers.Sequence([*steps, normalizers.Replace(" ", SPACE)])  # type: ignore[assignment]
     scheme = "always" if how.space_first else "never"
