@@ -29,7 +29,8 @@ FLOORS = [
     {"nn"},
     {"parts", "schema", "outputs", "checked"},
     {"replaced"},
-    {"fonts", "paths", "staging", "checksums", "strict_json"},
+    {"fonts", "paths", "staging", "checksums"},
+    {"strict_json"},
     {"errors", "hints", "jax_internals", "literals", "names"},
 ]
 HEIGHT = {name: -depth for depth, names in enumerate(FLOORS) for name in names}

@@ -5,6 +5,8 @@ import os
 import zlib
 from pathlib import Path
 
+from vitzoo import strict_json
+
 LIST = "checksums.json"
 _CHUNK = 1 << 20
 _seen: dict[tuple[str, int, int, int], str] = {}
@@ -29,9 +31,9 @@ def write_list(folder: Path) -> None:
 def fits_list(folder: Path) -> bool:
     """Whether a folder holds what `write_list` listed. A process reads a file once, unless it changes."""
     try:
-        listed = json.loads((folder / LIST).read_bytes())
+        listed = strict_json.read(folder / LIST)
         return all(_is_as_listed(folder / name, entry["size"], entry["crc32"]) for name, entry in listed.items())
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return False
 
 

@@ -3,6 +3,8 @@
 import collections
 import json
 import math
+import stat
+from pathlib import Path
 from typing import Any
 
 from vitzoo import names
@@ -25,8 +27,22 @@ def parsed(content: str | bytes, *, finite: bool = False) -> Any:
         raise ValueError("is nested too deeply") from None
     except _Twice as twice:
         raise ValueError(f"names the field {twice.args[0]!r} twice") from None
+    except UnicodeDecodeError:
+        raise ValueError("is not UTF-8") from None
     except ValueError as error:
         raise ValueError(f"is not JSON: {error}") from None
+
+
+def read(file: Path) -> Any:
+    """What a file of JSON holds.
+
+    Raises:
+        OSError: it can't be read, or is a pipe or a device, which may never end.
+        ValueError: as `parsed`.
+    """
+    if not stat.S_ISREG(file.stat().st_mode):
+        raise OSError("is no ordinary file")
+    return parsed(file.read_bytes())
 
 
 def record_of(content: str | bytes) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """From what a user writes to a checkpoint folder."""
 
+import os
 import shutil
 
 import pytest
@@ -78,13 +79,19 @@ def test_a_checkpoint_that_was_moved_to_where_none_can_be_read_is_refused_by_tha
 
 @pytest.mark.parametrize("file", ["model.json", "manifest.json", "loop/metadata"])
 @pytest.mark.parametrize(
-    "content", [b"[" * 100_000, b'{"step": 1, "step": 2}', b"[]", b"null", b"\xff{}", b'{"best": 5}', b""]
+    "content",
+    [b"[" * 100_000, b'{"step": 1, "step": 2}', b"[]", b"null", b"\xff{}", b'{"best": 5}', b"", "/dev/zero", None],
 )
 def test_a_file_of_a_checkpoint_that_says_nothing_of_use_is_refused_by_its_name(file, content, run, tmp_path):
     shutil.copytree(run, tmp_path / "copy")
     step = tmp_path / "copy" / "checkpoints" / "4"
-    (step / file).write_bytes(content)
-    if file != "manifest.json":  # as if it had been saved so
-        manifest.write(step)
+    if isinstance(content, bytes):
+        (step / file).write_bytes(content)
+        if file != "manifest.json":  # as if it had been saved so
+            manifest.write(step)
+    else:  # what never ends, or a pipe into which nobody writes
+        (step / file).unlink()
+        (step / file).symlink_to(content) if content else os.mkfifo(step / file)
+    as_best = file == "loop/metadata" and isinstance(content, bytes)
     with pytest.raises(Refused, match=f"4/{file}"):
-        locate(step) if file != "loop/metadata" else locate(f"{tmp_path}/copy@best")
+        locate(f"{tmp_path}/copy@best" if as_best else step)

@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from vitzoo import strict_json
 from vitzoo.checkpoints import manifest, read, steps
 from vitzoo.checkpoints.locate import Located, locate
 from vitzoo.checkpoints.steps import CHECKPOINTS
@@ -17,7 +18,6 @@ from vitzoo.errors import Refused
 from vitzoo.nn.paths import display, flatten
 from vitzoo.outputs import checked_new_folder, whole_folder
 from vitzoo.paths import named_path
-from vitzoo.strict_json import parsed
 
 
 def average(run: str | Path, last: int, output: str | Path) -> list[int]:
@@ -77,7 +77,7 @@ def _in_a_row(run: Path, there: list[int]) -> list[int]:
 def _keep(run: Path) -> int | None:
     """The run's `checkpoint.keep`; None where its config doesn't say."""
     try:
-        keep = parsed((run / "config.json").read_bytes())["checkpoint"]["keep"]
+        keep = strict_json.read(run / "config.json")["checkpoint"]["keep"]
     except (OSError, ValueError, TypeError, KeyError):
         return None
     return keep if type(keep) is int else None

@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from vitzoo import strict_json
 from vitzoo.checkpoints.manifest import Damaged
-from vitzoo.strict_json import parsed
 
 FILE = "model.json"
 FORMAT = 1
@@ -55,7 +55,7 @@ def read(folder: Path) -> dict[str, Any]:
     """
     file = folder / FILE
     try:
-        content = parsed(file.read_text())
+        content = strict_json.read(file)
         form = content["format"]
     except FileNotFoundError:
         raise Damaged(file, "is missing, so this is no checkpoint of vitzoo") from None

@@ -4,12 +4,11 @@ import dataclasses
 import sys
 from pathlib import Path
 
-from vitzoo import literals
+from vitzoo import literals, strict_json
 from vitzoo.checkpoints import description, manifest, steps
 from vitzoo.checkpoints.steps import CHECKPOINTS
 from vitzoo.errors import Refused
 from vitzoo.paths import check_checkpoint_can_be_read, named_path, readable_path
-from vitzoo.strict_json import parsed
 
 WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
 """Names by which others publish weights in a folder, best first."""
@@ -76,7 +75,7 @@ def best_step(folder: Path) -> int | None:
         return None
     file = folder / str(newest) / "loop" / "metadata"
     try:
-        best = parsed(file.read_text()).get("best")
+        best = strict_json.read(file).get("best")
         return best and int(best["step"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise Refused("checkpoint", str(file), f"can't be read ({error})") from None

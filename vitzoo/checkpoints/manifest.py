@@ -8,8 +8,8 @@ import json
 import re
 from pathlib import Path, PurePosixPath
 
+from vitzoo import strict_json
 from vitzoo.checksums import crc32
-from vitzoo.strict_json import parsed
 
 MANIFEST = "manifest.json"
 VERSION = 1
@@ -45,7 +45,7 @@ def read(folder: Path) -> dict[str, dict]:
     """
     file = folder / MANIFEST
     try:
-        content = parsed(file.read_text())
+        content = strict_json.read(file)
         if content["version"] != VERSION:
             raise Damaged(file, f"is of version {content['version']}, this vitzoo reads {VERSION}")
         return {name: {"size": int(entry["size"]), "crc32": entry["crc32"]} for name, entry in content["files"].items()}

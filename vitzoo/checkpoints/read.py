@@ -7,11 +7,11 @@ import jax
 import numpy as np
 import orbax.checkpoint as ocp
 
+from vitzoo import strict_json
 from vitzoo.checkpoints.locate import Located
 from vitzoo.checkpoints.manifest import Damaged
 from vitzoo.checkpoints.quiet import quiet
 from vitzoo.errors import Refused
-from vitzoo.strict_json import parsed
 
 
 def arrays(folder: Path) -> Any:
@@ -53,7 +53,7 @@ def values(folder: Path) -> dict:
     """An item saved as JSON."""
     file = folder / "metadata"
     try:
-        return parsed(file.read_text())
+        return strict_json.read(file)
     except (ValueError, OSError) as error:
         raise Damaged(file, f"can't be read ({error})") from None
 

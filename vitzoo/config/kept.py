@@ -5,9 +5,9 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
+from vitzoo import strict_json
 from vitzoo.config.experiment import Experiment
 from vitzoo.errors import Refused
-from vitzoo.strict_json import parsed
 
 SECTIONS = tuple(field.name for field in dataclasses.fields(Experiment) if field.default is dataclasses.MISSING)
 NEEDED = ("model", "objective", "data")
@@ -27,11 +27,9 @@ def read_object(file: Path, field: str) -> dict[str, Any]:
         Refused: it can't be read, is no JSON, names a field twice, is nested too deeply, or holds no object.
     """
     try:
-        values = parsed(file.read_text(encoding="utf-8"))
+        values = strict_json.read(file)
     except FileNotFoundError:
         raise
-    except UnicodeDecodeError:
-        raise Refused(field, str(file), "can't be read: is not UTF-8") from None
     except (OSError, ValueError) as error:
         raise Refused(field, str(file), f"can't be read: {getattr(error, 'strerror', None) or error}") from None
     if not isinstance(values, dict):

@@ -1,10 +1,10 @@
 """Folders of a run for its evaluations on other data: each is named by the data, and none takes another's place."""
 
 import itertools
-import json
 import re
 from pathlib import Path
 
+from vitzoo import strict_json
 from vitzoo.paths import expanded
 
 LONGEST = 100  # bytes of a dataset's or a split's name: a folder's name has room for 255
@@ -30,9 +30,9 @@ def free_folder(parent: Path, dataset: str, split: str, kind: str = "") -> Path:
 def holds(folder: Path) -> tuple[str, str] | None:
     """The dataset and split whose evaluation lies in a folder; None where none does."""
     try:
-        values = json.loads((folder / "metrics.json").read_text())
+        values = strict_json.read(folder / "metrics.json")
         return values["dataset"], values["split"]
-    except (OSError, ValueError, RecursionError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError):
         return None
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
+from vitzoo import strict_json
 from vitzoo.config import resolve
 from vitzoo.config.comparison import UNSET, Differences, compare
 from vitzoo.config.experiment import DURATIONS
@@ -118,7 +119,7 @@ def check_there(workdir: Path, begun: bytes | None, step: int) -> None:
     if begun is None:
         return
     try:
-        same = (workdir / PROVENANCE).read_bytes() == begun
+        same = (workdir / PROVENANCE).is_file() and (workdir / PROVENANCE).read_bytes() == begun
     except OSError:
         same = False
     if not same:
@@ -172,9 +173,9 @@ def _record_provenance(workdir: Path, step: int, device: str, teacher: dict[str,
     }
     now |= {} if teacher is None else {"teacher": teacher}
     try:
-        first = json.loads(file.read_text())
+        first = strict_json.read(file)
         first["resumed"].append(now)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):  # none of ours
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):  # none of ours
         first = {**now, "resumed": []}
     write_json(file, first)
 

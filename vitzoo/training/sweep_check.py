@@ -1,10 +1,10 @@
 """What stands in the way of a sweep, found before the first of its runs is trained."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from vitzoo import strict_json
 from vitzoo.errors import Refused
 from vitzoo.outputs import checked_folder
 from vitzoo.training import lock, run_folder, setup
@@ -54,8 +54,8 @@ def comparable_by(experiment: Any) -> list[str]:
 def told_runs(workdir: Path) -> list[str]:
     """The names of the runs of which the table in a sweep's folder tells; none where there is no such table."""
     try:
-        return [str(run["name"]) for run in json.loads((workdir / TABLES[0]).read_bytes())["runs"]]
-    except (OSError, ValueError, RecursionError, TypeError, KeyError):
+        return [str(run["name"]) for run in strict_json.read(workdir / TABLES[0])["runs"]]
+    except (OSError, ValueError, TypeError, KeyError):
         return []
 
 
