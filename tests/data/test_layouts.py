@@ -88,6 +88,33 @@ def test_what_is_no_layout_is_refused_by_name(tmp_path, capsys, files, named):
     assert named in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("skip", [[], ["--bad-files", "skip"]], ids=["stop", "skip"])
+@pytest.mark.parametrize(
+    ("files", "named"),
+    [
+        (("imgs/train/a/1.png", "imgs/train/b/2.png", "imgs/val/a/3.png"), ("imgs/train, imgs/val:", "set/imgs;")),
+        (("images/train/a/1.png", "images/val/a/2.png", "labels/train/a.txt"), ("images/train,", "set/images;")),
+        (("x/y/Training/a/1.png", "x/y/dev/a/2.png"), ("x/y/Training, x/y/dev:", "set/x/y;")),
+        (("cat/train/1.png", "cat/val/2.png", "dog/train/3.png"), ("cat/train, cat/val, dog/train:",)),
+        (("cat/1.png", "dog/2.png", "dog/test/3.png"), ("dog/test:",)),
+        (("cat/odd/testing/1.png", "dog/2.png"), ("cat/odd/testing:",)),
+        ((*SPLITS, "train/cat/val/5.png"), ("train/cat/val:",)),
+        (("test/1.png", "imgs/train/a/2.png"), ("imgs/train:", "set/imgs;")),
+    ],
+)
+def test_a_folder_with_a_splits_name_within_a_class_is_refused_with_the_remedy(tmp_path, capsys, files, named, skip):
+    assert main(["data", "check", f"folder:{lay(tmp_path / 'set', *files)}", *skip]) == 2
+    line = capsys.readouterr().err
+    assert "splits come before classes" in line
+    assert all(part in line for part in named)
+    assert ("--config.data.name=folder:" in line) == (len(named) > 1)
+
+
+def test_a_folder_that_says_its_split_once_more_is_no_other(tmp_path, capsys):
+    found = checked(lay(tmp_path / "set", *SPLITS, "train/cat/train/5.png", "val/dog/Dev/6.png"), capsys)
+    assert {split: part["n"] for split, part in found["splits"].items()} == {"train": 3, "validation": 3}
+
+
 def linked(root: pathlib.Path, links: dict[str, str]) -> pathlib.Path:
     for name, target in links.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)

@@ -31,6 +31,21 @@ def standard_split(name: str) -> str | None:
     return _STANDARD.get(names.normalise(name).lower())
 
 
+def split_below(path: pathlib.PurePath, levels: int, split: str | None) -> pathlib.PurePath | None:
+    """The outermost folder or file of a path that has a split's name and lies where no split is looked for.
+
+    Args:
+        path: relative to the data's folder; of a file its ending is no part of its name.
+        levels: the first ones, which have a meaning: that of the split, or of the class.
+        split: of the file; a name that says the same once more is none.
+    """
+    for depth in range(levels, len(path.parts)):
+        name = path.parts[depth] if depth + 1 < len(path.parts) else path.stem
+        if (stated := standard_split(name)) and stated != split:
+            return type(path)(*path.parts[: depth + 1])
+    return None
+
+
 @dataclasses.dataclass(frozen=True)
 class LabelledFile:
     """`name` is the path as the user knows it (relative); `split` is empty where the data states none; `labels` are as

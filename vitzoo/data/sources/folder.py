@@ -9,7 +9,7 @@ from vitzoo.data.file_tree import files_below, is_visible, sub_folders
 from vitzoo.data.image_files import IMAGE_ENDINGS
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.base import Table
-from vitzoo.data.sources.files import LabelledFile, standard_split, table_of_files
+from vitzoo.data.sources.files import LabelledFile, split_below, standard_split, table_of_files
 from vitzoo.errors import Refused
 from vitzoo.paths import expanded
 
@@ -28,7 +28,8 @@ def open_folder(data: Data, path: str) -> Table:
 
     Raises:
         Refused: no such folder, no class folders, a class folder without an image or unreadable files (under
-            `bad_files=stop`), two folders for one split, or a class in another split that train lacks.
+            `bad_files=stop`), two folders for one split, a folder with a split's name within a class, or a class in
+            another split that train lacks.
     """
     if not path:
         raise Refused("data.name", data.name, "names no folder; write folder:PATH")
@@ -39,6 +40,7 @@ def open_folder(data: Data, path: str) -> Table:
         found = _look_through(root, data)
     except OSError as error:
         raise Refused("data.name", data.name, f"{error.filename} can't be read: {error.strerror}") from None
+    _refuse_below(found.images, root, data)
     if found.empty and data.bad_files == "stop":
         listed = ", ".join(f"{folder}{f' (only {only})' if only else ''}" for folder, only in found.empty.items())
         message = f"class folders without an image: {listed}; remove them, or set data.bad_files=skip"
@@ -119,6 +121,24 @@ def _refuse_twice(splits: dict[pathlib.Path, str], data: Data) -> None:
         same = [folder.name for folder, name in splits.items() if name == split]
         if len(same) > 1:
             raise Refused("data.name", data.name, f"{' and '.join(same)} are both {split}; leave one of them")
+
+
+def _refuse_below(images: Sequence[LabelledFile], root: pathlib.Path, data: Data) -> None:
+    """Refuses folders with a split's name within classes: their images would silently be of one class or split."""
+    below: dict[pathlib.PurePath, bool] = {}  # and whether there are folders in it, as those of classes
+    for image in images:
+        path = pathlib.PurePath(image.name)
+        found = split_below(path.parent / "_", 2 if image.split else 1, image.split or None)
+        if found is not None:
+            below[found] = below.get(found, False) or found != path.parent
+    if not below:
+        return
+    parent = next((folder.parent for folder, with_folders in below.items() if with_folders), None)
+    listed = _listed(sorted(folder.as_posix() for folder in below))
+    message = f"{listed}: called as splits are, within a class; splits come before classes (train/cat/1.jpg)"
+    if parent is not None:
+        message += f"; if {parent.as_posix()} holds the splits, write --config.data.name=folder:{root / parent}"
+    raise Refused("data.name", data.name, f"{message}; rename what is no split")
 
 
 def _refuse_stray(folders: Sequence[pathlib.Path] | dict[pathlib.Path, str], data: Data) -> None:
