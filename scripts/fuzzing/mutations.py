@@ -190,7 +190,8 @@ def odd_name(draw: random.Random, suffix: str = "") -> str:
     stem = draw.choice(
         [*TEXTS, "a b", "train", "test", "exp[1]", "a" * 300, "a" * 240, "CON", ".hidden", "é" * 120, "*.png"]
     )
-    return f"{stem}{draw.choice((suffix, suffix, suffix, *SUFFIXES))}".replace("\0", "_") or "_"
+    name = f"{stem}{draw.choice((suffix, suffix, suffix, *SUFFIXES))}".replace("\0", "_") or "_"
+    return name.encode("utf-8", "replace").decode()  # file systems have no lone surrogates
 
 
 def odd_entry(path: Path, draw: random.Random) -> None:
