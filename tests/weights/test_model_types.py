@@ -1,5 +1,5 @@
-"""Where `config.json` names a model's type, it decides: names and shapes of arrays never overrule it. The types,
-architectures and settings are those of transformers' own configurations."""
+"""Where `config.json` names a model's type or architecture, it decides: names and shapes of arrays never overrule
+it. The types, architectures and settings are those of transformers' own configurations."""
 
 import shutil
 from pathlib import Path
@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import safetensors.numpy
-from published import copied, refused
+from published import copied, leaves, refused
 
 from vitzoo.cli import main
 from vitzoo.errors import Refused
@@ -89,11 +89,12 @@ def test_a_gpt_bigcode_is_not_taken_for_a_nanogpt(form, tmp_path):
 
 
 def test_without_a_type_the_other_settings_beside_the_arrays_still_count(tmp_path):
-    folder = bigcode(tmp_path, model_type=None, multi_query=None)
+    other = {"model_type": None, "architectures": None, "multi_query": None}
+    folder = bigcode(tmp_path, **other)
     assert open_weights(str(folder)).description["model"]["activation"] == "gelu_tanh"
     for name, value in {"multi_query": True, "activation_function": "mish", "scale_attn_weights": False}.items():
         shutil.rmtree(folder)
-        bigcode(tmp_path, model_type=None, **{"multi_query": None, name: value})
+        bigcode(tmp_path, **{**other, name: value})
         assert f"has {name} = {value!r}" in refused(folder)
 
 
@@ -130,12 +131,91 @@ def test_an_architecture_that_is_not_read_is_refused_by_its_name(golden, archite
     assert f"config.json has architectures = '{architecture}', which " in line
 
 
+UNREAD = {
+    "gpt2": ("GPTBigCodeForCausalLM", "GPTNeoForCausalLM", "GPT2ForSequenceClassification", "LlamaForCausalLM"),
+    "bert": (
+        *("RobertaModel", "XLMRobertaModel", "ElectraModel", "SplinterModel", "ErnieModel", "Data2VecTextModel"),
+        *("BertForMultipleChoice", "BertLMHeadModel", "MegatronBertModel", "LayoutLMModel", "MyOwnModel"),
+    ),
+    "t5": ("UMT5ForConditionalGeneration", "UMT5Model", "LongT5ForConditionalGeneration", "T5EncoderModel"),
+    "gpt1": ("OpenAIGPTDoubleHeadsModel", "CTRLModel"),
+    "hf-vit/vit": ("ViTMSNModel", "ViTMSNForImageClassification", "YolosModel", "VivitModel", "BeitModel"),
+    "hf-vit/dinov2": ("Dinov2Backbone", "DINOv3ViTModel"),
+    "hf-vit/siglip": ("Siglip2Model", "CLIPModel"),
+    "timm-vit/deit3": ("TimmWrapperForImageClassification",),
+}
+"""transformers' classes whose arrays have the names and shapes of those that are read, or nearly."""
+
+
+@pytest.mark.parametrize(("golden", "architecture"), [(golden, one) for golden in UNREAD for one in UNREAD[golden]])
+def test_without_a_type_the_architecture_alone_decides(golden, architecture, tmp_path):
+    folder = copied(GOLDENS / golden, tmp_path, config={"model_type": None, "architectures": [architecture]})
+    assert f"config.json has architectures = '{architecture}', which " in refused(folder)
+    with pytest.raises(Refused, match=f"has architectures = '{architecture}', which "):
+        open_weights(str(folder), form=golden.split("/")[0].replace("gpt1", "openai-gpt"))
+
+
+@pytest.mark.parametrize("form", ["", "nanogpt", "gpt2"])
+def test_a_gpt_bigcode_is_known_by_its_architecture_too(form, tmp_path):
+    with pytest.raises(Refused, match="has architectures = 'GPTBigCodeForCausalLM', which isn't read here"):
+        open_weights(str(bigcode(tmp_path, model_type=None, multi_query=None)), form=form)
+
+
+@pytest.mark.parametrize(
+    "golden",
+    [
+        "gpt2",
+        "gpt1",
+        "t5",
+        "mt5",
+        "bert",
+        "bert_tags",
+        "hf-vit/vit",
+        "hf-vit/deit",
+        "hf-vit/registers",
+        "hf-vit/siglip",
+    ],
+)
+def test_an_architecture_that_is_read_says_what_its_type_does(golden, tmp_path):
+    reading, of_architecture = leaves(copied(GOLDENS / golden, tmp_path, config={"model_type": None}))
+    expected, of_type = leaves(GOLDENS / golden)
+    assert (reading.model, reading.notes) == (expected.model, expected.notes)
+    assert of_architecture.keys() == of_type.keys()
+
+
+@pytest.mark.parametrize(
+    ("golden", "architecture"),
+    [
+        ("gpt2", "BertModel"),
+        ("bert", "ViTModel"),
+        ("t5", "OpenAIGPTLMHeadModel"),
+        ("hf-vit/vit", "DeiTModel"),
+        ("hf-vit/vit", "Dinov2Model"),
+        ("hf-vit/registers", "Dinov2Model"),
+    ],
+)
+def test_arrays_of_another_architecture_than_the_stated_one_are_refused(golden, architecture, tmp_path):
+    config = {"model_type": None, "architectures": [architecture]}
+    assert f"config.json has architectures = '{architecture}', " in refused(
+        copied(GOLDENS / golden, tmp_path, config=config)
+    )
+
+
+@pytest.mark.parametrize(("golden", "stated"), [("gpt2", "GPT2Model"), ("bert", [5]), ("hf-vit/vit", {"ViTModel": 1})])
+def test_architectures_that_are_no_list_of_names_are_refused(golden, stated, tmp_path):
+    for kind in ({}, {"model_type": None}):
+        folder = copied(GOLDENS / golden, tmp_path / f"{len(kind)}", config={"architectures": stated, **kind})
+        assert "config.json has architectures = " in (line := refused(folder))
+        assert line.endswith("a list of names is right")
+
+
 @pytest.mark.parametrize(
     ("golden", "setting", "value"),
     [
         ("gpt2", "quantization_config", {"bits": 4}),
         ("bert", "quantization_config", {"bits": 8}),
         ("hf-vit/vit", "pruned_heads", {"0": [1]}),
+        ("timm-vit/deit3", "quantization_config", {"bits": 4}),
         ("t5", "dense_act_fn", "tanh"),
         ("t5_v1_1", "is_gated_act", False),
         ("gpt2", "activation_function", "quick_gelu"),

@@ -27,6 +27,7 @@ from vitzoo.weights.formats.hf_vit_names import (
     shapes_in,
 )
 from vitzoo.weights.formats.hf_vit_written import as_table, written, written_labels
+from vitzoo.weights.formats.model_types import type_of, what_it_says
 from vitzoo.weights.formats.vit_rows import PLAIN
 from vitzoo.weights.formats.vit_shapes import outputs_of
 from vitzoo.weights.rows import Flat, Row, write_rows
@@ -59,8 +60,8 @@ class DINOv2:
         bias = f"{names.of_block('query', '0')}.bias" in source.tensors
         gated = names.parts["up"] == TOGETHER or f"{names.of_block(GATE, '0')}.weight" in source.tensors
         settings.only(source, {"qkv_bias": bias, "use_swiglu_ffn": gated, "num_register_tokens": count})
-        if source.config.get("model_type") == "dinov2" and count:
-            raise source.refused("config.json has model_type = 'dinov2', and the file has registers, which it has not")
+        if type_of(source) == "dinov2" and count:
+            raise source.refused(f"{what_it_says(source)}, and the file has registers, which it has not")
         fields = shared | {
             "num_classes": outputs,
             "pooling": "cls_gap" if outputs else "cls",

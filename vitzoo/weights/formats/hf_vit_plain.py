@@ -7,7 +7,6 @@ from typing import Any
 from vitzoo.errors import Refused
 from vitzoo.models.vit_config import ViTConfig
 from vitzoo.weights.common_rows import dense
-from vitzoo.weights.files.json_file import shown
 from vitzoo.weights.files.source import Source
 from vitzoo.weights.formats import hf_images, settings
 from vitzoo.weights.formats.base import Reading, Writing
@@ -23,6 +22,7 @@ from vitzoo.weights.formats.hf_vit_names import (
     shapes_in,
 )
 from vitzoo.weights.formats.hf_vit_written import as_table, written, written_labels
+from vitzoo.weights.formats.model_types import type_of, what_it_says
 from vitzoo.weights.formats.vit_rows import PLAIN
 from vitzoo.weights.formats.vit_shapes import outputs_of
 from vitzoo.weights.rows import Flat, Ignored, Row, write_rows
@@ -49,10 +49,10 @@ class PlainViT:
         settings.of_type(source, *TYPES)
         names = names_in(source, has_body(source, PREFIXES, PARTS["norm1"][0]) or "")
         distilled = _distilled(source, names)
-        stated = source.config.get("model_type")
+        stated = type_of(source)
         if stated is not None and (stated == "deit") != (distilled != "none"):
             token = "no distillation token" if distilled == "none" else "a distillation token"
-            raise source.refused(f"config.json has model_type = {shown(stated)}, and the file has {token}")
+            raise source.refused(f"{what_it_says(source)}, and the file has {token}")
         shapes = shapes_in(source, names, 1 if distilled == "none" else 2)
         shared, whole, notes = body(source, shapes, given, epsilon=1e-12)
         head = f"{CLASSIFIERS[distilled][0]}.weight"

@@ -3,10 +3,9 @@
 import importlib
 
 from vitzoo.errors import Refused
-from vitzoo.weights.files.json_file import shown
 from vitzoo.weights.files.source import Source
 from vitzoo.weights.formats.base import Format
-from vitzoo.weights.formats.model_types import check_names, stated_format
+from vitzoo.weights.formats.model_types import check_names, stated_format, what_it_says
 
 FORMATS = {
     "nanogpt": "vitzoo.weights.formats.nanogpt:NanoGPT",
@@ -53,7 +52,7 @@ def find_format(name: str) -> Format:
 
 
 def recognise(source: Source) -> Format:
-    """The format of a file: of the type that its `config.json` names, otherwise by the names of its arrays.
+    """The format of a file: by the type or architecture that its `config.json` names, otherwise by its arrays' names.
 
     Raises:
         Refused: none knows it.
@@ -77,20 +76,19 @@ def recognise(source: Source) -> Format:
 
 
 def check_format(source: Source, form: Format) -> None:
-    """Refuses a file to be read in a format that isn't the one of the type that its `config.json` names."""
+    """Refuses a file to be read in a format that isn't the one that its `config.json` tells."""
     stated = stated_format(source)
     if stated is not None and stated != form.name:
-        raise Refused("--source-format", form.name, f"{_what(source)}, which is of the format {stated}; leave it out")
+        raise Refused(
+            "--source-format", form.name, f"{what_it_says(source)}, which is of the format {stated}; leave it out"
+        )
 
 
 def _as_stated(source: Source, stated: str) -> Format:
     form = find_format(stated)
     if not form.recognises(source):
         names = sorted(source.tensors)
-        raise source.refused(f"{_what(source)}, and its arrays don't have the names of one: {', '.join(names[:4])} ...")
+        raise source.refused(
+            f"{what_it_says(source)}, and its arrays don't have the names of one: {', '.join(names[:4])} ..."
+        )
     return form
-
-
-def _what(source: Source) -> str:
-    field = "model_type" if source.config.get("model_type") is not None else "architecture"
-    return f"config.json has {field} = {shown(source.config[field])}"

@@ -1,9 +1,8 @@
-"""What transformers' `config.json` says that a model is: where it names a type, this alone decides which format a file
-is of, however much the names and shapes of its arrays are another's."""
+"""What transformers' `config.json` says that a model is: where it names a type or an architecture, this alone decides
+which format a file is of, however much the names and shapes of its arrays are another's."""
 
 import dataclasses
 import re
-from collections.abc import Mapping
 
 from vitzoo.weights.files.json_file import shown
 from vitzoo.weights.files.source import Source
@@ -42,8 +41,13 @@ TYPES = {
     "siglip": Known("hf-vit", ("SiglipModel", "SiglipVisionModel", "SiglipForImageClassification")),
     "siglip_vision_model": Known("hf-vit", ("SiglipVisionModel",)),
 }
+BY_ARCHITECTURE = {one: name for name, known in reversed(TYPES.items()) for one in known.architectures}
+"""The type that an architecture is of where nothing else says it: the first that has it."""
+OWN_TABLES = "has a table of distances in every layer; here a stack has one"
 WHY = {
-    "umt5": "has a table of distances in every layer; here a stack has one",
+    "umt5": OWN_TABLES,
+    "UMT5Model": OWN_TABLES,
+    "UMT5ForConditionalGeneration": OWN_TABLES,
     "BertForQuestionAnswering": "marks the beginning and the end of an answer; no model here does",
     "BertForMultipleChoice": "chooses among texts; no model here does",
     "BertForNextSentencePrediction": "tells next sentences and no masked tokens; no model here does",
@@ -79,20 +83,34 @@ def stated_format(source: Source) -> str | None:
             plain.
     """
     config = source.config
-    stated = config.get("model_type")
-    if stated is None:
-        return "timm-vit" if isinstance(config.get("architecture"), str) else None
-    if not isinstance(stated, str) or stated not in TYPES:
-        raise source.refused(f"config.json has model_type = {shown(stated)}, which {_why(stated, TYPES)}")
+    stated, architecture = config.get("model_type"), architecture_of(source)
+    if stated is not None and (not isinstance(stated, str) or stated not in TYPES):
+        raise source.refused(f"config.json has model_type = {shown(stated)}, which {_why(stated, ', '.join(TYPES))}")
     for name, reason in UNREAD.items():
         if config.get(name):
             raise source.refused(f"config.json has {name} = {shown(config[name])}: {reason}, which isn't read here")
-    known = TYPES[stated]
-    architecture = architecture_of(source)
-    if architecture and architecture not in known.architectures:
-        why = _why(architecture, dict.fromkeys(known.architectures))
+    if stated is None and not architecture:
+        return "timm-vit" if isinstance(config.get("architecture"), str) else None
+    known = BY_ARCHITECTURE if stated is None else TYPES[stated].architectures
+    if architecture and architecture not in known:
+        why = _why(architecture, f"those of {', '.join(TYPES)}" if stated is None else ", ".join(known))
         raise source.refused(f"config.json has architectures = {shown(architecture)}, which {why}")
-    return known.form
+    return TYPES[BY_ARCHITECTURE[architecture] if stated is None else stated].form
+
+
+def type_of(source: Source) -> object:
+    """The type that `config.json` names, or else that of its architecture; None where it says neither."""
+    stated = source.config.get("model_type")
+    return BY_ARCHITECTURE.get(architecture_of(source)) if stated is None else stated
+
+
+def what_it_says(source: Source) -> str:
+    """The setting of `config.json` that decides, for messages."""
+    if source.config.get("model_type") is not None:
+        return f"config.json has model_type = {shown(source.config['model_type'])}"
+    if architecture := architecture_of(source):
+        return f"config.json has architectures = {shown(architecture)}"
+    return f"config.json has architecture = {shown(source.config['architecture'])}"
 
 
 def architecture_of(source: Source) -> str:
@@ -111,6 +129,6 @@ def check_names(source: Source) -> None:
             raise source.refused(f"is {model} by its names ({found}), which isn't read here")
 
 
-def _why(stated: object, known: Mapping[str, object]) -> str:
+def _why(stated: object, known: str) -> str:
     reason = WHY.get(stated) if isinstance(stated, str) else None
-    return reason or f"isn't read here; known: {', '.join(known)}"
+    return reason or f"isn't read here; known: {known}"

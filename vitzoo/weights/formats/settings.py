@@ -9,6 +9,7 @@ from vitzoo.errors import Refused
 from vitzoo.schema import LARGEST_INTEGER, default_of
 from vitzoo.weights.files.json_file import shown
 from vitzoo.weights.files.source import Source
+from vitzoo.weights.formats.model_types import type_of, what_it_says
 
 GELUS = {
     "gelu": "gelu_exact",
@@ -52,9 +53,9 @@ def agrees(source: Source, sizes: Mapping[str, int]) -> None:
 
 def of_type(source: Source, *known: str) -> None:
     """Refuses a file whose `config.json` says that it is of another kind; several kinds share names."""
-    stated = source.config.get("model_type")
+    stated = type_of(source)
     if stated is not None and stated not in known:
-        raise source.refused(f"config.json has model_type = {shown(stated)}, which isn't {' or '.join(known)}")
+        raise source.refused(f"{what_it_says(source)}, which isn't {' or '.join(known)}")
 
 
 def named(source: Source, field: str, usual: str, names: Mapping[str, str]) -> str:

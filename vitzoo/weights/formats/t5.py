@@ -14,6 +14,7 @@ from vitzoo.weights.files.json_file import shown
 from vitzoo.weights.files.source import Source
 from vitzoo.weights.formats import settings
 from vitzoo.weights.formats.base import Reading, Writing
+from vitzoo.weights.formats.model_types import type_of
 from vitzoo.weights.rows import Flat, Ignored, Row, write_rows
 from vitzoo.weights.tokenizers import content_of, special_ids, t5_tokenizer, tokenizer_files
 
@@ -218,7 +219,7 @@ def _scaling(source: Source, own_head: bool) -> tuple[bool, tuple[str, ...]]:
         raise source.refused(f"config.json has tie_word_embeddings = False, and there is no {HEAD}")
     if config.get("scale_decoder_outputs") is not None:
         return settings.flag(source, "scale_decoder_outputs", tied), ()
-    if config.get("model_type") == "mt5":
+    if type_of(source) == "mt5":
         note = "an mT5 with a tied head: its input isn't scaled, as in transformers 5; earlier ones scaled it"
         return False, () if own_head else (note,)
     if not config:
