@@ -222,7 +222,7 @@ def test_files_that_are_folders_or_gone_or_of_one_split_are_refused_in_one_line(
 def test_two_names_of_a_split_are_refused_of_text_files_too(tmp_path):
     for name in ("train.txt", "val.txt", "validation.txt"):
         (tmp_path / name).write_text("a")
-    with pytest.raises(Refused, match="val and validation are both validation; leave one of them"):
+    with pytest.raises(Refused, match=r"val.txt and validation.txt are both validation; leave one of them"):
         open_text(Data(name=f"text:{tmp_path}"), "train")
     (tmp_path / "val.txt").unlink()
     assert len(open_text(Data(name=f"text:{tmp_path}"), "validation")) == 1

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sent import sent
 
+from vitzoo.cli import main
 from vitzoo.data.settings import Data
 from vitzoo.data.text.settings import Text
 from vitzoo.data.text.sources.base import all_text
@@ -62,6 +63,72 @@ def test_files_and_folders_named_after_splits_are_splits(tmp_path):
         ["c"],
     ]
     assert contents(read(f"text:{tmp_path}", "train+test")) == ["a", "c"]
+
+
+def laid(root, *files):
+    """A folder of files, each of a text that names it."""
+    for file in files:
+        (root / file).parent.mkdir(parents=True, exist_ok=True)
+        said = f"{file}\n" if file.endswith(".txt") else json.dumps({"text": file}) + "\n"
+        (root / file).write_text(said)
+    return root
+
+
+@pytest.mark.parametrize(
+    ("files", "splits", "left_out"),
+    [
+        (["train/a.txt", "holdout/b.txt"], {"train": ["train/a.txt"]}, "left out holdout, beside train"),
+        (["train.txt", "notes.txt"], {"train": ["train.txt"]}, "left out notes.txt, beside train.txt"),
+        (
+            ["train/a.txt", "val.txt", "a.txt", "old/c.txt"],
+            {"train": ["train/a.txt"], "validation": ["val.txt"]},
+            "left out a.txt, old, beside train, val.txt",
+        ),
+        (["val/a.txt", "test/b.txt"], {"validation": ["val/a.txt"], "test": ["test/b.txt"]}, ""),
+        (["train.txt"], {"train": ["train.txt"]}, ""),
+        (["Train/train.txt", "dev/dev.txt"], {"train": ["Train/train.txt"], "validation": ["dev/dev.txt"]}, ""),
+    ],
+)
+def test_texts_of_a_split_are_that_splits_whatever_stands_beside_them(tmp_path, capsys, files, splits, left_out):
+    name = f"text:{laid(tmp_path, *files)}"
+    assert main(["data", "check", name, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert {split: part["n"] for split, part in found["splits"].items()} == {one: len(splits[one]) for one in splits}
+    for split, texts in splits.items():
+        assert [text.strip() for text in contents(read(name, split))] == texts
+    assert [note for note in found["notes"] if "left out" in note] == [
+        note for note in found["notes"] if left_out and left_out in note
+    ]
+    assert bool(left_out) == any("left out" in note for note in found["notes"])
+    if "train" not in splits:
+        with pytest.raises(Refused, match="no split 'train'; there are: validation, test"):
+            read(name)
+
+
+@pytest.mark.parametrize(
+    ("kind", "files", "named"),
+    [
+        ("text", ["a.txt", "b.txt", "test.txt"], "holds test.txt, called as splits are, and no train beside a.txt, b"),
+        ("text", ["val/a.txt", "notes.txt"], "holds val, called as splits are, and no train beside notes.txt"),
+        ("text", ["corpus/train/a.txt", "corpus/test/b.txt"], "corpus/test, corpus/train: called as splits are"),
+        ("text", ["en/train.txt", "de/test.txt"], "de/test.txt, en/train.txt: called as splits are"),
+        ("text", ["train/a.txt", "train/test/b.txt"], "train/test: called as splits are"),
+        ("text", ["train.txt", "train/a.txt"], "train and train.txt are both train"),
+        ("jsonl", ["train.jsonl", "notes.jsonl"], "notes.jsonl: no split's name"),
+        ("jsonl", ["a.jsonl", "b.jsonl", "test.jsonl"], "a.jsonl, b.jsonl: no split's name"),
+        ("jsonl", ["train.jsonl", "test/a.jsonl"], "test: no file of JSON lines"),
+        ("jsonl", ["train.jsonl", "train.JSON"], "train.JSON and train.jsonl are both train"),
+        ("jsonl", ["train.jsonl", "test.jsonl.gz"], "test.jsonl.gz: no file of JSON lines"),
+    ],
+)
+def test_texts_whose_split_is_unclear_are_refused_by_name(tmp_path, capsys, kind, files, named):
+    assert main(["data", "check", f"{kind}:{laid(tmp_path, *files)}"]) == 2
+    assert named in capsys.readouterr().err
+
+
+def test_a_file_named_alone_is_cut_whatever_it_is_called(tmp_path):
+    (laid(tmp_path) / "test.txt").write_text("".join(LINE.format(number) for number in range(10)))
+    assert contents(read(f"text:{tmp_path / 'test.txt'}", "validation")) == [LINE.format(9)]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import numpy as np
 
 from vitzoo.data import left_out
 from vitzoo.data.settings import Data
-from vitzoo.data.sources.files import standard_split
+from vitzoo.data.sources.files import split_below, standard_split
 from vitzoo.data.text.settings import Text
 from vitzoo.data.text.sources.base import TextTable, carved, checksum
 from vitzoo.data.text.sources.mapped import MappedFiles
@@ -51,11 +51,13 @@ class SpanReader:
 def open_text_files(data: Data, path: str, text: Text) -> TextTable:
     """The texts of a file, or of a folder's files (those that match `text.files`, sorted by path, sub-folders too).
 
-    Splits are files or sub-folders called train, validation (val, dev) and test. Otherwise `data.validation_fraction`
-    is held out: the end of a single text, cut at a line's end, or some of several texts by a fixed permutation.
+    Files and sub-folders of the folder itself called train, validation (val, dev) and test are those splits; then what
+    else stands there is left out and named. Otherwise `data.validation_fraction` is held out: the end of a single text,
+    cut at a line's end, or some of several texts by a fixed permutation.
 
     Raises:
-        Refused: nothing is there, or a file isn't UTF-8 (under `data.bad_files=stop`).
+        Refused: nothing is there, a file isn't UTF-8 (under `data.bad_files=stop`), two names of one split, a split's
+            name further below, or a split but train beside what is no split.
     """
     root = expanded(path).absolute()
     if root.is_file():
@@ -65,7 +67,7 @@ def open_text_files(data: Data, path: str, text: Text) -> TextTable:
     files = sorted(file for file in root.rglob(text.files) if file.is_file())
     if not files:
         raise Refused("data.name", data.name, f"holds no file {text.files}; text.files names others (*.md)")
-    return table_of_texts(data, files, text.document, root)
+    return table_of_texts(data, files, text.document, root, _stated_splits(data, files, root))
 
 
 def open_standard_library(data: Data, text: Text) -> TextTable:
@@ -82,14 +84,29 @@ def open_standard_library(data: Data, text: Text) -> TextTable:
 
 
 def table_of_texts(
-    data: Data, files: Sequence[pathlib.Path], document: str, root: pathlib.Path, *, skip: bool = False
+    data: Data,
+    files: Sequence[pathlib.Path],
+    document: str,
+    root: pathlib.Path,
+    splits_of: Sequence[str | None] = (),
+    *,
+    skip: bool = False,
 ) -> TextTable:
-    """Reads every file once; finds its texts and the splits."""
+    """Reads every file once; finds its texts and the splits.
+
+    Args:
+        files: below `root`.
+        document: what of a file is a text, as `text.document`.
+        splits_of: the split of each file, None for those that aren't used; empty where vitzoo draws the splits.
+        skip: leave out files that aren't UTF-8, whatever `data.bad_files` is.
+    """
     spans: list[Span] = []
     sums: list[int] = []
-    stated: list[str | None] = []
+    stated: list[str | None] = []  # of each text, where files state splits
     bad: list[str] = []
     for number, file in enumerate(files):
+        if splits_of and splits_of[number] is None:
+            continue
         content = _content(data, file)
         try:
             content.decode("utf-8")
@@ -99,11 +116,12 @@ def table_of_texts(
         found = documents(content, document)
         spans += [Span(number, start, stop) for start, stop in found]
         sums += [checksum(content[start:stop]) for start, stop in found]
-        stated += [_stated_split(file.relative_to(root))] * len(found)
+        stated += [splits_of[number]] * len(found) if splits_of else []
     notes = _bad_note(data, bad, skip)
     if not spans:
         raise Refused("data.name", data.name, "holds no text")
-    rows, sums_array, splits, more = _splits(data, files, spans, sums, stated, root)
+    rows, sums_array, splits, more = _splits(data, files, spans, sums, stated)
+    more += _left_out_note(files, splits_of, root)
     reader = SpanReader([str(file) for file in files], rows)
     return TextTable(
         name=data.name, fields=("text",), splits=splits, checksums=sums_array, read=reader, where=reader.where,
@@ -131,21 +149,49 @@ def _content(data: Data, file: pathlib.Path) -> bytes:
         raise Refused("data.name", data.name, f"{file} can't be read: {error.strerror}") from None
 
 
-def _split_name(path: pathlib.Path) -> str:
+def _split_name(path: pathlib.PurePath) -> str:
     """What may be called after a split: the outermost folder, or the file itself."""
     return path.parts[0] if len(path.parts) > 1 else path.stem
 
 
-def _stated_split(path: pathlib.Path) -> str | None:
-    return standard_split(_split_name(path))
-
-
-def _refuse_twice(data: Data, names: set[str]) -> None:
-    """Refuses two names of one split, such as val and validation."""
+def _stated_splits(data: Data, files: Sequence[pathlib.Path], root: pathlib.Path) -> list[str | None]:
+    """The split that each file of a folder is of, None for what is of none; nothing where no name states a split."""
+    paths = [file.relative_to(root) for file in files]
+    stated = [standard_split(_split_name(path)) for path in paths]
+    below = dict.fromkeys(
+        found for path, split in zip(paths, stated, strict=True) if (found := split_below(path, 1, split)) is not None
+    )
+    if below:
+        first = next(iter(below))
+        message = f"{_listed(sorted(map(str, below)))}: called as splits are, below the first level"
+        remedy = f"if {first.parent} holds the splits, write --config.data.name=text:{root / first.parent}"
+        raise Refused("data.name", data.name, f"{message}; {remedy}; rename what is no split")
+    if not any(stated):
+        return []
+    named = {path.parts[0]: split for path, split in zip(paths, stated, strict=True)}
+    there, others = (sorted(name for name, split in named.items() if bool(split) == is_one) for is_one in (True, False))
     for split in SPLITS:
-        same = sorted(name for name in names if standard_split(name) == split)
+        same = [name for name in there if named[name] == split]
         if len(same) > 1:
             raise Refused("data.name", data.name, f"{' and '.join(same)} are both {split}; leave one of them")
+    if others and "train" not in stated:
+        message = f"holds {_listed(there)}, called as splits are, and no train beside {_listed(others)}"
+        raise Refused("data.name", data.name, f"{message}: put the texts to train on into train/, or rename the others")
+    return stated
+
+
+def _left_out_note(
+    files: Sequence[pathlib.Path], splits_of: Sequence[str | None], root: pathlib.Path
+) -> tuple[str, ...]:
+    """A note of the files and folders that stand beside those of splits."""
+    names = [file.relative_to(root).parts[0] for file in files]
+    others = sorted({name for name, split in zip(names, splits_of, strict=False) if not split})
+    there = sorted({name for name, split in zip(names, splits_of, strict=False) if split})
+    return (f"warning: left out {_listed(others)}, beside {_listed(there)} and no split's name",) if others else ()
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED:,} more" if len(names) > NAMED else "")
 
 
 def _splits(
@@ -154,16 +200,11 @@ def _splits(
     spans: list[Span],
     sums: list[int],
     stated: list[str | None],
-    root: pathlib.Path,
 ) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray], tuple[str, ...]]:
     rows, sums_array = np.array(spans, np.int64), np.array(sums, np.uint64)
-    names: list[str] = [name for name in SPLITS if name in stated]
-    if "train" in names and len(names) > 1:
-        _refuse_twice(data, {_split_name(file.relative_to(root)) for file in files})
-        kept = {name: np.flatnonzero([s == name for s in stated]) for name in names}
-        left = stated.count(None)
-        notes: tuple[str, ...] = (f"{left:,} texts belong to no split and aren't used",) if left else ()
-        return rows, sums_array, kept, notes
+    if stated:
+        of_split = {name: np.flatnonzero([one == name for one in stated]) for name in SPLITS if name in stated}
+        return rows, sums_array, of_split, ()
     if len(spans) > 1 or data.validation_fraction == 0:
         splits, notes = carved(sums_array, data.validation_fraction)
         return rows, sums_array, splits, notes
@@ -190,7 +231,7 @@ def _cut(content: bytes, span: Span, fraction: float) -> int:
 def _bad_note(data: Data, bad: list[str], skip: bool) -> tuple[str, ...]:
     if not bad:
         return ()
-    shown = ", ".join(bad[:NAMED]) + (f" and {len(bad) - NAMED:,} more" if len(bad) > NAMED else "")
+    shown = _listed(bad)
     if not skip and data.bad_files == "stop":
         raise Refused("data.name", data.name, f"not UTF-8 text: {shown} (data.bad_files=skip leaves them out)")
     for file in bad:

@@ -9,6 +9,7 @@ import numpy as np
 
 from vitzoo import names
 from vitzoo.data.duplicates import differing, equal_notes, numbered, torn_note
+from vitzoo.data.file_tree import is_visible
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.files import sorted_classes, standard_split
 from vitzoo.data.text.settings import Text
@@ -20,6 +21,7 @@ from vitzoo.data.text.sources.mapped import MappedFiles
 from vitzoo.errors import Refused
 from vitzoo.paths import expanded
 
+NAMED = 5  # files that a message lists
 SUFFIXES = (".jsonl", ".ndjson", ".json")
 
 
@@ -73,9 +75,16 @@ def _files(data: Data, root: pathlib.Path) -> dict[pathlib.Path, str | None]:
         return {root: None}
     if not root.is_dir():
         raise Refused("data.name", data.name, "no such file or folder")
-    files = {file: standard_split(file.stem) for file in sorted(root.iterdir()) if file.suffix in SUFFIXES}
-    if not files or None in files.values():
-        raise Refused("data.name", data.name, "a folder must hold train.jsonl, validation.jsonl, test.jsonl, no others")
+    there = [entry for entry in sorted(root.iterdir()) if is_visible(entry.name)]
+    files = {one: standard_split(one.stem) for one in there if one.suffix.lower() in SUFFIXES}
+    expected = "a folder must hold train.jsonl, validation.jsonl, test.jsonl, no others"
+    if not files:
+        raise Refused("data.name", data.name, expected)
+    if others := [file.name for file, split in files.items() if split is None]:
+        raise Refused("data.name", data.name, f"{', '.join(others[:NAMED])}: no split's name; {expected}")
+    # a split that isn't read would be missed only when its numbers are compared
+    if unread := [one.name for one in there if one not in files and standard_split(one.name.partition(".")[0])]:
+        raise Refused("data.name", data.name, f"{', '.join(unread[:NAMED])}: no file of JSON lines; {expected}")
     for split in dict.fromkeys(files.values()):
         same = [file.name for file in files if files[file] == split]
         if len(same) > 1:
