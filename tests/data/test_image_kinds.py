@@ -143,6 +143,8 @@ def test_a_damaged_file_of_any_kind_is_an_image_or_named(kind):
             assert "\n" not in str(error)  # noqa: PT017 - either may be
 
 
+DEEP = struct.pack(">3H", *[10_000] * 3)  # a transparent colour
+
 # 10,000 of 65,535 is 38.9 of 255, and where white is 0 it is the rest, 216.1; of 12 bits white is 4095
 GREY = np.array([[0, 10_000, 65_535]], "<u2")
 
@@ -178,8 +180,13 @@ def test_grey_of_more_than_eight_bits_has_its_brightness(content, right):
             png(16, 2, 2, struct.pack(">6H", 300, 600, 900, 4000, 0, 0), struct.pack(">3H", 300, 600, 900)),
             [[255] * 3, [15, 0, 0]],
         ),
+        (  # 10,001 is 39 as 10,000 is, and no transparent colour
+            png(16, 2, 3, struct.pack(">9H", *[10_001] * 3, *[10_000] * 3, 10_000, 10_000, 9_999), DEEP),
+            [[39] * 3, [255] * 3, [39] * 3],
+        ),
+        (png(16, 2, 2, struct.pack(">6H", *[1] * 3, *[0] * 3), struct.pack(">3H", 0, 0, 0)), [[0] * 3, [255] * 3]),
     ],
-    ids=["16-bit", "8-bit", "4-bit", "2-bit", "colour", "colour of 16 bits"],
+    ids=["16-bit", "8-bit", "4-bit", "2-bit", "colour", "colour of 16 bits", "neighbours", "black"],
 )
 def test_a_pngs_transparent_colour_is_white(content, right):
     assert decode(content)[0].tolist() == right
@@ -235,9 +242,26 @@ def test_every_mode_of_pil_has_its_colour(mode, color, right):
 
 
 def test_an_image_is_given_back_as_it_came():
-    content = png(16, 2, 1, struct.pack(">3H", 300, 600, 900), struct.pack(">3H", 300, 600, 900))
+    content = png(16, 2, 2, struct.pack(">6H", 300, 600, 900, 301, 600, 900), struct.pack(">3H", 300, 600, 900))
     image = Image.open(io.BytesIO(content))
-    assert decode(image).tolist() == decode(image).tolist() == [[[255, 255, 255]]]
+    assert decode(image).tolist() == decode(image).tolist() == [[[255, 255, 255], [1, 2, 3]]]
+    assert decode(image, 1).tolist() == [[[255], [2]]]
+
+
+def test_of_colours_that_are_eight_bits_already_none_is_made_white_for_its_neighbour():
+    image = Image.open(io.BytesIO(png(16, 2, 1, struct.pack(">3H", *[10_001] * 3), DEEP)))
+    image.load()
+    assert decode(image).tolist() == decode(image.copy()).tolist() == [[[39, 39, 39]]]
+
+
+def test_a_transparent_colour_of_sixteen_bits_is_turned_with_its_image():
+    content = png(16, 2, 2, struct.pack(">6H", *[10_001] * 3, *[10_000] * 3), DEEP)
+    exif = Image.Exif()
+    exif[274] = 3  # upside down, so that left is right
+    block = b"eXIf" + exif.tobytes()[6:]
+    at = content.index(b"IDAT") - 4
+    turned = content[:at] + struct.pack(">I", len(block) - 4) + block + struct.pack(">I", zlib.crc32(block))
+    assert decode(turned + content[at:])[0].tolist() == [[255] * 3, [39] * 3]
 
 
 @pytest.mark.parametrize(("mode", "channels"), [("L", 1), ("LA", 1), ("I;16", 1), ("1", 1), ("P", 3), ("RGBA", 3)])

@@ -1,12 +1,13 @@
 """From any kind of pixels that PIL or an array holds to uint8."""
 
 import dataclasses
-from typing import Any
+from collections.abc import Sequence
+from typing import IO, Any
 
 import numpy as np
 from PIL import Image, ImageOps
 
-from vitzoo.data.image_files import BadImage
+from vitzoo.data.image_files import BadImage, open_image
 
 WITH_ALPHA = ("LA", "La", "PA", "RGBA", "RGBa")
 WITHOUT_COLOUR = ("1", "L", "LA", "La", "I", "F")
@@ -15,6 +16,8 @@ BITS, PHOTOMETRIC, SAMPLE_FORMAT = 258, 262, 339
 """Tags of a TIFF file."""
 WHITE_IS_ZERO, SIGNED = 0, 2
 """Values of the second and the third."""
+DEEP_COLOUR, DEEP_COLOUR_SWAPPED = "RGB;16B", "RGB;16L"
+"""PIL's names of colours of 16 bits, of which it keeps the upper 8: the more significant byte first, or last."""
 DEEP_KINDS = ("PNG", "PPM")
 """Kinds of files of which PIL gives 16 bits in a mode of 32."""
 
@@ -30,6 +33,7 @@ def image_pixels(image: Image.Image, channels: int) -> np.ndarray:
     Raises:
         BadImage: its numbers don't say what white is.
     """
+    image = _transparency_settled(image)
     scale = _scale(image)  # turning makes a new image, which no longer knows of what kind of file it was
     image = _upright(image)
     image.load()
@@ -95,19 +99,52 @@ def _scale(image: Image.Image) -> _Scale | None:
     if image.mode in ("I", "F"):
         kind = "integers" if image.mode == "I" else "floats"
         raise BadImage(f"pixels that are {kind} of 32 bits, which don't say what white is; save it with 8 or 16 bits")
-    _scale_transparency(image)
     return None
 
 
-def _scale_transparency(image: Image.Image) -> None:
-    """The one transparent colour on the scale of the pixels: PNG gives it in the file's bits, and PIL leaves it so."""
+def _transparency_settled(image: Image.Image) -> Image.Image:
+    """The image with its one transparent colour, if it has one, on the scale of its pixels, or else with an alpha.
+
+    A PNG gives that colour in the file's bits, and PIL leaves it so while it makes 8 bits of the pixels. Many colours
+    of 16 bits become the same of 8, so the transparent one is looked for in the file; where that is gone, no colour is
+    taken for transparent, rather than neighbours of it.
+    """
     transparent = image.info.get("transparency")
     tiles = getattr(image, "tile", None) if image.format == "PNG" else None
     stored = str(tiles[0][3]) if tiles else ""
-    if isinstance(transparent, tuple) and stored == "RGB;16B":
-        image.info["transparency"] = tuple(value >> 8 for value in transparent)  # as PIL makes 8 bits of the pixels
-    elif isinstance(transparent, int) and stored in ("L;2", "L;4"):
+    if isinstance(transparent, int) and stored in ("L;2", "L;4"):
         image.info["transparency"] = transparent * {"L;2": 85, "L;4": 17}[stored]
+    if not isinstance(transparent, tuple) or not (stored == DEEP_COLOUR or max(transparent) > 255):
+        return image
+    file = getattr(image, "fp", None) if stored == DEEP_COLOUR else None
+    if file is None or file.closed:
+        opaque = image.copy()
+        del opaque.info["transparency"]
+        return opaque
+    return _with_alpha(_whole(file), transparent)
+
+
+def _with_alpha(content: bytes, transparent: Sequence[int]) -> Image.Image:
+    """A PNG of colours of 16 bits with 0 for alpha where its pixels are the transparent colour, and 255 elsewhere."""
+    upper: Image.Image = open_image(content)
+    lower: Any = open_image(content)
+    # the bytes of a number in the other order, so that PIL keeps the lower one
+    lower.tile = [tile._replace(args=DEEP_COLOUR_SWAPPED) for tile in lower.tile]
+    values = np.asarray(upper).astype(np.uint16) << 8 | np.asarray(lower)
+    alpha = np.where((values == np.array(transparent, np.uint16)).all(-1), np.uint8(0), np.uint8(255))
+    image = upper.copy()
+    del image.info["transparency"]
+    image.putalpha(Image.fromarray(alpha))
+    return image
+
+
+def _whole(file: IO[bytes]) -> bytes:
+    """A file from its beginning, left where it was."""
+    place = file.tell()
+    file.seek(0)
+    content = file.read()
+    file.seek(place)
+    return content
 
 
 def _upright(image: Image.Image) -> Image.Image:
