@@ -8,7 +8,7 @@ import orbax.checkpoint as ocp
 import pytest
 from made_states import describe, make_state
 
-from vitzoo.checkpoints import read
+from vitzoo.checkpoints import manifest, read
 from vitzoo.checkpoints.average import average, mean_params
 from vitzoo.checkpoints.locate import locate
 from vitzoo.checkpoints.steps import listed
@@ -73,57 +73,90 @@ def test_what_cannot_be_averaged_is_refused_and_nothing_is_written(run, tmp_path
             average(one, 2, output)
 
 
-def kept(folder, saved, keep, best, told=True):
-    """A run that saved these steps and keeps the newest of them, and its best besides."""
-    store = Store(folder / "checkpoints", keep=keep)
-    for step in saved:
-        known = {"step": best, "value": 0.5} if best and step >= best else None
-        store.save(step, make_state(step, rows=2, ema=False), describe(step), {"best": known})
-    store.close()
-    values = {"checkpoint": {"keep": keep}} if told else {}
-    (folder / "config.json").write_text(json.dumps({"total_steps": saved[-1], **values}))
+def kept(folder, *parts, best=None):
+    """A run in parts that each saved these steps and kept so many of the newest, and its best besides."""
+    for saved, keep in parts:
+        store = Store(folder / "checkpoints", keep=keep)
+        store.latest_good()
+        for step in saved:
+            known = {"step": best, "value": 0.5} if best and step >= best else None
+            store.save(step, make_state(step, rows=2, ema=False), describe(step), {"best": known})
+        store.close()
+    (folder / "config.json").write_text(json.dumps({"total_steps": saved[-1], "checkpoint": {"keep": keep}}))
     return folder
 
 
-@pytest.mark.parametrize("told", [True, False])
+def forget(run):
+    """Takes out of the checkpoints which was saved before each, as the first versions wrote them."""
+    for step in listed(run / "checkpoints"):
+        folder = run / "checkpoints" / str(step)
+        file = folder / "model.json"
+        known = json.loads(file.read_text())
+        del known["previous"]
+        file.write_text(json.dumps(known))
+        manifest.write(folder)
+
+
+STOPPED = ((40, 80, 240, 241), 2), ((280, 320, 321), 6)  # with keep=2 first, then with 6
+
+
 @pytest.mark.parametrize(
-    ("saved", "keep", "best", "there", "in_a_row"),
+    ("parts", "best", "there", "in_a_row"),
     [
-        ((4, 5, 10, 15, 20), 2, 4, [4, 15, 20], [15, 20]),
-        ((2, 4, 6, 8, 10), 3, 2, [2, 6, 8, 10], [6, 8, 10]),
-        ((5, 10, 15, 20, 22), 2, 10, [10, 20, 22], [20, 22]),
-        ((5, 10, 15, 20), 2, 10, [10, 15, 20], [10, 15, 20]),  # it is the third from the end
-        ((5, 10, 12, 15, 20), 2, 12, [12, 15, 20], [12, 15, 20]),
-        ((5, 10, 15, 20), 3, 15, [10, 15, 20], [10, 15, 20]),  # one of the newest anyway
-        ((5, 10, 15, 20), 3, 20, [10, 15, 20], [10, 15, 20]),
+        ([((4, 5, 10, 15, 20), 2)], 4, [4, 15, 20], [15, 20]),
+        ([((2, 4, 6, 8, 10), 3)], 2, [2, 6, 8, 10], [6, 8, 10]),
+        ([((5, 10, 15, 20, 22), 2)], 10, [10, 20, 22], [20, 22]),
+        ([((5, 10, 15, 20), 2)], 10, [10, 15, 20], [10, 15, 20]),  # it is the third from the end
+        ([((5, 10, 20, 22), 2)], 10, [10, 20, 22], [10, 20, 22]),  # so too, and far off
+        ([((5, 10, 15, 20), 3)], 15, [10, 15, 20], [10, 15, 20]),  # one of the newest anyway
+        ([((5, 10, 15, 20), 3)], 20, [10, 15, 20], [10, 15, 20]),
+        ([((4, 20), 2)], 4, [4, 20], [4, 20]),
+        (STOPPED, 40, [40, 240, 241, 280, 320, 321], [240, 241, 280, 320, 321]),
+        (STOPPED, None, [240, 241, 280, 320, 321], [240, 241, 280, 320, 321]),
+        ([((2, 4, 6), 5), ((8, 10), 2)], 2, [2, 8, 10], [8, 10]),
+        ([((2, 4), 1), ((6,), 4), ((7, 8), 4)], None, [4, 6, 7, 8], [4, 6, 7, 8]),
     ],
 )
-def test_the_best_is_none_of_the_last_where_others_lay_between(saved, keep, best, there, in_a_row, told, tmp_path):
-    run = kept(tmp_path / "run", saved, keep, best, told)
+def test_the_last_are_those_between_which_no_others_were_saved(parts, best, there, in_a_row, tmp_path):
+    run = kept(tmp_path / "run", *parts, best=best)
     assert listed(run / "checkpoints") == there
     assert average(run, len(in_a_row), tmp_path / "mean") == in_a_row
-    besides = (
-        rf", and {there[0]}, its best, which others came after that are gone; train" if in_a_row != there else "; train"
-    )
+    besides = f", and {there[0]}, after which it may have saved others that are gone" if in_a_row != there else ""
     names = ", ".join(map(str, in_a_row))
-    with pytest.raises(Refused, match=rf"keeps {len(in_a_row)} \({names}\){besides} with .*keep={len(in_a_row) + 1}"):
+    more = rf"keeps {len(in_a_row)} \({names}\){besides}; train with .*keep={len(in_a_row) + 1}"
+    with pytest.raises(Refused, match=more):
         average(run, len(in_a_row) + 1, tmp_path / "other")
     assert not (tmp_path / "other").exists()
 
 
-@pytest.mark.parametrize(("keep", "in_a_row"), [(1, [20]), (2, [4, 20])])
-def test_of_two_checkpoints_the_config_says_whether_the_best_is_kept_besides(keep, in_a_row, tmp_path):
-    run = kept(tmp_path / "run", (4, 12, 20) if keep == 1 else (4, 20), keep, 4)
-    if len(in_a_row) == 1:
-        with pytest.raises(Refused, match=r"keeps 1 \(20\), and 4, its best"):
-            average(run, 2, tmp_path / "mean")
-    else:
-        assert average(run, 2, tmp_path / "mean") == in_a_row
+@pytest.mark.parametrize(
+    ("best", "in_a_row"),
+    [
+        (None, [10, 15, 20]),
+        (20, [10, 15, 20]),
+        (15, [20]),
+        (10, [15, 20]),
+    ],  # 15 may be one of the newest
+)
+def test_of_checkpoints_that_do_not_say_it_only_the_best_may_have_others_after_it(best, in_a_row, tmp_path):
+    run = kept(tmp_path / "run", ((5, 10, 15, 20), 3 if best != 10 else 2), best=best)
+    forget(run)
+    with pytest.raises(Refused, match=rf"keeps {len(in_a_row)} \({', '.join(map(str, in_a_row))}\)"):
+        average(run, 4, tmp_path / "mean")
+    if len(in_a_row) > 1:
+        assert average(run, len(in_a_row), tmp_path / "mean") == in_a_row
+
+
+def test_what_was_saved_again_after_damage_follows_on_what_it_went_on_from(tmp_path):
+    run = kept(tmp_path / "run", ((2, 4, 6), 3))
+    (run / "checkpoints" / "6" / "model.json").write_text("{}")
+    kept(tmp_path / "run", ((7, 8), 4))
+    assert average(run, 4, tmp_path / "mean") == [2, 4, 7, 8]
 
 
 def test_a_checkpoint_that_was_set_aside_is_not_passed_over(run, tmp_path):
     (run / "checkpoints" / "4").rename(run / "checkpoints" / "4.damaged")
-    with pytest.raises(Refused, match=r"--last = 2: checkpoint 4 of .* is damaged, and lies between the others"):
+    with pytest.raises(Refused, match=r"keeps 1 \(6\); checkpoint 4, which it saved before these, is damaged"):
         average(run, 2, tmp_path / "mean")
 
 

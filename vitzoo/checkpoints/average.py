@@ -1,7 +1,6 @@
 """The mean of a run's last checkpoints as a checkpoint of its own (Vaswani et al. 2017, 6.1)."""
 
 import contextlib
-import itertools
 import shutil
 from pathlib import Path
 from typing import Any
@@ -9,8 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from vitzoo import strict_json
-from vitzoo.checkpoints import manifest, read, steps
+from vitzoo.checkpoints import description, manifest, read, steps
 from vitzoo.checkpoints.locate import Located, locate
 from vitzoo.checkpoints.steps import CHECKPOINTS
 from vitzoo.checkpoints.store import COUNTERS, Store
@@ -44,14 +42,14 @@ def average(run: str | Path, last: int, output: str | Path) -> list[int]:
     there = steps.listed(folder / CHECKPOINTS)
     if not there:
         raise _no_run(folder)
-    in_a_row = _in_a_row(folder, there)
-    if len(in_a_row) < last:
-        names = ", ".join(map(str, in_a_row))
-        besides = f", and {there[0]}, its best, which others came after that are gone" * (in_a_row != there)
-        raise Refused("--last", last, f"{folder} keeps {len(in_a_row)} ({names}){besides}; {_TRAIN}={last}")
-    chosen = in_a_row[-last:]
-    _check_damaged(folder, chosen, last)
-    mean = mean_params([_verified(folder, step) for step in chosen])
+    chosen, before = _in_a_row(folder, there, last)
+    if len(chosen) < last:
+        names, left = ", ".join(map(str, chosen)), [str(step) for step in there if step not in chosen]
+        besides = f", and {', '.join(left)}, after which it may have saved others that are gone" if left else ""
+        if any((folder / CHECKPOINTS).glob(f"{before}.damaged*")):
+            besides = f"; checkpoint {before}, which it saved before these, is damaged"
+        raise Refused("--last", last, f"{folder} keeps {len(chosen)} ({names}){besides}; {_TRAIN}={last}")
+    mean = mean_params([folder / CHECKPOINTS / str(step) for step in chosen])
     write_mean(locate(folder), mean, chosen, target)
     return chosen
 
@@ -59,40 +57,23 @@ def average(run: str | Path, last: int, output: str | Path) -> list[int]:
 _TRAIN = "train with config.checkpoint.keep"
 
 
-def _in_a_row(run: Path, there: list[int]) -> list[int]:
-    """The newest of a run's checkpoints between which it saved no others: without the best, where that is only kept for
-    being so.
+def _in_a_row(run: Path, there: list[int], last: int) -> tuple[list[int], int | None]:
+    """The newest of a run's checkpoints, at most `last`, between which it saved no others; and the step that it saved
+    before these, if it did.
 
-    Such a best is the oldest, since what the run keeps besides are its newest. It is one of these as long as there are
-    no more than `checkpoint.keep`, and still follows on them where it is no further off than they are from each other.
+    A checkpoint that doesn't say which was saved before it follows on the next older one that is there, unless that is
+    kept for being the best, since besides the best a run keeps its newest.
     """
-    best, keep = read.values(_verified(run, there[-1]) / "loop").get("best"), _keep(run)
-    if best is None or best["step"] != there[0] or len(there) == 1 or (keep is not None and len(there) <= keep):
-        return there
-    gaps = [after - before for before, after in itertools.pairwise(there)]
-    near = min(gaps[1:], default=0)
-    return there if gaps[0] <= near else there[1:]
-
-
-def _keep(run: Path) -> int | None:
-    """The run's `checkpoint.keep`; None where its config doesn't say."""
-    try:
-        keep = strict_json.read(run / "config.json")["checkpoint"]["keep"]
-    except (OSError, ValueError, TypeError, KeyError):
-        return None
-    return keep if type(keep) is int else None
-
-
-def _check_damaged(run: Path, chosen: list[int], last: int) -> None:
-    """Refuses to leave out a checkpoint that was set aside for its damage.
-
-    Raises:
-        Refused: one lies between those to be averaged.
-    """
-    for folder in sorted((run / CHECKPOINTS).glob("*.damaged*")):
-        step = folder.name.partition(".")[0]
-        if steps.is_step(step) and chosen[0] < int(step) < chosen[-1] and int(step) not in chosen:
-            raise Refused("--last", last, f"checkpoint {step} of {run} is damaged, and lies between the others")
+    found: list[int] = []
+    before: int | None = there[-1]
+    while before in there and len(found) < last:
+        found.insert(0, before)
+        folder = _verified(run, found[0])
+        older = max((step for step in there if step < found[0]), default=None)
+        best = read.values(folder / "loop").get("best")
+        known = older if best is None or best["step"] != older else None
+        before = description.read(folder).get(description.PREVIOUS, known)
+    return found, before
 
 
 def mean_params(folders: list[Path]) -> Any:

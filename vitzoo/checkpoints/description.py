@@ -10,6 +10,8 @@ from vitzoo.checkpoints.manifest import Damaged
 FILE = "model.json"
 FORMAT = 1
 KEYS = ("format", "vitzoo", "model", "objective", "preprocessing", "classes", "tokenizer", "data", "step", "examples")
+PREVIOUS = "previous"
+"""Besides: the step that the run saved before, which may be gone; null of its first. Older checkpoints lack it."""
 
 
 def describe(

@@ -78,7 +78,7 @@ class Store:
         Args:
             step: batches consumed. Saving a step twice in a row does nothing.
             state: `params`, `optimizer`, perhaps `ema`, and the counters `step`, `updates`, `skipped`.
-            description: the content of `model.json`.
+            description: the content of `model.json`; which step was saved before this one is added.
             loop: plain values of the loop (`best`, ...); the counters are added.
             assets: a folder to copy into the checkpoint as `assets/` (a tokenizer).
 
@@ -88,7 +88,7 @@ class Store:
         if step == self._last:
             return
         self.wait()
-        self._saving = (step, description, assets)
+        self._saving = (step, {**description, model_json.PREVIOUS: self._last}, assets)
         self._arrays = {name: shapes_of(jax.tree.leaves(state[name])) for name in TREES if name in state}
         best = loop.get("best")
         self._best = best["step"] if best else None
