@@ -301,7 +301,7 @@ def test_a_part_that_fails_when_a_run_has_begun_is_its_failure(here):
         ),
         (
             "def data(data): return from_arrays({'train': (np.zeros((2, 8, 8), 'u1'), [0, -1])})",
-            "labels must be class num",
+            "example 1 has the label -1; there are 1 classes",
         ),
         (
             "def data(data): return from_arrays({'train': (np.zeros((2, 8), 'u1'), [0, 1])})",
@@ -309,7 +309,7 @@ def test_a_part_that_fails_when_a_run_has_begun_is_its_failure(here):
         ),
         (
             "def data(data): return from_arrays({'train': (np.zeros((1, 8, 8), 'u1'), [2])}, ['a'])",
-            "3 classes, and 1 name",
+            "example 0 has the label 2; there are 1 classes",
         ),
     ],
 )

@@ -1,5 +1,6 @@
 """Labels that name no class are refused when data are opened; a split without labels is said to be unlabelled."""
 
+import dataclasses
 import json
 import pathlib
 import shlex
@@ -82,12 +83,7 @@ def test_a_label_of_no_class_is_refused_at_opening_with_its_row(make, label, row
     with pytest.raises(Refused) as refused:
         [make(labels).open(split) for split in SPLITS]
     assert str(refused.value).startswith("data.name = mine: ")
-    if make is arrays and label == -2:
-        assert "labels must be class numbers from 0 on" in str(refused.value)
-        return
-    assert f"{'row' if make is arrays and label > 0 else 'mine example'} {row} has the label {label}" in str(
-        refused.value
-    )
+    assert f"mine example {row} has the label {label};" in str(refused.value)
     assert "there are 2 classes, 0 to 1" in str(refused.value)
 
 
@@ -98,6 +94,144 @@ def test_a_split_whose_labels_are_all_minus_one_is_unlabelled(make):
     assert dataset.open("test").info.class_counts is None
     with pytest.raises(Refused, match=r"has the label -1; .* a whole split or none of it"):
         dataset.open("train+test")
+
+
+def several(labels) -> object:
+    return array_table("mine", CLASSES, IMAGES, np.array(labels, np.float32), SPLITS)
+
+
+def texts_of_several(labels) -> object:
+    return TextTable(
+        "mine", ("text", "label"), SPLITS, np.arange(4, dtype=np.uint64),
+        lambda row: {"text": f"text {row}", "label": labels[row]}, lambda row: f"mine example {row}",
+        CLASSES, np.array(labels, np.float32),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("make", [several, arrays, texts_of_several])
+@pytest.mark.parametrize(
+    ("rows", "row", "said"),
+    [
+        ([[1, 0], [1, -1], [0, 1], [1, 0]], 1, "-1"),
+        ([[0, 1], [1, 0], [255, 0], [0, 255]], 2, "255"),
+        ([[0, 1], [1, 0], [0, 1], [float("nan"), 0]], 3, "nan"),
+        ([[0, 0.5], [1, 0], [0, 1], [0, 0]], 0, "0.5"),
+        ([[-1, -1], [1, 0], [0, 1], [0, 0]], 0, "-1"),  # a whole split is unlabelled, or none of it
+    ],
+)
+def test_of_several_labels_each_is_0_or_1(make, rows, row, said):
+    with pytest.raises(Refused) as refused:
+        [make(rows).open(split) for split in SPLITS]
+    assert f"mine example {row} has the label {said}" in str(refused.value)
+    assert "wanted is 0 or 1 for each class" in str(refused.value)
+
+
+@pytest.mark.parametrize("make", [several, arrays, texts_of_several])
+def test_several_labels_that_are_all_minus_one_are_none(make):
+    dataset = make([[0, 1], [1, 1], [-1, -1], [-1, -1]])
+    assert [dataset.open(split).info.unlabelled for split in SPLITS] == [False, True]
+    assert dataset.open("test").info.class_counts is None
+
+
+@pytest.mark.parametrize(
+    ("train", "test"),
+    [
+        (np.zeros(2, int), np.zeros((2, 2), int)),
+        (np.zeros(2), np.zeros(2)),
+        (np.array(["a", "b"]), np.array(["a", "b"])),
+        (np.zeros((2, 2, 1), int), np.zeros((2, 2, 1), int)),
+    ],
+)
+def test_labels_of_another_form_are_refused(train, test):
+    with pytest.raises(Refused, match="labels must be class numbers"):
+        from_arrays({"train": (IMAGES[:2, :, :, 0], train), "test": (IMAGES[2:, :, :, 0], test)}, CLASSES, "mine")
+
+
+def test_a_number_that_is_none_is_no_label_of_regression():
+    table = dataclasses.replace(texts([0, 1, 0, 1]), classes=None, labels=np.array([1, 2, np.nan, 1], np.float32))
+    assert len(table.open("train")) == 2
+    with pytest.raises(Refused, match=r"mine example 2 has the label nan; wanted is a finite number"):
+        table.open("test")
+
+
+@pytest.mark.parametrize("make", [table, arrays, texts])
+@pytest.mark.parametrize("names", [["caf\u00e9", "cafe\u0301"], ["a", "a"], ["pos", "pos "], [0, 1]])
+def test_each_class_has_a_name_of_its_own(make, names, monkeypatch):
+    monkeypatch.setitem(globals(), "CLASSES", tuple(names))
+    with pytest.raises(Refused, match=r"mine: has one name for the classes 0 \(|mine: names the classes \(0, 1\)"):
+        make([0, 1, 0, 1])
+
+
+@pytest.mark.parametrize("make", [table, arrays, texts])
+def test_names_of_classes_are_kept_in_one_spelling(make, monkeypatch):
+    marks = set()
+    for names in (("caf\u00e9", "pos"), ("cafe\u0301", " pos ")):
+        monkeypatch.setitem(globals(), "CLASSES", names)
+        info = make([0, 1, 0, 1]).open("train").info
+        assert info.classes == ("caf\u00e9", "pos")
+        marks.add(info.fingerprint)
+    assert len(marks) == 1
+
+
+OWN_TEXTS = """
+import numpy as np
+from vitzoo.data.text.sources.base import TextTable
+
+def made(field, values, classes=("N", "V")):
+    def read(row):
+        return {"words": ["Ann", "sat"], "text": "Ann sat", field: values[row]}
+    return TextTable("own", ("words" if field == "tags" else "text", field),
+                     {"train": np.array([0, 1]), "test": np.array([2])}, np.arange(3, dtype=np.uint64),
+                     read, lambda row: f"own example {row}", classes)
+
+def good(data): return made("tags", [[0, 1], [1, 1], [0, 0]])
+def minus(data): return made("tags", [[0, 1], [0, -1], [0, 0]])
+def beyond(data): return made("tags", [[0, 1], [0, 1], [0, 9]])
+def named(data): return made("tags", [[0, 1], ["N", 1], [0, 0]])
+def short(data): return made("tags", [[0, 1], [0, 1], [0]])
+def nameless(data): return made("tags", [[0, 1], [0, 1], [0, 1]], None)
+def untold(data): return made("tags", [[0, 1], [0, 1], [-1, -1]])
+def label(data): return made("label", [0, 1, 5])
+"""
+
+
+@pytest.fixture
+def own_texts(tmp_path, monkeypatch):
+    (tmp_path / "own_texts_part.py").write_text(OWN_TEXTS)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        ("minus", "own example 1 has the tag -1; there are 2 classes, 0 to 1"),
+        ("beyond", "own example 2 has the tag 9; there are 2 classes, 0 to 1"),
+        ("named", "own example 1 has the tag 'N'; wanted is the number of a class"),
+        ("short", "own example 2 has 1 tags of 2 words"),
+        ("nameless", "has tags, and names no classes"),
+        ("label", "own example 2 has the label 5; there are 2 classes, 0 to 1"),
+    ],
+)
+def test_labels_and_tags_of_ones_own_texts_are_classes(own_texts, capsys, function, said):
+    assert main(["data", "check", f"own_texts_part:{function}"]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_ones_own_texts_are_checked_and_shown(own_texts, capsys):
+    assert main(["data", "check", "own_texts_part:good", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert found["splits"]["train"]["class_counts"] == {"N": 1, "V": 3}
+    assert main(["data", "check", "own_texts_part:untold", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["splits"]["test"]["unlabelled"]
+    assert main(["data", "show", "own_texts_part:good"]) == 0
+    assert "tags: ['N', 'V']" in capsys.readouterr().out
+
+
+def test_ones_own_texts_are_no_images(own_texts, capsys):
+    flags = ["--config.data.name=own_texts_part:good", "--config.total_steps=1", "--dry-run"]
+    assert main(["train", "--config", "quickstart", *flags]) == 2
+    assert "holds text, where images are needed" in capsys.readouterr().err
 
 
 @pytest.fixture

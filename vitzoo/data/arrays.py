@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from vitzoo.data.sources.base import Labels, Table
-from vitzoo.data.sources.label_check import UNLABELLED
+from vitzoo.data.sources.label_check import class_names, is_unlabelled
 from vitzoo.errors import Refused
 
 Images = np.ndarray | Sequence[np.ndarray]
@@ -41,13 +41,18 @@ def from_arrays(
         images.extend(_image(np.asarray(picture), name) for picture in pictures)
     if not images:
         raise Refused("data.name", name, "holds no image")
-    labels = _labels(np.concatenate([np.asarray(labels) for _, labels in splits.values()]), classes, name)
+    names = None if classes is None else class_names(name, classes)
+    labels = _labels([np.asarray(labels) for _, labels in splits.values()], name)
     count = labels.shape[1] if labels.ndim == 2 else int(labels.max()) + 1
+    names = tuple(str(number) for number in range(count)) if names is None else names
+    for found in rows.values():
+        if len(found):
+            is_unlabelled(name, names, labels[found], lambda row: f"{name} example {row}", found.tolist())
     shapes = {image.shape[:2] for image in images}
     return Table(
         name=name,
-        classes=tuple(str(number) for number in range(count)) if classes is None else tuple(classes),
-        labels=labels,
+        classes=names,
+        labels=labels.astype(np.float32 if labels.ndim == 2 else np.int32),
         checksums=np.array([zlib.crc32(np.ascontiguousarray(image).data) for image in images], np.uint32),
         splits=rows,
         channels=max(image.shape[2] for image in images),
@@ -66,17 +71,14 @@ def _image(image: np.ndarray, name: str) -> np.ndarray:
     return image
 
 
-def _labels(labels: np.ndarray, classes: Sequence[str] | None, name: str) -> Labels:
-    several = labels.ndim == 2
-    whole = np.issubdtype(labels.dtype, np.integer) or labels.dtype == bool
-    fits = bool(np.isin(labels, (0, 1)).all()) if several else labels.ndim == 1 and whole and labels.min() >= UNLABELLED
-    if not fits:
-        raise Refused("data.name", name, "labels must be class numbers from 0 on [N], or 0 and 1 [N, classes]")
-    if not several and classes is not None and labels.max() >= len(classes):
-        row = int(np.argmax(labels >= len(classes)))
-        message = f"row {row} has the label {labels[row]}; there are {len(classes)} classes, 0 to {len(classes) - 1}"
-        raise Refused("data.name", name, message)
-    count = labels.shape[1] if several else int(labels.max()) + 1
-    if classes is not None and several and count != len(classes):
-        raise Refused("data.name", name, f"has labels of {count} classes, and {len(classes)} names of classes")
-    return labels.astype(np.float32 if several else np.int32)
+def _labels(parts: Sequence[np.ndarray], name: str) -> Labels:
+    """The labels of all splits, one after another; what they hold is checked where a split is known."""
+    parts = [part for part in parts if len(part)]
+    shapes = sorted({part.shape[1:] for part in parts})
+    whole = all(np.issubdtype(part.dtype, np.integer) or part.dtype == bool for part in parts)
+    numbers = whole or all(np.issubdtype(part.dtype, np.number) or part.dtype == bool for part in parts)
+    if len(shapes) > 1 or len(shapes[0]) > 1 or not (numbers if shapes[0] else whole):
+        found = ", ".join(sorted({f"{part.dtype} {part.shape}" for part in parts}))
+        wanted = "class numbers from 0 on [N], or 0 and 1 [N, classes], the same in every split"
+        raise Refused("data.name", name, f"labels must be {wanted}; these are {found}")
+    return np.concatenate(parts)

@@ -26,6 +26,8 @@ def open_source(data: Data, split: str | None = None) -> Source:
     """
     source = open_dataset(data).open(split or data.split)
     refuse_lacking(data.name, source, SOURCE)
+    if hasattr(source, "fields"):
+        raise Refused("data.name", data.name, "holds text, where images are needed")
     return source
 
 

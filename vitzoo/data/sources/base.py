@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypedDict
 import numpy as np
 
 from vitzoo.data import splits
-from vitzoo.data.sources.label_check import is_unlabelled
+from vitzoo.data.sources.label_check import class_names, is_unlabelled
 from vitzoo.errors import Refused
 
 NAMED = 4  # classes that a note lists
@@ -47,6 +47,10 @@ class SourceInfo:
     unlabelled: bool = False
     labels_at_hand: bool = True
     labels: Callable[[], Labels] = dataclasses.field(default=lambda: np.zeros(0, np.int32), repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.classes is not None:
+            object.__setattr__(self, "classes", class_names(self.name, self.classes))
 
     @functools.cached_property
     def class_counts(self) -> tuple[int, ...] | None:
@@ -112,6 +116,9 @@ class Table:
     files: Sequence[str] | None = None
     notes: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "classes", class_names(self.name, self.classes))
+
     def open(self, split: str) -> "TableSource":
         return TableSource(self, split, rows_of(split, self.splits))
 
@@ -124,9 +131,7 @@ class TableSource:
 
     def __init__(self, table: Table, split: str, rows: np.ndarray):
         self.table, self.ids = table, rows.astype(np.int64)
-        if len(table.labels) <= rows.max():
-            message = f"{split} names example {rows.max()}, and there are {len(table.labels)} labels"
-            raise Refused("data.name", table.name, message)
+        refuse_too_few(table.name, split, rows, table.labels)
         unlabelled = is_unlabelled(table.name, table.classes, table.labels[rows], self.where)
         self.info = SourceInfo(
             name=table.name,
@@ -156,6 +161,12 @@ class TableSource:
     def where(self, index: int) -> str:
         row = int(self.ids[index])
         return self.table.files[row] if self.table.files is not None else f"{self.table.name} example {row}"
+
+
+def refuse_too_few(name: str, split: str, rows: np.ndarray, labels: Labels) -> None:
+    """Refuses a split that names examples without a label."""
+    if len(labels) <= rows.max():
+        raise Refused("data.name", name, f"{split} names example {rows.max()}, and there are {len(labels)} labels")
 
 
 def rows_of(split: str, named: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -199,7 +210,7 @@ def classes_cut_off(
 
 def _classes_of(labels: Labels) -> set[int]:
     """Those that have an example."""
-    found = np.flatnonzero(labels.any(0)) if labels.ndim == 2 else np.unique(labels[labels >= 0])
+    found = np.flatnonzero((labels > 0).any(0)) if labels.ndim == 2 else np.unique(labels[labels >= 0])
     return {int(number) for number in found}
 
 

@@ -1,10 +1,11 @@
-"""Labels that name no class are found when data are opened, not when their row comes up."""
+"""Labels that name no class, and classes of one name, are found when data are opened, not when their row comes up."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from vitzoo import names
 from vitzoo.errors import Refused
 
 UNLABELLED = -1
@@ -12,28 +13,47 @@ UNLABELLED = -1
 
 
 def is_unlabelled(
-    name: str, classes: Sequence[str] | None, labels: np.ndarray, where: Callable[[int], str], rows: Sequence[int] = ()
+    name: str,
+    classes: Sequence[str] | None,
+    labels: np.ndarray,
+    where: Callable[[int], str],
+    rows: Sequence[int] = (),
+    what: str = "label",
 ) -> bool:
     """Whether a split has no labels: all are -1.
 
     Args:
         name: of the data.
-        classes: their names; None where labels are no classes.
+        classes: their names; None where labels are no classes, but finite numbers.
         labels: of examples of the split, [examples], or [examples, classes] where one may have several.
         where: where example i of the split comes from.
         rows: which examples these are; all, in their order, by default.
+        what: a label is called.
 
     Raises:
-        Refused: some labels are no classes: the first such row, its label and how many classes there are.
+        Refused: some labels are no classes, or of several neither 0 nor 1: the first such row, its label and what would
+            be right.
     """
-    if classes is None or not len(labels):
+    if not len(labels):
         return False
-    if labels.ndim == 2:
-        if labels.shape[1] != len(classes):
-            raise Refused("data.name", name, f"has labels of {labels.shape[1]} classes, and names {len(classes)}")
+    several, wanted = labels.ndim == 2, "class numbers [examples], or 0 and 1 [examples, classes]"
+    if labels.ndim not in (1, 2) or not (np.issubdtype(labels.dtype, np.number) or labels.dtype == bool):
+        raise Refused("data.name", name, f"has {what}s of {labels.dtype} and shape {labels.shape}; wanted are {wanted}")
+    if several and classes is not None and labels.shape[1] != len(classes):
+        raise Refused("data.name", name, f"has labels of {labels.shape[1]} classes, and names {len(classes)}")
+    if several and (labels == UNLABELLED).all():
+        return True
+    if several or classes is None:
+        bad = (labels != 0) & (labels != 1) if several else ~np.isfinite(labels)
+        if bad.any():
+            place = tuple(np.argwhere(bad)[0].tolist())
+            row = int(rows[place[0]]) if len(rows) else place[0]
+            right = "0 or 1 for each class; without labels (-1) is a whole split or none of it"
+            right = right if several else "a finite number"
+            raise Refused("data.name", name, f"{where(row)} has the {what} {labels[place]}; wanted is {right}")
         return False
     if not (np.issubdtype(labels.dtype, np.integer) or labels.dtype == bool):
-        raise Refused("data.name", name, f"has labels of {labels.dtype}; numbers of classes are integers")
+        raise Refused("data.name", name, f"has {what}s of {labels.dtype}; numbers of classes are integers")
     outside = (labels < 0) | (labels >= len(classes))
     if not outside.any():
         return False
@@ -43,7 +63,26 @@ def is_unlabelled(
     label, row = int(labels[first]), int(rows[first]) if len(rows) else first
     last = f"there are {len(classes)} classes, 0 to {len(classes) - 1}"
     also = "; without labels (-1) is a whole split or none of it" if label == UNLABELLED else ""
-    raise Refused("data.name", name, f"{where(row)} has the label {label}; {last}{also}")
+    raise Refused("data.name", name, f"{where(row)} has the {what} {label}; {last}{also}")
+
+
+def class_names(name: str, classes: Sequence[str]) -> tuple[str, ...]:
+    """The names of classes as they are compared and kept.
+
+    Args:
+        name: of the data.
+        classes: as they are written.
+
+    Raises:
+        Refused: one is no text, or two look alike.
+    """
+    if isinstance(classes, str) or not all(isinstance(one, str) for one in classes):
+        raise Refused("data.name", name, f"names the classes {classes!r}; wanted is a list of texts")
+    for written in names.positions(classes).values():
+        if len(written) > 1:
+            which = " and ".join(f"{number} ({classes[number]!a})" for number in written)
+            raise Refused("data.name", name, f"has one name for the classes {which}; each class has its own")
+    return tuple(map(names.normalise, classes))
 
 
 def refuse_unlabelled(info: Any) -> None:

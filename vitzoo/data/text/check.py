@@ -12,15 +12,15 @@ from vitzoo.data.progress import progress
 from vitzoo.data.settings import Data
 from vitzoo.data.text.settings import Text
 from vitzoo.data.text.sources.base import NOT_TEXT, TextSource, strings
-from vitzoo.data.text.sources.open import open_text_dataset
+from vitzoo.data.text.sources.open import makes_text, open_text_dataset
 from vitzoo.schema import build
 
 KINDS = ("text:", "jsonl:")
 
 
 def is_text(name: str) -> bool:
-    """Whether a dataset's name alone says that it is of text."""
-    return name.startswith(KINDS) or name.partition("/")[0] in parts.PARTS["text_dataset"]
+    """Whether a dataset is of text: its name says so, or what the user's own makes."""
+    return name.startswith(KINDS) or name.partition("/")[0] in parts.PARTS["text_dataset"] or makes_text(name)
 
 
 def check_text(name: str, *, split: str = "", text: Mapping[str, Any] | None = None, **settings: Any) -> dict[str, Any]:
@@ -69,11 +69,21 @@ def _named(source: TextSource, example: dict[str, Any]) -> dict[str, Any]:
     if classes is None:
         return example
     named = dict(example)
-    if "label" in named:
-        named["label"] = "unlabelled" if source.info.unlabelled else classes[int(named["label"])]
-    if "tags" in named:
-        named["tags"] = [classes[tag] for tag in named["tags"]]
+    for field in ("label", "tags"):
+        if field in named and source.info.unlabelled:
+            named[field] = "unlabelled"
+        elif field in named:
+            chosen = [classes[number] for number in _class_numbers({field: named[field]})]
+            named[field] = chosen[0] if field == "label" and np.ndim(named[field]) == 0 else chosen
     return named
+
+
+def _class_numbers(example: dict[str, Any]) -> list[int]:
+    """Of its words, or of the text: one, or several as 0 and 1 for each class."""
+    if "tags" in example:
+        return [int(tag) for tag in example["tags"]]
+    label = np.asarray(example["label"])
+    return np.flatnonzero(label).tolist() if label.ndim else [int(label)]
 
 
 def _check_split(source: TextSource) -> dict[str, Any]:
@@ -86,7 +96,7 @@ def _check_split(source: TextSource) -> dict[str, Any]:
         lengths[index] = sum(map(len, said))
         size += sum(len(part.encode("utf-8", "surrogatepass")) for part in said)
         if len(counts) and not source.info.unlabelled:
-            np.add.at(counts, example["tags"] if "tags" in example else [int(example["label"])], 1)
+            np.add.at(counts, _class_numbers(example), 1)
     return {
         "n": len(source),
         "class_counts": dict(zip(source.info.classes or (), counts.tolist(), strict=True)),

@@ -22,6 +22,8 @@ class LabelledRows:
         parts = ("first", "second") if "first" in source.fields else ("text",)
         require(source, *parts, "label", what="classification")
         refuse_unlabelled(source.info)
+        if len(source) and np.ndim(source[0]["label"]):
+            raise Refused("data.name", source.info.name, "has several labels for a text, and one is learnt")
         if text.paired not in (None, len(parts) == 2):
             trained, there = ("pairs", "single texts") if text.paired else ("single texts", "pairs")
             raise Refused("data.name", source.info.name, f"holds {there}, and the model was trained on {trained}")
@@ -81,6 +83,7 @@ class TaggedRows:
 
     def __init__(self, source: TextSource, tokenizer: TextTokenizer, text: Text):
         require(source, "words", "tags", what="token classification")
+        refuse_unlabelled(source.info)
         self.source, self.length, self.fill = source, text.sequence_length, tokenizer.fill_id
         self.layout = Layout(tokenizer, self.length)
         self.layout.check(1)
@@ -109,7 +112,10 @@ class TaggedRows:
         ids, firsts = self.tokens.document(index)[: self.room], self.firsts.document(index)[: self.room]
         tags = np.zeros(len(ids), np.int32)
         places = np.flatnonzero(firsts)
-        tags[places] = np.array(self.source[index]["tags"], np.int32)[firsts[places] - 1]
+        given, classes = np.array(self.source[index]["tags"], np.int32), self.source.info.classes or ()
+        if (outside := given[(given < 0) | (given >= len(classes))]).size:
+            raise Failed(f"{self.source.where(index)}: tag {outside[0]} lies outside the {len(classes)} classes")
+        tags[places] = given[firsts[places] - 1]
         before, after = np.zeros_like(self.layout.opening), np.zeros_like(self.layout.closing)
         side = TargetSide(self.length, self.fill)
         side.add(

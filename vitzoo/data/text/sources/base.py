@@ -8,8 +8,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from vitzoo.data.duplicates import hold_out, numbered
-from vitzoo.data.sources.base import SourceInfo, classes_cut_off, fingerprint, rows_of
-from vitzoo.data.sources.label_check import is_unlabelled
+from vitzoo.data.sources.base import SourceInfo, classes_cut_off, fingerprint, refuse_too_few, rows_of
+from vitzoo.data.sources.label_check import class_names, is_unlabelled
 from vitzoo.errors import Refused
 
 SPLIT_SEED = 0
@@ -98,7 +98,8 @@ class TextTable:
     """All examples of a dataset and which of them each split holds.
 
     `read(i)` gives example i; `checksums` are of the examples' contents; `labels` int32 or float32 [examples], or None.
-    `unusable` says why labels that are there are no field: what needs none goes on without them.
+    `unusable` says why labels that are there are no field: what needs none goes on without them. `checked` says that
+    what `read` gives for labels and tags is known to be classes; else every example is read when a split is opened.
     """
 
     name: str
@@ -111,6 +112,11 @@ class TextTable:
     labels: np.ndarray | None = None
     notes: tuple[str, ...] = ()
     unusable: Refused | None = None
+    checked: bool = False
+
+    def __post_init__(self) -> None:
+        if self.classes is not None:
+            object.__setattr__(self, "classes", class_names(self.name, self.classes))
 
     def open(self, split: str) -> "TextTableSource":
         return TextTableSource(self, split, rows_of(split, self.splits))
@@ -125,8 +131,13 @@ class TextTableSource:
     def __init__(self, table: TextTable, split: str, rows: np.ndarray):
         self.table, self.fields, self.ids = table, table.fields, rows.astype(np.int64)
         self.unusable = table.unusable
+        if table.labels is not None:
+            refuse_too_few(table.name, split, rows, table.labels)
         labels = None if table.labels is None else table.labels[rows]
-        unlabelled = labels is not None and is_unlabelled(table.name, table.classes, labels, self.where)
+        if labels is None:
+            unlabelled = not table.checked and self._says_no_classes()
+        else:
+            unlabelled = is_unlabelled(table.name, table.classes, labels, self.where)
         parts: list[Any] = [split, table.fields, table.classes, table.checksums[rows]]
         if labels is not None:
             parts.append(labels)
@@ -135,6 +146,29 @@ class TextTableSource:
             (*table.notes, *classes_cut_off(split, table.classes, table.labels, table.splits)),
             None if table.labels is None else self.labels, unlabelled,
         )  # fmt: skip
+
+    def _says_no_classes(self) -> bool:
+        """Whether labels or tags that only reading gives are -1 throughout; others must be classes."""
+        field = next((one for one in ("tags", "label") if one in self.fields), None)
+        if field is None or (field == "label" and self.table.classes is None):
+            return False
+        name, what = self.table.name, "tag" if field == "tags" else field
+        if self.table.classes is None:
+            raise Refused("data.name", name, "has tags, and names no classes of them")
+        found: list[int] = []
+        rows: list[int] = []
+        for index in range(len(self)):
+            example = self[index]
+            several = list(example[field]) if field == "tags" else [example[field]]
+            if other := [one for one in several if not isinstance(one, int | np.integer)]:
+                message = f"{self.where(index)} has the {what} {other[0]!r}; wanted is the number of a class"
+                raise Refused("data.name", name, message)
+            if field == "tags" and len(several) != len(example["words"]):
+                message = f"{self.where(index)} has {len(several)} tags of {len(example['words'])} words"
+                raise Refused("data.name", name, message)
+            found += map(int, several)
+            rows += [index] * len(several)
+        return is_unlabelled(name, self.table.classes, np.array(found, np.int64), self.where, rows, what)
 
     def labels(self) -> np.ndarray:
         assert self.table.labels is not None

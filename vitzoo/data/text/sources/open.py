@@ -5,9 +5,10 @@ import re
 from collections.abc import Callable
 
 from vitzoo import parts
-from vitzoo.data.folders import check_path
+from vitzoo.data.folders import PATH_KINDS, check_path
 from vitzoo.data.open import SOURCE, made, refuse_lacking
 from vitzoo.data.settings import Data
+from vitzoo.data.sources.base import Table
 from vitzoo.data.text.settings import Text
 from vitzoo.data.text.sources.base import TextDataset, TextSource
 from vitzoo.errors import Refused
@@ -57,6 +58,28 @@ def open_text_dataset(data: Data, text: Text) -> TextDataset:
     from vitzoo.data.text.sources.tfds import TfdsTexts
 
     return TfdsTexts(data, text, found)
+
+
+def makes_text(name: str) -> bool:
+    """Whether `name` is a user's own dataset, `module:Class`, and what it makes holds text.
+
+    Raises:
+        Refused: it can't be imported.
+    """
+    kind, _, rest = name.partition(":")
+    known = kind in PATH_KINDS or kind.split("/")[0] in parts.PARTS["dataset"]
+    if not rest or known or _TFDS_VERSION.fullmatch(name):
+        return False
+    found = parts.find("dataset", name)
+    if hasattr(found, "download_and_prepare"):
+        return False
+    try:
+        dataset = _made(found, Data(name=name), Text())
+        if isinstance(dataset, Table) or hasattr(dataset, "fields"):
+            return not isinstance(dataset, Table)
+        return any(hasattr(dataset.open(split), "fields") for split in list(dataset.counts())[:1])
+    except Refused:
+        return False  # and refused again where it is read
 
 
 def _made(make: Callable, data: Data, text: Text) -> TextDataset:
