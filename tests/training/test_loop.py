@@ -192,10 +192,8 @@ def test_a_disk_without_room_for_a_checkpoint_is_refused_before_the_first_step(t
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_cooldown_or_a_trace_that_the_training_is_too_short_for_is_remarked(tmp_path):
+def test_a_trace_that_the_training_is_too_short_for_is_remarked(tmp_path):
     assert "warning: profile = 20:22 begins after the end, step 20" in dry(tmp_path / "run", profile="20:22")
-    said = dry(tmp_path / "run", schedule={"name": "cosine", "warmup_steps": 15, "cooldown_steps": 6})
-    assert "warning: the warm-up of 15 steps and the cooldown of 6 overlap in 20: optimizer.learning_rate =" in said
 
 
 def test_sigterm_saves_at_once_and_a_run_resumed_twice_ends_as_if_undisturbed(straight, tmp_path, monkeypatch):
