@@ -1,17 +1,19 @@
 """From any kind of pixels that PIL or an array holds to uint8."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import IO, Any
 
 import numpy as np
-from PIL import Image, ImageOps
+from PIL import ExifTags, Image, ImageOps
 
 from vitzoo.data.image_files import BadImage, open_image
 
 WITH_ALPHA = ("LA", "La", "PA", "RGBA", "RGBa")
 WITHOUT_COLOUR = ("1", "L", "LA", "La", "I", "F")
 SIXTEEN_BITS = 65535
+STRIP = 2**22
+"""Pixels that are converted at once."""
 BITS, PHOTOMETRIC, SAMPLE_FORMAT = 258, 262, 339
 """Tags of a TIFF file."""
 WHITE_IS_ZERO, SIGNED = 0, 2
@@ -30,13 +32,33 @@ def stored_channels(image: Image.Image) -> int:
 def image_pixels(image: Image.Image, channels: int) -> np.ndarray:
     """A PIL image as it is to be seen, uint8 [height, width, channels].
 
+    It is converted in strips of rows, so that a large one lies in memory twice at most.
+
     Raises:
         BadImage: its numbers don't say what white is.
     """
     image = _transparency_settled(image)
     scale = _scale(image)  # turning makes a new image, which no longer knows of what kind of file it was
-    image = _upright(image)
+    # First of all, and once: after an error a second call gives pixels without one, and some readers' `getexif` is one.
     image.load()
+    image = _upright(image)
+    pixels = np.empty((image.height, image.width, channels), np.uint8)
+    for rows in _strips(image.size):
+        whole = rows == slice(0, image.height)
+        strip = image if whole else image.crop((0, rows.start, image.width, rows.stop))
+        pixels[rows] = _strip_pixels(strip, scale, channels)
+    return pixels
+
+
+def _strips(size: tuple[int, int]) -> Iterator[slice]:
+    """Rows of an image of that width and height, a few million pixels at a time."""
+    width, height = size
+    rows = max(1, STRIP // max(width, 1))
+    for top in range(0, height, rows):
+        yield slice(top, min(top + rows, height))
+
+
+def _strip_pixels(image: Image.Image, scale: "_Scale | None", channels: int) -> np.ndarray:
     transparent = image.info.get("transparency")
     if scale is not None:
         levels = scale.eight_bits(np.asarray(image).astype(np.int64), transparent)
@@ -45,7 +67,7 @@ def image_pixels(image: Image.Image, channels: int) -> np.ndarray:
         image = _on_white(image)
     image = image if image.mode in ("1", "L") else image.convert("RGB")  # PIL has no way from LAB to grey
     image = image.convert("L" if channels == 1 else "RGB")
-    return np.array(image).reshape(image.height, image.width, channels)
+    return np.asarray(image).reshape(image.height, image.width, channels)
 
 
 def array_pixels(values: np.ndarray, channels: int) -> np.ndarray:
@@ -57,7 +79,7 @@ def array_pixels(values: np.ndarray, channels: int) -> np.ndarray:
     if values.dtype == bool:
         values = values.astype(np.uint8) * 255
     elif values.dtype == np.uint16:
-        values = _to_eight(values.astype(np.int64), SIXTEEN_BITS)
+        values = _to_eight(values, SIXTEEN_BITS)
     elif values.dtype != np.uint8:
         raise BadImage(f"pixels of type {values.dtype}, which doesn't say what white is; {_as_bytes(values)}")
     if values.ndim == 2:
@@ -126,15 +148,20 @@ def _transparency_settled(image: Image.Image) -> Image.Image:
 
 def _with_alpha(content: bytes, transparent: Sequence[int]) -> Image.Image:
     """A PNG of colours of 16 bits with 0 for alpha where its pixels are the transparent colour, and 255 elsewhere."""
-    upper: Image.Image = open_image(content)
+    image: Image.Image = open_image(content)
     lower: Any = open_image(content)
     # the bytes of a number in the other order, so that PIL keeps the lower one
     lower.tile = [tile._replace(args=DEEP_COLOUR_SWAPPED) for tile in lower.tile]
-    values = np.asarray(upper).astype(np.uint16) << 8 | np.asarray(lower)
-    alpha = np.where((values == np.array(transparent, np.uint16)).all(-1), np.uint8(0), np.uint8(255))
-    image = upper.copy()
+    image.load()
+    lower.load()
+    alpha = Image.new("L", image.size)
+    for rows in _strips(image.size):
+        box = (0, rows.start, image.width, rows.stop)
+        values = np.asarray(image.crop(box)).astype(np.uint16) << 8 | np.asarray(lower.crop(box))
+        seen = (values != np.array(transparent, np.uint16)).any(-1)
+        alpha.paste(Image.fromarray(seen.astype(np.uint8) * np.uint8(255)), box)
     del image.info["transparency"]
-    image.putalpha(Image.fromarray(alpha))
+    image.putalpha(alpha)
     return image
 
 
@@ -148,12 +175,12 @@ def _whole(file: IO[bytes]) -> bytes:
 
 
 def _upright(image: Image.Image) -> Image.Image:
-    """Turned as its EXIF says, if that can be read."""
+    """A loaded image turned as its EXIF says, if that can be read."""
     try:
-        image.getexif()
+        orientation = image.getexif().get(ExifTags.Base.Orientation, 1)
     except Exception:
         return image
-    return ImageOps.exif_transpose(image)
+    return image if orientation == 1 else ImageOps.exif_transpose(image)
 
 
 def _on_white(image: Image.Image) -> Image.Image:
@@ -163,7 +190,8 @@ def _on_white(image: Image.Image) -> Image.Image:
 
 
 def _to_eight(values: np.ndarray, largest: int) -> np.ndarray:
-    return ((values * 255 + largest // 2) // largest).astype(np.uint8)
+    """Integers from 0 to `largest`, which is 65535 at most, as uint8: to the nearest level of 255."""
+    return ((values.astype(np.uint32) * 255 + largest // 2) // largest).astype(np.uint8)
 
 
 def _as_bytes(values: np.ndarray) -> str:
