@@ -29,7 +29,7 @@ FLOORS = [
     {"nn"},
     {"parts", "schema", "outputs", "checked"},
     {"replaced"},
-    {"fonts", "paths", "staging", "checksums"},
+    {"fonts", "paths", "staging", "checksums", "streams"},
     {"strict_json"},
     {"errors", "hints", "jax_internals", "literals", "names"},
 ]

@@ -1,7 +1,6 @@
 """Where every command begins and ends: the command is found and run, and whatever goes wrong is one line."""
 
 import importlib
-import io
 import os
 import sys
 import tempfile
@@ -19,6 +18,7 @@ from vitzoo.parts import own_fault
 from vitzoo.paths import home
 from vitzoo.schema import nearest
 from vitzoo.staging import temporary_folder
+from vitzoo.streams import for_people
 
 COMMANDS = {
     "train": "train or fine-tune a model from a config",
@@ -51,20 +51,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     if argv is None:
         keep_freed_memory()
-    _print_anything()
-    code = _main(list(sys.argv[1:] if argv is None else argv))
-    if argv is None:
-        cluster.end(code)
-    if code == Failed.exit_code and argv is None and is_orbax_waiting():
-        sys.stdout.flush()
-        os._exit(code)  # Python would wait for those threads, for ten minutes
+    with for_people():
+        code = _main(list(sys.argv[1:] if argv is None else argv))
+        if argv is None:
+            cluster.end(code)
+        if code == Failed.exit_code and argv is None and is_orbax_waiting():
+            sys.stdout.flush()
+            os._exit(code)  # Python would wait for those threads, for ten minutes
     return code
-
-
-def _print_anything() -> None:
-    """A character that the terminal can't show is shown by its number, as standard error does it."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _main(arguments: list[str]) -> int:

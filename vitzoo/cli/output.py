@@ -25,7 +25,7 @@ def one_line(error: BaseException) -> str:
 
 def last_line(values: Mapping[str, Any]) -> str:
     """One line of strict JSON: numbers that are not finite are null."""
-    return json.dumps(_finite(to_json(values)), allow_nan=False, default=str)
+    return json.dumps(_finite(to_json(values)), allow_nan=False, default=str).replace("\x7f", "\\u007f")
 
 
 def _finite(value: Any) -> Any:

@@ -5,6 +5,8 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
+from vitzoo import streams
+
 T = TypeVar("T")
 LINE_SECONDS = 10.0
 
@@ -25,8 +27,9 @@ def progress(items: Iterable[T], total: int, what: str) -> Iterator[T]:
 
 
 def _bar(items: Iterable[T], total: int, what: str) -> Iterator[T]:
-    import rich.console
-    import rich.progress
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-    console = rich.console.Console(stderr=True)
-    yield from rich.progress.track(items, description=what, total=total, console=console, transient=True)
+    name = TextColumn("{task.description}", markup=False)
+    columns = (name, BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=streams.console(sys.stderr), transient=True) as bar:
+        yield from bar.track(items, total, description=streams.shown(what))

@@ -5,6 +5,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TextIO
 
+from vitzoo import streams
+
 SECONDS = 10.0  # between two lines where there is no terminal
 
 
@@ -31,10 +33,9 @@ def counting(what: str, total: int, out: TextIO) -> Iterator[Callable[[int], Non
 @contextlib.contextmanager
 def bar(what: str, total: int, out: TextIO) -> Iterator[Callable[[int], None]]:
     """The terminal's bar."""
-    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(file=out), transient=True) as progress:
-        task = progress.add_task(what, total=total)
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=streams.console(out), transient=True) as progress:
+        task = progress.add_task(streams.shown(what), total=total)
         yield lambda done: progress.update(task, completed=done)

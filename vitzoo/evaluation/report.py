@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
-from rich.console import Console
 
+from vitzoo import streams
 from vitzoo.data.image_files import BadImage
 from vitzoo.data.images import decode
 from vitzoo.evaluation import pictures, tables
@@ -44,7 +44,7 @@ def write_report(report: Report, folder: Path | None, predictions: Path | None, 
     """Print the per-class table; write tables and pictures to `folder` and each example's prediction to a file."""
     rows, names = report.rows, report.names
     per_class = tables.per_class(rows, names)
-    tables.print_per_class(per_class, Console(file=out, width=None if out.isatty() else 120, highlight=False))
+    tables.print_per_class(per_class, streams.console(out, 120))
     if predictions is not None:
         table = tables.predictions(rows, names, report.evaluation.source.info.files)
         written(predictions, lambda path: tables.write_rows(path, table), out)

@@ -79,7 +79,7 @@ def cell(value: object) -> str:
     """A value as the table shows it."""
     if isinstance(value, float):
         return "–" if math.isnan(value) else f"{value:.4f}"
-    return str(value)
+    return str(value).replace("\n", "\\n")
 
 
 def write_csv(path: Path, table: list[dict]) -> None:

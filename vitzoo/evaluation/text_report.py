@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
-from rich.console import Console
 
+from vitzoo import streams
 from vitzoo.evaluation import pictures, tables
 from vitzoo.evaluation.report import written
 from vitzoo.evaluation.run import Evaluation, Rows
@@ -49,7 +49,7 @@ def write_text_report(
 
 def _write_classes(examples: Rows, names: Sequence[str], folder: Path | None, out: TextIO) -> None:
     per_class = tables.per_class(examples, names)
-    tables.print_per_class(per_class, Console(file=out, width=None if out.isatty() else 120, highlight=False))
+    tables.print_per_class(per_class, streams.console(out, 120))
     if folder is not None:
         written(folder / "per_class.csv", lambda path: tables.write_csv(path, per_class), out)
         written(folder / "confusion.png", lambda path: pictures.draw_confusion(examples, names, path), out)

@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping
 
-from vitzoo import literals
+from vitzoo import literals, streams
 from vitzoo.errors import Failed, Refused
 from vitzoo.parallel.claim import claim
 
@@ -267,4 +267,5 @@ def _print_in_first() -> None:
     sys.stdout.flush()
     kept = os.dup(number)
     os.dup2(nowhere, number)
-    sys.stdout = os.fdopen(kept if processes.is_first() else nowhere, "w", buffering=1, errors="backslashreplace")
+    stream = os.fdopen(kept if processes.is_first() else nowhere, "w", buffering=1, errors="backslashreplace")
+    sys.stdout = streams.over(stream)

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, TextIO
 
+from vitzoo import streams
 from vitzoo.training.goodput import Goodput
 
 _SECONDS_BETWEEN_LINES = 5.0
@@ -97,15 +98,14 @@ class Progress:
 
 class _Bar:
     def __init__(self, start: int, total: int, stream: TextIO):
-        from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
         self._progress = Progress(
             BarColumn(bar_width=24),
             MofNCompleteColumn(),
-            TextColumn("{task.fields[speed]}"),
-            TextColumn("{task.fields[values]}"),
-            console=Console(file=stream),
+            TextColumn("{task.fields[speed]}", markup=False),
+            TextColumn("{task.fields[values]}", markup=False),
+            console=streams.console(stream),
             refresh_per_second=4,
         )
         self._task = self._progress.add_task("", total=total, completed=start, speed="compiling", values="")
@@ -115,10 +115,10 @@ class _Bar:
         self._progress.update(self._task, completed=step, speed=speed or "compiling")
 
     def values(self, text: str) -> None:
-        self._progress.update(self._task, values=text)
+        self._progress.update(self._task, values=streams.shown(text))
 
     def say(self, text: str) -> None:
-        self._progress.console.print(text, highlight=False, markup=False, soft_wrap=True)
+        self._progress.console.print(text, soft_wrap=True)
 
     def close(self) -> None:
         self._progress.stop()

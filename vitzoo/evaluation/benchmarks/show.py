@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, TextIO
 
-from rich.console import Console
 from rich.table import Table
 
+from vitzoo import streams
 from vitzoo.evaluation.benchmarks import published
 from vitzoo.evaluation.benchmarks.row import Benchmark
 
@@ -62,4 +62,4 @@ def _own(name: str, result: Mapping[str, Any]) -> str:
 
 
 def _print(table: Table, out: TextIO) -> None:
-    Console(file=out, width=None if out.isatty() else WIDTH, highlight=False).print(table)
+    streams.console(out, WIDTH).print(table)

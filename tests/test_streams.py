@@ -1,0 +1,124 @@
+"""Standard output and error: names are printed as they are, obey nothing, and a closed stream is none."""
+
+import io
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import PIL.Image
+import pytest
+
+from vitzoo import streams
+from vitzoo.cli import main
+from vitzoo.data.progress import progress
+from vitzoo.evaluation import progress as evaluation_progress
+from vitzoo.evaluation import tables
+from vitzoo.training.progress import Progress
+
+# what rich takes for markup or an emoji, and what a terminal obeys: each with how it is to be shown
+NAMES = {
+    "[/b]": "[/b]",
+    "[bold]": "[bold]",
+    "[link=x]y": "[link=x]y",
+    ":cat:": ":cat:",
+    "a\x1b[31mred": "a\\x1b[31mred",
+    "a\rb": "a\\rb",
+    "bell\x07": "bell\\x07",
+    "a\x9b2Jb": "a\\x9b2Jb",
+}
+
+
+class Terminal(io.StringIO):
+    """What a program takes for a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("name", NAMES, ids=ascii)
+def test_a_table_shows_a_class_as_it_is_called(name):
+    out = io.StringIO()
+    rows = [{"class": name, "n": 3, "recall": 0.5}]
+    tables.print_per_class(rows, streams.console(streams.over(out), 120))
+    assert NAMES[name] in out.getvalue()
+
+
+@pytest.mark.parametrize("name", NAMES, ids=ascii)
+def test_bars_show_a_name_as_it_is(name, monkeypatch):
+    # another escape than the bar's own begins a name: a bar's line holds it written out
+    out = Terminal()
+    with evaluation_progress.counting(name, 2, streams.over(out)) as seen:
+        seen(1)
+    training = Terminal()
+    bar = Progress(0, 2, 1, streams.over(training))
+    bar.train_line(1, {name: 1.0})
+    bar.say(name)
+    bar.close()
+    data = Terminal()
+    monkeypatch.setattr(sys, "stderr", streams.over(data, bars=True))
+    assert list(progress([1, 2], 2, name)) == [1, 2]
+    for written in (out, training, data):
+        assert NAMES[name] in written.getvalue().replace("\n", "")
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if "\r" not in name], ids=ascii)
+def test_commands_print_a_class_as_it_is_called(name, tmp_path, capsys):
+    for number in range(4):
+        shade = np.full((8, 8), 60 * number, np.uint8)
+        PIL.Image.fromarray(shade).save(tmp_path / f"{number}.png")
+    lines = "".join(f'{number}.png,"{(name, "other")[number % 2]}"\n' for number in range(4))
+    (tmp_path / "labels.csv").write_text(f"file,label\n{lines}", encoding="utf-8")
+    assert main(["data", "check", f"csv:{tmp_path}/labels.csv", "--json"]) == 0
+    out = capsys.readouterr().out
+    assert NAMES[name] in out
+    assert not set(out) & set("\x1b\x07\x9b")
+    assert sorted(json.loads(out.splitlines()[-1])["classes"]) == sorted([name, "other"])
+    assert main(["data", "check", f"csv:{tmp_path}/{name}.csv"]) == 2
+    assert not set(capsys.readouterr().err) & set("\x1b\x07\x9b")
+
+
+def test_json_stays_json(tmp_path, capsys):
+    assert main(["data", "check", "csv:a\x7f\x1b.csv", "--json"]) == 2
+    assert json.loads(capsys.readouterr().out)["error"]["value"] == "csv:a\x7f\x1b.csv"
+
+
+def test_a_librarys_progress_bar_moves_the_cursor(monkeypatch):
+    out = io.StringIO()
+    stream = streams.over(out, bars=True)
+    for text in ("\r 50%|##", "\n", "\x1b[A", "a\x1b[31m"):
+        stream.write(text)
+    assert out.getvalue() == "\r 50%|##\n\x1b[Aa\\x1b[31m"
+
+
+@pytest.mark.parametrize("closed", [("stdout",), ("stderr",), ("stdout", "stderr")], ids="+".join)
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        (["--version"], 0),
+        (["configs"], 0),
+        (["models", "--help"], 0),
+        (["predict", "--checkpoint", "none", "a.png"], 2),
+        (["train", "--config", "none", "--workdir", "run"], 2),
+        (["data", "check", "digits"], 0),
+        (["nonsense", "--json"], 2),
+    ],
+    ids=lambda value: "-".join(value[:2]) if isinstance(value, list) else None,
+)
+def test_a_command_works_where_a_stream_is_closed(closed, command, code, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    for name in closed:
+        monkeypatch.setattr(sys, name, None)  # what Python makes of `>&-`
+    assert main(command) == code
+
+
+def test_a_closed_stream_is_no_other_file(tmp_path):
+    """What a library prints to descriptor 1 would land in the first file that is opened."""
+    code = (
+        "import os, sys; from vitzoo.cli import main\n"
+        "code = main(['--version']); opened = open('kept', 'w').fileno()\n"
+        "sys.exit(code if opened > 2 and sys.stdout is None else 9)"
+    )
+    command = ["bash", "-c", f'{sys.executable} -c "$0" >&- 2>&-', code]
+    assert subprocess.run(command, cwd=tmp_path, env=os.environ, check=False).returncode == 0

@@ -1,0 +1,103 @@
+"""Standard output and error: control characters in what is printed are shown, not obeyed, and a closed one is none."""
+
+import contextlib
+import io
+import os
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Any, TextIO, cast
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # all but the tab and a line's end
+_BAR = re.compile(r"(?:[\r\n]|\x1b\[A)*")
+"""What a library's progress bar begins its line with, or goes up by."""
+
+
+def shown(text: str) -> str:
+    """A text that moves no terminal's cursor and changes no colour: `\\x1b` for an escape."""
+    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+class Shown:
+    """A stream to which texts are written as `shown` has them; all else is the stream's own.
+
+    Args:
+        stream: where they go.
+        bars: libraries draw progress bars on it, which may move the cursor before they write.
+    """
+
+    def __init__(self, stream: TextIO, *, bars: bool = False):
+        self.stream, self._bars = stream, bars
+
+    def write(self, text: str) -> int:
+        """Write a text; gives its length."""
+        moves = found[0] if self._bars and (found := _BAR.match(text)) else ""
+        self.stream.write(moves + shown(text[len(moves) :]))
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        """Write several texts."""
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+
+@contextlib.contextmanager
+def for_people() -> Iterator[None]:
+    """Within the block standard output and error show control characters, and those that can't be encoded by their
+    number; one that is closed (`>&-`) leads nowhere.
+    """
+    before = sys.stdout, sys.stderr
+    _fill_descriptors()
+    if isinstance(sys.stdout, io.TextIOWrapper) and not sys.stdout.closed:
+        sys.stdout.reconfigure(errors="backslashreplace")
+    with open(os.devnull, "w", encoding="utf-8", errors="backslashreplace") as nowhere:
+        sys.stdout = over(nowhere if _is_closed(sys.stdout) else sys.stdout)
+        sys.stderr = over(nowhere if _is_closed(sys.stderr) else sys.stderr, bars=True)
+        try:
+            yield
+        finally:
+            sys.stdout, sys.stderr = before
+
+
+def over(stream: TextIO, *, bars: bool = False) -> TextIO:
+    """A stream as `Shown`."""
+    return stream if isinstance(stream, Shown) else cast(TextIO, Shown(stream, bars=bars))
+
+
+def console(stream: TextIO, width: int | None = None) -> Any:
+    """Rich's console on a stream: texts are taken as they are, without markup, and only it may move the cursor.
+
+    Args:
+        stream: a terminal, or not.
+        width: where it is no terminal.
+    """
+    from rich.console import Console
+    from rich.text import Text
+
+    class Plain(Console):
+        def render_str(self, text: str, **how: Any) -> Text:
+            return super().render_str(shown(text), **how)
+
+    drawn = stream.stream if isinstance(stream, Shown) else stream
+    return Plain(file=drawn, width=None if drawn.isatty() else width, highlight=False, markup=False, emoji=False)
+
+
+def _is_closed(stream: TextIO | None) -> bool:
+    return stream is None or stream.closed
+
+
+def _fill_descriptors() -> None:
+    """Closed descriptors of standard streams lead nowhere: else the next file that is opened would get one of them, and
+    whatever a library prints.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            nowhere = os.open(os.devnull, os.O_RDWR)
+            if nowhere != number:
+                os.dup2(nowhere, number)
+                os.close(nowhere)
