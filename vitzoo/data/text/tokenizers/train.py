@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+import itertools
 import json
 from collections.abc import Iterable
 from typing import Any
@@ -18,12 +19,13 @@ from vitzoo.data.text.tokenizers.characters import CharacterTokenizer
 from vitzoo.data.text.tokenizers.library import LibraryTokenizer, roles_of, with_sentinels
 from vitzoo.data.text.tokenizers.load import load_tokenizer
 from vitzoo.data.text.tokenizers.sentence_piece import SentencePieceTokenizer
+from vitzoo.data.text.tokenizers.training_text import LINE_BYTES, short_lines, with_short_words
 from vitzoo.data.text.unicode import check_whole
 from vitzoo.errors import Refused
 from vitzoo.hints import install_extra
 from vitzoo.schema import to_json
 
-FORMAT = 1  # raised when the same text and settings come to mean another vocabulary
+FORMAT = 2  # raised when the same text and settings come to mean another vocabulary
 SPECIAL = ["<pad>", "</s>", "<unk>"]  # ids 0, 1, 2, as in T5
 BERT_SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 
@@ -34,6 +36,8 @@ def train_tokenizer(settings: Tokenizer, texts: Iterable[str]) -> TextTokenizer:
     Args:
         settings: kind characters, bpe (Sennrich et al. 2016, on bytes as in GPT-2), unigram (Kudo 2018) or wordpiece.
         texts: iterated twice (so a list or a source, not a generator): for the cache's key, and to train.
+    However long its lines and words are, nothing of a text is left out; words are cut for it after 1,000 characters.
+
     Raises:
         Refused: there is no text to train on, or one that can't be written as UTF-8.
     """
@@ -79,10 +83,10 @@ def _bpe(texts: Iterable[str], size: int, special: list[str], lowercase: bool) -
     made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)  # type: ignore[assignment]
     made.decoder = decoders.ByteLevel()  # type: ignore[assignment]
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    made.train_from_iterator(
-        texts,
-        trainers.BpeTrainer(vocab_size=size, special_tokens=special, initial_alphabet=alphabet, show_progress=False),
+    trainer = trainers.BpeTrainer(
+        vocab_size=size, special_tokens=special, initial_alphabet=alphabet, show_progress=False
     )
+    made.train_from_iterator(with_short_words(texts), trainer)
     return json.loads(made.to_str())
 
 
@@ -95,16 +99,19 @@ def _unigram(settings: Tokenizer, texts: Iterable[str], size: int, control: list
     except ImportError:
         problem = f"is trained by sentencepiece; {install_extra('sentencepiece')}"
         raise Refused("tokenizer.kind", "unigram", problem) from None
-    lowered = (text.lower() if settings.lowercase else text for text in texts)
+    lines = short_lines(text.lower() if settings.lowercase else text for text in texts)
+    first = next(lines, None)
+    if first is None:
+        raise Refused("tokenizer.kind", "unigram", "is trained on the training text, which holds nothing but spaces")
     model = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=(line for text in lowered for line in text.split("\n") if line.strip()),
+            sentence_iterator=itertools.chain([first], lines),
             model_writer=model, model_type="unigram", vocab_size=size, hard_vocab_limit=False, num_threads=1,
             pad_id=0, eos_id=1, unk_id=2, bos_id=-1, pad_piece="<pad>", eos_piece="</s>", unk_piece="<unk>",
             unk_surface="<unk>", control_symbols=control, user_defined_symbols=["\n"], character_coverage=1.0,
             normalization_rule_name="identity", remove_extra_whitespaces=False, allow_whitespace_only_pieces=True,
-            max_sentence_length=2**16, minloglevel=2,
+            max_sentence_length=LINE_BYTES, minloglevel=2,
         )  # fmt: skip
     except (RuntimeError, OSError) as error:
         reason = str(error).strip().splitlines()[-1]
@@ -138,7 +145,6 @@ def _trained_wordpiece(texts: Iterable[str], size: int, special: list[str], lowe
     made.normalizer = normalizers.BertNormalizer(lowercase=lowercase, strip_accents=lowercase)  # type: ignore[assignment]
     made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()  # type: ignore[assignment]
     made.decoder = decoders.WordPiece(cleanup=False)  # type: ignore[assignment]
-    made.train_from_iterator(
-        texts, trainers.WordPieceTrainer(vocab_size=size, special_tokens=special, show_progress=False)
-    )
+    trainer = trainers.WordPieceTrainer(vocab_size=size, special_tokens=special, show_progress=False)
+    made.train_from_iterator(with_short_words(texts), trainer)
     return json.loads(made.to_str())
