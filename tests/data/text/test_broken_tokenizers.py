@@ -113,6 +113,27 @@ def test_what_else_stops_the_library_is_one_line(name, tmp_path, capfd):
     assert "tokenizer.json can't be read: " in refused(definition(**BROKEN[name]), tmp_path, capfd)
 
 
+MERGES = {
+    "of pieces whose whole isn't a piece": ({"a": 0, "b": 1}, "a b", "the line 'a b' of .* needs the piece 'ab'"),
+    "of an unknown right piece": ({"a": 0, "b": 1, "ac": 2}, "a c", "the line 'a c' of .* needs the piece 'c'"),
+    "of an unknown left piece": ({"b": 1, "cb": 0}, "#version: 0.2\nc b\n", "the line 'c b' of .* needs the piece 'c'"),
+    "of GPT-1": ({"a": 0, "b</w>": 1}, "a b</w>", "the line 'a b</w>' of .* needs the piece 'ab</w>'"),
+    "of one piece": ({"a": 0}, "a", "the line 'a' of .* isn't two pieces"),
+}
+
+
+@pytest.mark.parametrize("name", MERGES)
+@pytest.mark.parametrize("files", [("vocab.json", "merges.txt"), ("encoder.json", "vocab.bpe")])
+def test_a_merge_of_what_the_vocabulary_lacks_is_refused_by_name(name, files, tmp_path, capfd):
+    vocabulary, merges, said = MERGES[name]
+    (tmp_path / files[0]).write_text(json.dumps(vocabulary))
+    (tmp_path / files[1]).write_text(merges)
+    with pytest.raises(Refused, match=f"{files[0]} can't be read: {said}.*") as caught:
+        read_published(Tokenizer(kind="file", file=str(tmp_path)))
+    assert str(caught.value).isprintable()
+    assert capfd.readouterr() == ("", "")
+
+
 def test_a_panic_on_a_text_is_one_line(monkeypatch):
     found = LibraryTokenizer(definition(), {})
 

@@ -68,7 +68,8 @@ class LibraryTokenizer(TextTokenizer):
             self._reader.no_padding()
             self._encoder = self._reader if special_in_text else plain(definition, roles)
             self.opening_ids = _opening_ids(self._reader)
-            self._encoder.encode(TRIAL, add_special_tokens=False)
+            for text in (TRIAL, ""):
+                self._encoder.encode(text, add_special_tokens=False)
         ids = self._reader.get_vocab(with_added_tokens=True)
         self.vocabulary_size = max(ids.values()) + 1
         names = {ids[name]: name for name in special_names(definition, roles)}

@@ -11,6 +11,7 @@ from vitzoo.data.text.settings import Tokenizer
 from vitzoo.data.text.tokenizers.base import TextTokenizer
 from vitzoo.data.text.tokenizers.definition import check_definition, check_ids
 from vitzoo.data.text.tokenizers.library import LibraryTokenizer, roles_of, with_sentinels
+from vitzoo.data.text.tokenizers.panics import quiet_errors
 from vitzoo.errors import Refused
 from vitzoo.paths import named_path
 from vitzoo.strict_json import parsed
@@ -38,7 +39,8 @@ def read_published(settings: Tokenizer) -> TextTokenizer:
                 file.read_bytes(), settings.sentinels, roles=settings.special, lowercase=bool(settings.lowercase),
                 special_in_text=settings.special_in_text,
             )  # fmt: skip
-        definition = _definition(file, settings)
+        with quiet_errors():
+            definition = _definition(file, settings)
         check_definition(definition)
         definition = with_sentinels(definition, settings.sentinels)
         roles = roles_of(definition, settings.special)
@@ -95,6 +97,7 @@ def _bpe(file: pathlib.Path, vocabulary: dict[str, int]) -> dict[str, Any]:
     for merge in merges:
         if len(merge) != 2:
             raise ValueError(f"the line {' '.join(merge)[:40]!r} of {merges_file.name} isn't two pieces")
+    _check_merges(vocabulary, merges, merges_file.name, file.name)
     if any(piece.endswith(WORD_END) for piece in vocabulary):
         return _lowered_words(vocabulary, merges)
     made = tokenizers.Tokenizer(models.BPE(vocabulary, merges))  # type: ignore[arg-type]
@@ -103,6 +106,19 @@ def _bpe(file: pathlib.Path, vocabulary: dict[str, int]) -> dict[str, Any]:
     special = ("<|endoftext|>", "<s>", "<pad>", "</s>", "<unk>", "<mask>")
     made.add_special_tokens([name for name in special if name in vocabulary])
     return json.loads(made.to_str())
+
+
+def _check_merges(vocabulary: dict[str, int], merges: list[tuple[str, ...]], merges_name: str, name: str) -> None:
+    """Checks that what each merge joins, and what it makes, are pieces of the vocabulary.
+
+    Raises:
+        ValueError: one isn't.
+    """
+    for merge in merges:
+        for piece in (*merge, "".join(merge)):
+            if piece not in vocabulary:
+                wanted = f"needs the piece {piece[:40]!r}, which {name} lacks"
+                raise ValueError(f"the line {' '.join(merge)[:40]!r} of {merges_name} {wanted}")
 
 
 def _lowered_words(vocabulary: dict[str, int], merges: list[tuple[str, ...]]) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from vitzoo.data.text.tokenizers.bytes import MASKING
 from vitzoo.data.text.tokenizers.characters import CharacterTokenizer
 from vitzoo.data.text.tokenizers.library import LibraryTokenizer, roles_of, with_sentinels
 from vitzoo.data.text.tokenizers.load import load_tokenizer
+from vitzoo.data.text.tokenizers.panics import as_errors
 from vitzoo.data.text.tokenizers.sentence_piece import SentencePieceTokenizer
 from vitzoo.data.text.tokenizers.training_text import LINE_BYTES, short_lines, with_short_words
 from vitzoo.data.text.unicode import check_whole
@@ -86,7 +87,8 @@ def _bpe(texts: Iterable[str], size: int, special: list[str], lowercase: bool) -
     trainer = trainers.BpeTrainer(
         vocab_size=size, special_tokens=special, initial_alphabet=alphabet, show_progress=False
     )
-    made.train_from_iterator(with_short_words(texts), trainer)
+    with as_errors():
+        made.train_from_iterator(with_short_words(texts), trainer)
     return json.loads(made.to_str())
 
 
@@ -146,5 +148,6 @@ def _trained_wordpiece(texts: Iterable[str], size: int, special: list[str], lowe
     made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()  # type: ignore[assignment]
     made.decoder = decoders.WordPiece(cleanup=False)  # type: ignore[assignment]
     trainer = trainers.WordPieceTrainer(vocab_size=size, special_tokens=special, show_progress=False)
-    made.train_from_iterator(with_short_words(texts), trainer)
+    with as_errors():
+        made.train_from_iterator(with_short_words(texts), trainer)
     return json.loads(made.to_str())

@@ -26,7 +26,7 @@ def with_short_words(texts: Iterable[str]) -> Iterator[str]:
 
 
 def short_lines(texts: Iterable[str]) -> Iterator[str]:
-    """The lines of the texts that aren't empty; those of more than `LONGEST_LINE` characters are cut, at spaces if any."""
+    """The lines that aren't empty; those of more than `LONGEST_LINE` characters are cut, at spaces if there are any."""
     for text in texts:
         for line in LINE_ENDS.split(text):
             yield from (part for part in _parts(line) if part.strip(" "))
