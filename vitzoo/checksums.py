@@ -30,18 +30,44 @@ def write_list(folder: Path) -> None:
 
 def fits_list(folder: Path) -> bool:
     """Whether a folder holds what `write_list` listed. A process reads a file once, unless it changes."""
+    return damage(folder) is None
+
+
+def damage(folder: Path, largest: int | None = None) -> tuple[Path, str] | None:
+    """The first file of a folder that isn't what `write_list` listed, and what is wrong with it; None where all are.
+
+    Args:
+        folder: with its list.
+        largest: bytes of the largest file that is read; of larger ones the length is compared. None reads all.
+    """
+    file = folder / LIST
     try:
-        listed = strict_json.read(folder / LIST)
-        return all(_is_as_listed(folder / name, entry["size"], entry["crc32"]) for name, entry in listed.items())
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
-        return False
+        listed = strict_json.read(file)
+        entries = [(folder / name, int(entry["size"]), str(entry["crc32"])) for name, entry in listed.items()]
+    except OSError as error:
+        return file, f"can't be read ({error.strerror or error})"
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return file, "is damaged"
+    if not entries:
+        return file, "lists no file"
+    for file, size, checksum in entries:
+        try:
+            if fault := _fault(file, size, checksum, largest):
+                return file, fault
+        except FileNotFoundError:
+            return file, "is missing"
+        except (OSError, ValueError) as error:
+            return file, f"can't be read ({getattr(error, 'strerror', None) or error})"
+    return None
 
 
-def _is_as_listed(file: Path, size: int, checksum: str) -> bool:
+def _fault(file: Path, size: int, checksum: str, largest: int | None) -> str:
     status = os.stat(file)
     if status.st_size != size:
-        return False
+        return f"is damaged: it has {status.st_size:,} bytes, and {size:,} were written"
+    if largest is not None and size > largest:
+        return ""
     key = str(file), status.st_ino, status.st_mtime_ns, status.st_ctime_ns
     if key not in _seen:
         _seen[key] = crc32(file)
-    return _seen[key] == checksum
+    return "" if _seen[key] == checksum else "is damaged: its checksum isn't the one that was written"

@@ -11,6 +11,7 @@ import tensorflow_datasets as tfds
 from PIL import Image
 
 from vitzoo.cli import main
+from vitzoo.checksums import LIST
 from vitzoo.data import show
 from vitzoo.data.arrays import from_arrays
 from vitzoo.data.image_rows import ImageRows
@@ -70,7 +71,7 @@ def prepared(folder: pathlib.Path, labels, text: bool = False) -> None:
                 yield row, {key: f"text {row}" if text else _encoded(IMAGES[row], 1), "label": labels[row]}
 
     where = prepare(Mine(data_dir=str(folder), file_format="array_record"), 0)
-    for name in ("features.json", "label.labels.txt"):
+    for name in ("features.json", "label.labels.txt", LIST):  # TFDS's own tools write no list
         (where / name).unlink(missing_ok=True)
     tfds.features.FeaturesDict({key: feature, "label": tfds.features.ClassLabel(names=CLASSES)}).save_config(str(where))
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from made_pictures import picture
 
+from vitzoo.checksums import LIST
 from vitzoo.data.image_rows import ImageRows, training_images
 from vitzoo.data.images import decode
 from vitzoo.data.open import open_dataset, open_source
@@ -233,6 +234,7 @@ def test_preparing_digits_gives_their_folder():
 
 def test_records_that_cannot_be_read_by_position_are_refused(tmp_path, photos):
     written = prepare(f"folder:{photos}", dir=str(tmp_path / "prepared")).folder
+    (written / LIST).unlink()
     info = written / "dataset_info.json"
     info.write_text(info.read_text().replace("array_record", "tfrecord"))
     with pytest.raises(Refused, match="holds tfrecord files, which can't be read by position; prepare it"):

@@ -1,6 +1,7 @@
 """Counting a dataset and decoding every image of it, for `vitzoo data check`."""
 
 import dataclasses
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -12,6 +13,7 @@ from vitzoo.data.progress import progress
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.base import Source, SourceInfo
 from vitzoo.data.sources.files import LEFT_OUT
+from vitzoo.data.sources.prepared_files import read_through
 from vitzoo.schema import build
 
 
@@ -29,8 +31,13 @@ def check(name: str, *, split: str = "", **settings: Any) -> dict[str, Any]:
         area.
 
     Raises:
-        Refused: no such data, or none that can be read.
+        Refused: no such data, none that can be read, or prepared data that aren't what was written.
     """
+    with read_through():
+        return _checked(name, split, settings)
+
+
+def _checked(name: str, split: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     data = dataclasses.replace(build(Data, {"name": name, **settings}, "data"), bad_files="skip")
     with left_out.collected() as unreadable:
         dataset = open_dataset(data)

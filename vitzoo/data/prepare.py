@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from vitzoo import parts
-from vitzoo.data.folders import data_folders, path_of
+from vitzoo.data.folders import PATH_KINDS, data_folders, path_of
 from vitzoo.data.open import open_dataset
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.base import Dataset
@@ -56,26 +56,33 @@ def prepare(name: str, *, shards: int = 0, **settings: Any) -> Prepared:
         return _from_catalogue(data, shards)
     found = parts.find("dataset", base if base in parts.PARTS["dataset"] else name) if path_of(name) is None else None
     if hasattr(found, "download_and_prepare"):
-        from vitzoo.data.sources.tfds_prepare import prepare_class
+        from vitzoo.data.sources.tfds_prepare import fewer_shards, prepare_class
 
-        return Prepared(name, prepare_class(data, found, data_folders(data)[:1]))
+        folder = prepare_class(data, found, data_folders(data)[:1], shards)
+        return Prepared(name, folder, fewer_shards(folder, shards))
     return _copied(data, shards)
 
 
 def _from_catalogue(data: Data, shards: int) -> Prepared:
-    from vitzoo.data.sources.tfds_prepare import prepare_catalogue
+    from vitzoo.data.sources.tfds_prepare import fewer_shards, prepare_catalogue
 
-    return Prepared(data.name, prepare_catalogue(data, shards))
+    folder = prepare_catalogue(data, shards)
+    return Prepared(data.name, folder, fewer_shards(folder, shards))
 
 
 def _copied(data: Data, shards: int) -> Prepared:
     """Any dataset written anew, images as they are."""
     from vitzoo.data.sources import tfds_folders, tfds_prepare
     from vitzoo.data.sources.copy_builder import builder_of
+    from vitzoo.data.sources.prepared_files import check_listed
 
     folder, ours = data_folders(data)[0], data.name in parts.PARTS["dataset"]
     if ours and (found := tfds_folders.find_prepared(folder, data.name)):
+        check_listed(data.name, found)
         return Prepared(data.name, found)
+    new = data.name if ours else _new_name(data.name)
+    if not ours:
+        _check_is_free(data.name, new)
     check_stays_outside("dir", data.dir or folder, folder, Reads([data.name]))
     try:
         dataset = open_dataset(data)
@@ -83,10 +90,36 @@ def _copied(data: Data, shards: int) -> Prepared:
         if ours and tfds_prepare.is_in_catalogue(data.name):
             return _from_catalogue(data, shards)
         raise
-    builder = builder_of(dataset, data.name, _new_name(data.name))(data_dir=str(folder))
+    builder = builder_of(dataset, data.name, new)(data_dir=str(folder))
     if pathlib.Path(builder.data_dir).exists():
         raise Refused("dir", builder.data_dir, "is there already; remove it, or give another folder")
-    return Prepared(builder.name, tfds_prepare.prepare(builder, shards), getattr(dataset, "notes", ()))
+    made = tfds_prepare.prepare(builder, shards)
+    notes = (*getattr(dataset, "notes", ()), *tfds_prepare.fewer_shards(made, shards))
+    return Prepared(builder.name, made, notes)
+
+
+def _check_is_free(name: str, new: str) -> None:
+    """Refuses the name of a copy under which other data, or none, would be read.
+
+    Args:
+        name: of what is copied.
+        new: that of the copy.
+    """
+    from vitzoo.data.sources.tfds_prepare import is_in_catalogue
+
+    if new in parts.PARTS["dataset"] or new in parts.PARTS["text_dataset"]:
+        whose = f"`{new}` names a dataset of vitzoo's own"
+    elif new in PATH_KINDS:
+        whose = f"`{new}:` begins the names of files and folders"
+    elif is_in_catalogue(new):
+        whose = f"`{new}` names a dataset of TFDS's catalogue"
+    else:
+        return
+    path = path_of(name)
+    what = "class" if path is None else "folder" if path.is_dir() else "file"
+    raise Refused(
+        "data.name", name, f"prepared data are read by the name of their {what}, and {whose}; rename the {what}"
+    )
 
 
 def _new_name(name: str) -> str:

@@ -13,6 +13,7 @@ from vitzoo.data.folders import data_folders
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.base import Example, Labels, SourceInfo, fingerprint
 from vitzoo.data.sources.label_check import is_unlabelled
+from vitzoo.data.sources.prepared_files import builder_of_folder
 from vitzoo.data.sources.tfds_folders import (
     NAME,
     SMALL,
@@ -158,7 +159,7 @@ def _builder(data: Data, builder_class: Any, name: str, config: str | None, vers
         if not getattr(builder_class, "PREPARED_ON_FIRST_USE", False):
             raise missing(data, known=True)
         log.info("preparing %s in %s", data.name, folders[0])
-        return tfds.builder_from_directory(prepare_class(data, builder_class, folders))
+        return builder_of_folder(data.name, prepare_class(data, builder_class, folders))
     return catalogue_builder(data)
 
 

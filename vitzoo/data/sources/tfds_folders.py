@@ -11,9 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from vitzoo.checksums import LIST
 from vitzoo.data import splits
 from vitzoo.data.folders import data_folders
 from vitzoo.data.settings import Data
+from vitzoo.data.sources.prepared_files import PreparedRecords, builder_of_folder, check_shards
 from vitzoo.errors import Refused
 from vitzoo.hints import shell_flag
 
@@ -31,9 +33,10 @@ def find_prepared(
     Raises:
         Refused: several configurations are there and none was named.
     """
-    if (folder / "features.json").exists() and (folder / "dataset_info.json").exists():
+    if _is_one(folder):
         return folder if name in folder.parts else None
-    found = [path.parent for path in sorted((folder / name).glob("**/features.json")) if is_prepared(path.parent)]
+    files = [path for file in ("features.json", LIST) for path in (folder / name).glob(f"**/{file}")]
+    found = [path for path in sorted({file.parent for file in files}) if is_prepared(path)]
     if config:
         found = [path for path in found if path.parent.name == config]
     if version:
@@ -49,8 +52,14 @@ def find_prepared(
     return max(found, key=_version_number, default=None)
 
 
+def _is_one(folder: pathlib.Path) -> bool:
+    """Whether a folder holds a prepared dataset, maybe a damaged one of ours."""
+    return (folder / "dataset_info.json").exists() and any((folder / file).exists() for file in ("features.json", LIST))
+
+
 def is_prepared(path: pathlib.Path) -> bool:
-    return (path / "dataset_info.json").exists() and "incomplete" not in path.name
+    """Whether a folder was written to its end; that nothing is missing since is for its list to say."""
+    return any((path / file).exists() for file in ("dataset_info.json", LIST)) and "incomplete" not in path.name
 
 
 def _version_number(path: pathlib.Path) -> tuple[int, ...]:
@@ -118,13 +127,11 @@ def prepared_builder(data: Data, name: str, config: str | None = None, version: 
     """TFDS's builder of a dataset that is prepared in one of the data folders; None where it is in none.
 
     Raises:
-        Refused: several configurations are there and none was named.
+        Refused: several configurations are there and none was named, or its files are damaged.
     """
-    import tensorflow_datasets as tfds
-
     for folder in data_folders(data):
         if found := find_prepared(folder, name, config, version):
-            return tfds.builder_from_directory(os.fspath(found))
+            return builder_of_folder(data.name, found)
     return None
 
 
@@ -184,7 +191,7 @@ def open_records(data: Data, builder: Any, split: str) -> Any:
         split: in TFDS's syntax.
 
     Raises:
-        Refused: it isn't prepared, or in files that can't be read by position.
+        Refused: it isn't prepared, or in files that can't be read by position, or are damaged.
     """
     import tensorflow_datasets as tfds
     from tensorflow_datasets.core.file_adapters import FileFormat
@@ -196,10 +203,24 @@ def open_records(data: Data, builder: Any, split: str) -> Any:
     features = builder.info.features.items() if on_disk else ()
     images = [name for name, feature in features if isinstance(feature, tfds.features.Image)]
     decoders = {name: tfds.decode.SkipDecoding() for name in images} or None
+    if on_disk:
+        parts = {piece.name for piece in splits.parse(split, example_counts(builder))}
+        check_shards(data.name, builder.data_dir, _shards(builder, sorted(parts)))
     try:
-        return builder.as_data_source(split=split, decoders=decoders)
+        records = builder.as_data_source(split=split, decoders=decoders)
     except (AssertionError, FileNotFoundError, NotImplementedError, ValueError) as error:
         raise missing(data, known=True) from error
+    return PreparedRecords(data.name, builder.data_dir, records) if hasattr(records, "data_source") else records
+
+
+def _shards(builder: Any, parts: Sequence[str]) -> list[tuple[str, int]]:
+    """The files of some splits, and how many examples each holds."""
+    infos = [builder.info.splits[part] for part in parts]
+    return [
+        (os.fspath(file), count)
+        for info in infos
+        for file, count in zip(info.filepaths, info.shard_lengths, strict=False)
+    ]
 
 
 def not_array_record(data: Data, builder: Any) -> Refused:

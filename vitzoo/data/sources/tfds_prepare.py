@@ -11,8 +11,10 @@ from typing import Any
 import tensorflow_datasets as tfds
 from etils import epath
 
+from vitzoo.checksums import write_list
 from vitzoo.data.folders import data_folders
 from vitzoo.data.settings import Data
+from vitzoo.data.sources.prepared_files import check_listed, check_names
 from vitzoo.data.sources.tfds_folders import (
     NAME,
     class_config,
@@ -34,9 +36,13 @@ def prepare(builder: Any, shards: int = 0, keep_downloads: bool = False) -> path
 
     Args:
         builder: TFDS's, with the data folder it writes to.
-        shards: number of files for each split; 0 leaves it to TFDS.
+        shards: number of files for each split, which is at most that of its examples; 0 leaves it to TFDS.
         keep_downloads: what is downloaded stays in the data folder; TFDS shows on a terminal how far it is.
+
+    Raises:
+        Refused: the folder can't be written, or names of classes can't be.
     """
+    check_names(getattr(builder, "origin", builder.name), builder.info.features)
     final, root = pathlib.Path(builder.data_dir), pathlib.Path(builder.data_dir_root)
     try:
         root.mkdir(parents=True, exist_ok=True)
@@ -53,8 +59,9 @@ def prepare(builder: Any, shards: int = 0, keep_downloads: bool = False) -> path
         inner.download_and_prepare(
             file_format="array_record",
             download_dir=os.path.join(root if keep_downloads else scratch_folder, "downloads"),
-            download_config=tfds.download.DownloadConfig(try_download_gcs=False, num_shards=shards or None),
+            download_config=_DownloadConfig(try_download_gcs=False, num_shards=shards or None),
         )
+        write_list(pathlib.Path(inner.data_dir))
         final.parent.mkdir(parents=True, exist_ok=True)
         try:
             os.rename(inner.data_dir, final)
@@ -64,22 +71,38 @@ def prepare(builder: Any, shards: int = 0, keep_downloads: bool = False) -> path
     return final
 
 
+class _ShardConfig(tfds.core.utils.shard_utils.ShardConfig):
+    """TFDS's refuses a split of fewer examples than shards, after all of it has been read."""
+
+    def get_number_shards(self, total_size: int, num_examples: int, uses_precise_sharding: bool = True) -> int:
+        wanted = super().get_number_shards(total_size, num_examples, uses_precise_sharding)
+        return min(wanted, max(num_examples, 1))
+
+
+class _DownloadConfig(tfds.download.DownloadConfig):
+    """TFDS's, which makes a `_ShardConfig`."""
+
+    def get_shard_config(self) -> _ShardConfig:
+        return _ShardConfig(self.num_shards, self.min_shard_size, self.max_shard_size)
+
+
 def _same_builder(builder: Any, folder: str) -> Any:
     config = builder.builder_config
     return type(builder)(data_dir=folder, **({"config": config.name} if config else {}))
 
 
-def prepare_class(data: Data, builder_class: Any, folders: Sequence[pathlib.Path]) -> pathlib.Path:
+def prepare_class(data: Data, builder_class: Any, folders: Sequence[pathlib.Path], shards: int = 0) -> pathlib.Path:
     """Prepares a dataset of ours or of the user's in the first of the folders, unless one of them holds it."""
     match = NAME.fullmatch(data.name)
     config = class_config(builder_class, match["config"] if match else None)
     for folder in folders:
         if found := find_prepared(folder, builder_class.name, config):
+            check_listed(data.name, found)
             return found
     if builder_class.pkg_dir_path is None:  # where TFDS looks for a description
         builder_class.pkg_dir_path = epath.Path(sys.modules[builder_class.__module__].__file__ or "").parent
     try:
-        return prepare(builder_class(data_dir=os.fspath(folders[0]), **({"config": config} if config else {})))
+        return prepare(builder_class(data_dir=os.fspath(folders[0]), **({"config": config} if config else {})), shards)
     except Refused:
         raise
     except Exception as error:  # whatever the user's builder raises; TFDS adds the whole example to what it says
@@ -113,6 +136,7 @@ def prepare_catalogue(data: Data, shards: int) -> pathlib.Path:
     folder = data_folders(data)[0]
     builder = tfds.builder(data.name, data_dir=os.fspath(folder))
     if is_prepared(pathlib.Path(builder.data_dir)):
+        check_listed(data.name, pathlib.Path(builder.data_dir))
         return pathlib.Path(builder.data_dir)
     print(f"downloading and preparing {data.name} in {folder}", file=sys.stderr, flush=True)
     try:
@@ -153,3 +177,13 @@ def is_in_catalogue(name: str) -> bool:
     except Exception:  # it is there, and needs a library that isn't
         return True
     return True
+
+
+def fewer_shards(folder: pathlib.Path, shards: int) -> list[str]:
+    """Notes of the splits that have fewer files than were asked for, since they have no more examples."""
+    found = tfds.builder_from_directory(os.fspath(folder)).info.splits if shards else {}
+    return [
+        f"split {name} has {part.num_examples:,} examples, and as many shards"
+        for name, part in found.items()
+        if part.num_examples == part.num_shards < shards
+    ]

@@ -10,6 +10,7 @@ from vitzoo import parts
 from vitzoo.data import left_out
 from vitzoo.data.progress import progress
 from vitzoo.data.settings import Data
+from vitzoo.data.sources.prepared_files import read_through
 from vitzoo.data.text.settings import Text
 from vitzoo.data.text.sources.base import NOT_TEXT, TextSource, strings
 from vitzoo.data.text.sources.open import makes_text, open_text_dataset
@@ -36,11 +37,16 @@ def check_text(name: str, *, split: str = "", text: Mapping[str, Any] | None = N
         the median and the longest example; and how many have no text at all.
 
     Raises:
-        Refused: no such data, or none that can be read.
+        Refused: no such data, none that can be read, or prepared data that aren't what was written.
     """
+    with read_through():
+        return _checked(name, split, text or {}, settings)
+
+
+def _checked(name: str, split: str, text: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
     data = dataclasses.replace(build(Data, {"name": name, **settings}, "data"), bad_files="skip")
     with left_out.collected() as unreadable:
-        dataset = open_text_dataset(data, build(Text, text or {}, "text"))
+        dataset = open_text_dataset(data, build(Text, text, "text"))
         notes = list(getattr(dataset, "notes", ()))
     results: dict[str, Any] = {"dataset": name, "classes": None, "fields": [], "notes": notes, "splits": {}}
     for part in [split] if split else dataset.counts():
