@@ -8,7 +8,7 @@ import orbax.checkpoint as ocp
 import pytest
 from made_states import describe, make_state
 
-from vitzoo.checkpoints import manifest, read
+from vitzoo.checkpoints import loop_values, manifest, read
 from vitzoo.checkpoints.average import average, mean_params
 from vitzoo.checkpoints.locate import locate
 from vitzoo.checkpoints.steps import listed
@@ -43,7 +43,7 @@ def test_the_mean_is_of_the_last_checkpoints_and_can_be_located(run, tmp_path):
     wanted = jax.tree.map(lambda a, b: ((a.astype(np.float64) + b) / 2).astype(a.dtype), *parts)
     jax.tree.map(np.testing.assert_array_equal, read.arrays(found.folder / "params"), wanted)
     assert not (found.folder / "optimizer").exists()
-    assert read.values(found.folder / "loop") == {"step": 6, "updates": 5, "skipped": 1, "averaged": [4, 6]}
+    assert loop_values.read(found.folder) == {"step": 6, "updates": 5, "skipped": 1, "averaged": [4, 6]}
 
 
 def test_what_cannot_be_averaged_is_refused_and_nothing_is_written(run, tmp_path):

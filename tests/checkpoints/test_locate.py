@@ -1,12 +1,14 @@
 """From what a user writes to a checkpoint folder."""
 
+import json
 import os
 import shutil
 
 import pytest
 from made_states import flip_bit, save
 
-from vitzoo.checkpoints import manifest
+from vitzoo.checkpoints import manifest, steps
+from vitzoo.checkpoints.average import average
 from vitzoo.checkpoints.locate import locate
 from vitzoo.errors import Refused
 
@@ -95,3 +97,96 @@ def test_a_file_of_a_checkpoint_that_says_nothing_of_use_is_refused_by_its_name(
     as_best = file == "loop/metadata" and isinstance(content, bytes)
     with pytest.raises(Refused, match=f"4/{file}"):
         locate(f"{tmp_path}/copy@best" if as_best else step)
+
+
+@pytest.mark.parametrize("how", ["damaged", "set aside"])
+@pytest.mark.parametrize("best", [2, 4])
+def test_best_is_never_replaced_by_what_an_older_checkpoint_knew(how, best, tmp_path):
+    """The newest checkpoint, which is or knows the best, is damaged; the one before it names step 2."""
+    folder = tmp_path / "run" / "checkpoints"
+    save(folder, 1, 2, 3, keep=3, best=2)
+    save(folder, 4, keep=4, best=best)
+    flip_bit(folder / "4" / "model.json")
+    if how == "set aside":
+        steps.set_aside(folder, 4)
+    with pytest.raises(Refused, match=r"checkpoints/4.*The newest good checkpoint, 3, names step 2: write .*run@2"):
+        locate(f"{tmp_path}/run@best")
+    assert locate(f"{tmp_path}/run@2").step == 2
+
+
+def test_best_warns_where_a_later_step_was_evaluated_of_which_no_checkpoint_is_left(run, tmp_path, capsys):
+    copy = shutil.copytree(run, tmp_path / "copy")
+    (copy / "config.json").write_text('{"checkpoint": {"keep_best": "val/accuracy"}}')
+    lines = [{"step": step, "split": "val", "accuracy": step / 10} for step in (2, 4, 6)]
+    (copy / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines[:2]) + "damaged\n")
+    assert (locate(f"{copy}@best").step, capsys.readouterr().err) == (2, "")
+    with (copy / "metrics.jsonl").open("a") as stream:
+        stream.write(json.dumps(lines[2]) + "\n")
+    assert locate(f"{copy}@best").step == 2
+    assert "names step 2 as the best (0.5); step 6 was evaluated later (accuracy 0.6)" in capsys.readouterr().err
+
+
+def crafted(run, target, file, change):
+    """A copy of a run of which one checkpoint's file is edited and its manifest written anew, so that it verifies."""
+    step = shutil.copytree(run, target) / "checkpoints" / "4"
+    content = json.loads((step / file).read_text())
+    (step / file).write_text(json.dumps(change(content)))
+    manifest.write(step)
+    return step
+
+
+WRONG = [
+    *(
+        ("model.json", name, value)
+        for name in ("model", "objective", "preprocessing", "data")
+        for value in (None, 5, [])
+    ),
+    *(("model.json", name, value) for name in ("model", "objective") for value in ({}, {"name": None}, {"name": 5})),
+    *(("model.json", "classes", value) for value in (5, "ab", [1, 2], {"0": "a"})),
+    *(("model.json", "tokenizer", value) for value in (5, [], {}, {"kind": 1, "file": "f", "sha256": "s"})),
+    *(("model.json", "preprocessing", {"size": size, "channels": 1}) for size in (8, [8], [8, "8"], [0, 8], None)),
+    *(("model.json", "preprocessing", {"size": [8, 8], "channels": count}) for count in (None, 0, "1")),
+    *(("model.json", "preprocessing", {"size": [8, 8], "channels": 1, "mean": mean}) for mean in (1.0, ["a"])),
+    *(
+        ("model.json", name, value)
+        for name in ("step", "examples", "vitzoo", "format")
+        for value in (None, 1.5, True, [])
+    ),
+    *(("loop/metadata", "best", value) for value in (5, [], {}, {"step": "2", "value": 1}, {"step": 2, "value": None})),
+    *(
+        ("loop/metadata", name, value)
+        for name in ("step", "updates", "skipped", "total_steps")
+        for value in (1.5, -1, 2**40)
+    ),
+    *(
+        ("loop/metadata", "window", value)
+        for value in (5, {}, {"sums": {"loss": 1}, "last": {}, "skipped_in_a_row": 0})
+    ),
+    ("loop/metadata", "teacher", 5),
+]
+
+
+@pytest.mark.parametrize(("file", "key", "value"), WRONG)
+def test_a_value_of_another_type_is_refused_with_file_and_key(file, key, value, run, tmp_path):
+    step = crafted(run, tmp_path / "copy", file, lambda content: {**content, key: value})
+    with pytest.raises(Refused, match=rf"4/{file}: .*{key}"):
+        locate(step)
+    with pytest.raises(Refused, match=rf"4/{file}: .*{key}"):
+        average(tmp_path / "copy", 2, tmp_path / "mean")
+
+
+@pytest.mark.parametrize("size", ["1e999", "7.0", "1.5", '"7"', "null", "true", "[]"])
+def test_the_size_of_a_file_in_a_manifest_is_a_whole_number(size, run, tmp_path):
+    file = shutil.copytree(run, tmp_path / "copy") / "checkpoints" / "4" / "manifest.json"
+    content = json.loads(file.read_text())
+    content["files"]["model.json"]["size"] = "SIZE"
+    file.write_text(json.dumps(content).replace('"SIZE"', size))
+    with pytest.raises(Refused, match=r"4/manifest\.json: gives model\.json no size"):
+        locate(file.parent)
+
+
+@pytest.mark.parametrize("name", ["back\\slash", "gs:"])
+def test_no_mean_is_made_of_a_run_where_no_checkpoint_can_be_read(name, run, tmp_path):
+    shutil.copytree(run, tmp_path / name / "run")
+    with pytest.raises(Refused, match=r"--workdir = .*no checkpoint can be read below a folder named .*; rename it"):
+        average(tmp_path / name / "run", 2, tmp_path / "mean")

@@ -16,7 +16,8 @@ from made_states import abstract_of, array_file, describe, flip_bit, make_state,
 from vitzoo.checkpoints import manifest, read, steps
 from vitzoo.checkpoints import store as store_module
 from vitzoo.checkpoints.average import average
-from vitzoo.checkpoints.locate import best_step, locate
+from vitzoo.checkpoints.best import best_step
+from vitzoo.checkpoints.locate import locate
 from vitzoo.checkpoints.store import Store
 from vitzoo.checksums import crc32
 from vitzoo.errors import Failed, Refused
@@ -69,7 +70,7 @@ def test_a_step_is_a_plain_integer_folder_that_describes_itself(folder):
 def test_the_newest_two_and_the_best_are_kept(folder):
     save(folder, 1, 2, 3, 4, 5, best=2)
     assert sorted(path.name for path in folder.iterdir()) == ["2", "4", "5"]
-    assert best_step(folder) == 2
+    assert best_step("run@best", folder.parent) == 2
 
 
 @pytest.mark.parametrize(("saved_on", "restored_on"), [(8, 1), (1, 8), (8, 2)])

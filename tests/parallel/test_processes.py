@@ -12,7 +12,7 @@ import pytest
 import train_together
 from families import FAMILIES, STEPS, evaluators_of, write_texts
 
-from vitzoo.checkpoints import manifest, read
+from vitzoo.checkpoints import loop_values, manifest, read
 from vitzoo.cli import main
 from vitzoo.config import resolve
 from vitzoo.config.agreement import check_same
@@ -222,7 +222,7 @@ def test_what_two_processes_save_is_whole_and_one_reads_it(alone, together):
     assert common.saved(together[0]) == common.saved(alone[1])
     folders = [run / "checkpoints" / str(STEPS) for run in (alone[1], together[0])]
     manifest.verify(folders[1])
-    left, right = (read.values(folder / "loop") for folder in folders)
+    left, right = (loop_values.read(folder) for folder in folders)
     assert (left["step"], left["updates"], left["evaluated"]) == (right["step"], right["updates"], right["evaluated"])
     shapes = [jax.tree.map(lambda leaf: leaf.shape, read.arrays(folder / "optimizer")) for folder in folders]
     assert shapes[0] == shapes[1]

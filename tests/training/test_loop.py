@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from striped import Stripes, config
 
-from vitzoo.checkpoints import read
+from vitzoo.checkpoints import loop_values, read
 from vitzoo.checkpoints.locate import locate
 from vitzoo.checkpoints.steps import listed
 from vitzoo.cli.dry_run import dry_run
@@ -74,7 +74,7 @@ def assert_same_end(workdir, straight, step=20):
     for item in ITEMS:
         pairs = zip(*(jax.tree.leaves(read.arrays(side / item)) for side in (left, right)), strict=True)
         assert all(a.tobytes() == b.tobytes() for a, b in pairs), item
-    assert read.values(left / "loop") == read.values(right / "loop")
+    assert loop_values.read(left) == loop_values.read(right)
     assert lines_of(workdir) == lines_of(straight)
 
 
@@ -321,7 +321,7 @@ def test_a_step_that_is_not_finite_is_skipped_and_counted(tmp_path, monkeypatch)
     train = [line for line in lines_of(tmp_path) if line["split"] == "train"]
     assert [line["skipped"] for line in train] == [0, 1, 1, 1, 1, 1, 1]
     assert all(np.isfinite(line["loss"]) for line in train)
-    assert read.values(tmp_path / "checkpoints" / "20" / "loop")["updates"] == 19
+    assert loop_values.read(tmp_path / "checkpoints" / "20")["updates"] == 19
     assert summary["finished"]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from striped import config, finetune
 
-from vitzoo.checkpoints import read
+from vitzoo.checkpoints import loop_values, read
 from vitzoo.checkpoints.locate import locate
 from vitzoo.cli.dry_run import dry_run
 from vitzoo.config import resolve
@@ -72,8 +72,8 @@ def test_what_became_of_the_weights_is_said(tuned):
 
 
 def test_it_starts_at_step_0_with_fresh_moments(tuned):
-    loop_values = read.values(locate(tuned[0]).folder / "loop")
-    assert (loop_values["step"], loop_values["updates"]) == (3, 3)
+    counters = loop_values.read(locate(tuned[0]).folder)
+    assert (counters["step"], counters["updates"]) == (3, 3)
     moments = flatten(read.arrays(locate(tuned[0]).folder / "optimizer"))
     assert int(moments["updates"]) == 3
 

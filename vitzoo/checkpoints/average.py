@@ -8,14 +8,15 @@ from typing import Any
 import jax
 import numpy as np
 
-from vitzoo.checkpoints import description, manifest, read, steps
+from vitzoo.checkpoints import description, loop_values, manifest, read, steps
 from vitzoo.checkpoints.locate import Located, locate
+from vitzoo.checkpoints.loop_values import COUNTERS
 from vitzoo.checkpoints.steps import CHECKPOINTS
-from vitzoo.checkpoints.store import COUNTERS, Store
+from vitzoo.checkpoints.store import Store
 from vitzoo.errors import Refused
 from vitzoo.nn.paths import display, flatten
 from vitzoo.outputs import checked_new_folder, whole_folder
-from vitzoo.paths import named_path
+from vitzoo.paths import check_checkpoint_can_be_read, named_path
 
 
 def average(run: str | Path, last: int, output: str | Path) -> list[int]:
@@ -39,6 +40,7 @@ def average(run: str | Path, last: int, output: str | Path) -> list[int]:
     folder, target = named_path("--workdir", run), checked_new_folder("--output", output, checkpoint=True)
     if last < 2:
         raise Refused("--last", last, "must be at least 2")
+    check_checkpoint_can_be_read("--workdir", folder)
     there = steps.listed(folder / CHECKPOINTS)
     if not there:
         raise _no_run(folder)
@@ -70,7 +72,7 @@ def _in_a_row(run: Path, there: list[int], last: int) -> tuple[list[int], int | 
         found.insert(0, before)
         folder = _verified(run, found[0])
         older = max((step for step in there if step < found[0]), default=None)
-        best = read.values(folder / "loop").get("best")
+        best = loop_values.read(folder).get("best")
         known = older if best is None or best["step"] != older else None
         before = description.read(folder).get(description.PREVIOUS, known)
     return found, before
@@ -153,7 +155,7 @@ def write_mean(newest: Located, mean: Any, averaged: list[Any], target: Path) ->
         Failed: it couldn't be written.
     """
     config = newest.run / "config.json" if newest.run else None
-    counters = read.values(newest.folder / "loop")
+    counters = loop_values.read(newest.folder)
     state = {"params": mean} | {name: counters[name] for name in COUNTERS}
     assets = newest.folder / "assets"
     with whole_folder(target) as folder:

@@ -5,11 +5,33 @@ from pathlib import Path
 from typing import Any
 
 from vitzoo import strict_json
+from vitzoo.checkpoints import typed
 from vitzoo.checkpoints.manifest import Damaged
 
 FILE = "model.json"
 FORMAT = 1
-KEYS = ("format", "vitzoo", "model", "objective", "preprocessing", "classes", "tokenizer", "data", "step", "examples")
+KINDS = {
+    "format": typed.COUNT,
+    "vitzoo": typed.TEXT,
+    "model": typed.OBJECT,
+    "objective": typed.OBJECT,
+    "preprocessing": typed.OBJECT,
+    "classes": typed.optional(typed.each(typed.TEXT, "texts")),
+    "tokenizer": typed.optional(typed.OBJECT),
+    "data": typed.OBJECT,
+    "step": typed.STEP,
+    "examples": typed.COUNT,
+}
+"""What it holds, and of which kind each value is."""
+_NAMES = ("resize", "interpolation", "crop_offset", "rounding")
+_NUMBERS = typed.each(typed.NUMBER, "numbers")
+_OF_IMAGES = {"size": typed.each(typed.SIZE, "whole numbers above 0", 2), "channels": typed.SIZE}
+_OF_IMAGES_TOO = {
+    **dict.fromkeys(_NAMES, typed.TEXT),
+    **dict.fromkeys(("mean", "std"), typed.optional(_NUMBERS)),
+    "antialias": typed.BOOL,
+    "crop_fraction": typed.NUMBER,
+}
 PREVIOUS = "previous"
 """Besides: the step that the run saved before, which may be gone; null of its first. Older checkpoints lack it."""
 
@@ -41,7 +63,7 @@ def describe(
         tokenizer: `kind`, `file` (below `assets/`) and `sha256`, for text.
     """
     values = (FORMAT, version, model, objective, preprocessing, classes, tokenizer, data, step, examples)
-    return dict(zip(KEYS, values, strict=True))
+    return dict(zip(KINDS, values, strict=True))
 
 
 def write(folder: Path, description: dict) -> None:
@@ -53,18 +75,27 @@ def read(folder: Path) -> dict[str, Any]:
     """Read a checkpoint folder's `model.json`.
 
     Raises:
-        Damaged: it is missing, is not JSON, lacks a key or is of a newer format.
+        Damaged: it is missing, is not JSON, is of a newer format, lacks a key, or holds a
+            value of another type than is written.
     """
     file = folder / FILE
     try:
         content = strict_json.read(file)
-        form = content["format"]
     except FileNotFoundError:
         raise Damaged(file, "is missing, so this is no checkpoint of vitzoo") from None
-    except (ValueError, KeyError, TypeError, OSError) as error:
+    except (ValueError, OSError) as error:
         raise Damaged(file, f"can't be read ({error})") from None
-    if form != FORMAT:
+    typed.check(file, content, {"format": typed.COUNT})
+    if (form := content["format"]) != FORMAT:
         raise Damaged(file, f"is of format {form}, this vitzoo reads {FORMAT}")
-    if missing := [key for key in KEYS if key not in content]:
-        raise Damaged(file, f"lacks {', '.join(missing)}")
+    typed.check(file, content, KINDS, {PREVIOUS: typed.optional(typed.STEP)})
+    typed.check(file, content["model"], {"name": typed.TEXT}, {"variant": typed.TEXT}, "model")
+    typed.check(file, content["objective"], {"name": typed.TEXT}, within="objective")
+    typed.check(file, content["data"], dict.fromkeys(("name", "split", "fingerprint"), typed.TEXT), within="data")
+    if content["tokenizer"] is not None:
+        typed.check(
+            file, content["tokenizer"], dict.fromkeys(("kind", "file", "sha256"), typed.TEXT), within="tokenizer"
+        )
+    else:
+        typed.check(file, content["preprocessing"], _OF_IMAGES, _OF_IMAGES_TOO, "preprocessing")
     return content

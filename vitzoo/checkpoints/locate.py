@@ -4,8 +4,9 @@ import dataclasses
 import sys
 from pathlib import Path
 
-from vitzoo import literals, strict_json
+from vitzoo import literals
 from vitzoo.checkpoints import description, manifest, steps
+from vitzoo.checkpoints.best import best_step
 from vitzoo.checkpoints.steps import CHECKPOINTS
 from vitzoo.errors import Refused
 from vitzoo.paths import check_checkpoint_can_be_read, named_path, readable_path
@@ -57,7 +58,7 @@ def locate(checkpoint: str | Path) -> Located:
     if not steps.listed(folder):
         raise Refused("checkpoint", text, _not_a_run(run_folder))
     if which:
-        return _checked(text, folder / str(_named_step(text, folder, which)), run_folder)
+        return _checked(text, folder / str(_named_step(text, run_folder, which)), run_folder)
     found = steps.newest(folder)
     if found.step is None:
         raise Refused(
@@ -68,27 +69,12 @@ def locate(checkpoint: str | Path) -> Located:
     return _checked(text, folder / str(found.step), run_folder, verified=True)
 
 
-def best_step(folder: Path) -> int | None:
-    """The step that the newest good checkpoint below `folder` names as the best so far; None without one."""
-    newest = steps.newest(folder).step
-    if newest is None:
-        return None
-    file = folder / str(newest) / "loop" / "metadata"
-    try:
-        best = strict_json.read(file).get("best")
-        return best and int(best["step"])
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise Refused("checkpoint", str(file), f"can't be read ({error})") from None
-
-
-def _named_step(text: str, folder: Path, which: str) -> int:
+def _named_step(text: str, run: Path, which: str) -> int:
+    folder = run / CHECKPOINTS
     there = steps.listed(folder)
+    step: int | None
     if which == "best":
-        step = best_step(folder)
-        if step is None:
-            raise Refused(
-                "checkpoint", text, "this run keeps no best checkpoint (config.checkpoint.keep_best is not set)"
-            )
+        step = best_step(text, run)
     elif (step := literals.counted(which)) is None:
         raise Refused("checkpoint", text, f"after @ comes best or a step; there are {_join(there)}")
     if step not in there:

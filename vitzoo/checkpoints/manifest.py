@@ -48,11 +48,15 @@ def read(folder: Path) -> dict[str, dict]:
         content = strict_json.read(file)
         if content["version"] != VERSION:
             raise Damaged(file, f"is of version {content['version']}, this vitzoo reads {VERSION}")
-        return {name: {"size": int(entry["size"]), "crc32": entry["crc32"]} for name, entry in content["files"].items()}
+        entries = {name: {"size": entry["size"], "crc32": entry["crc32"]} for name, entry in content["files"].items()}
     except FileNotFoundError:
         raise Damaged(file, "is missing, so this is no complete checkpoint") from None
     except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
         raise Damaged(file, f"can't be read ({error})") from None
+    for name, entry in entries.items():
+        if type(entry["size"]) is not int or not isinstance(entry["crc32"], str):
+            raise Damaged(file, f"gives {name} no size in whole bytes, or no checksum")
+    return entries
 
 
 def verify(folder: Path) -> None:

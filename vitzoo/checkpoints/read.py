@@ -7,7 +7,6 @@ import jax
 import numpy as np
 import orbax.checkpoint as ocp
 
-from vitzoo import strict_json
 from vitzoo.checkpoints.locate import Located
 from vitzoo.checkpoints.manifest import Damaged
 from vitzoo.checkpoints.quiet import quiet
@@ -47,15 +46,6 @@ def arrays_as(folder: Path, abstract: Any) -> Any:
         raise Damaged(folder, f"does not fit the state asked for ({_first_line(error)})") from error
     finally:
         reader.close()
-
-
-def values(folder: Path) -> dict:
-    """An item saved as JSON."""
-    file = folder / "metadata"
-    try:
-        return strict_json.read(file)
-    except (ValueError, OSError) as error:
-        raise Damaged(file, f"can't be read ({error})") from None
 
 
 def read_params(located: Located, weights: str = "auto", abstract: Any = None) -> tuple[Any, str]:

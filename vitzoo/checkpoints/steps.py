@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import NamedTuple
 
-from vitzoo.checkpoints import description, manifest
+from vitzoo.checkpoints import description, loop_values, manifest
 
 CHECKPOINTS = "checkpoints"
 """The folder of a run that holds its steps."""
@@ -39,9 +39,11 @@ def verify(folder: Path) -> None:
     """Compare a step's folder with its manifest, and its name with the step of which its files tell.
 
     Raises:
-        Damaged: as `manifest.verify`; or it lies among a run's checkpoints under the name of another step.
+        Damaged: as `manifest.verify` and `loop_values.read`; or it lies among a run's checkpoints under the name of
+            another step.
     """
     manifest.verify(folder)
+    loop_values.read(folder)
     if folder.parent.name != CHECKPOINTS or not is_step(folder.name):  # copied elsewhere, where any name will do
         return
     if str(step := description.read(folder)["step"]) != folder.name:

@@ -12,14 +12,14 @@ import orbax.checkpoint as ocp
 from orbax.checkpoint import checkpoint_managers as policies
 
 from vitzoo.checkpoints import description as model_json
-from vitzoo.checkpoints import manifest, read, steps
+from vitzoo.checkpoints import loop_values, manifest, read, steps
 from vitzoo.checkpoints.complete import Shapes, check_complete, shapes_of
+from vitzoo.checkpoints.loop_values import COUNTERS
 from vitzoo.checkpoints.quiet import cause_of, quiet
 from vitzoo.errors import Failed, Refused
 from vitzoo.parallel import processes
 
 TREES = ("params", "ema", "optimizer")  # items of arrays; the counters travel in the item `loop`
-COUNTERS = ("step", "updates", "skipped")
 
 
 class Store:
@@ -142,7 +142,7 @@ class Store:
 
     def loop(self, step: int) -> dict:
         """The loop's plain values in a checkpoint."""
-        return read.values(self.folder / str(step) / "loop")
+        return loop_values.read(self.folder / str(step))
 
     def description(self, step: int) -> dict:
         """The content of a checkpoint's `model.json`."""
@@ -197,7 +197,7 @@ def restore(folder: Path, abstract: dict, field: str = "workdir") -> tuple[dict,
         field: the setting to name in a refusal.
     """
     try:
-        loop = read.values(folder / "loop")
+        loop = loop_values.read(folder)
         state = {name: read.arrays_as(folder / name, abstract[name]) for name in TREES if name in abstract}
     except manifest.Damaged as error:
         raise Refused(field, str(folder), str(error)) from error
