@@ -191,13 +191,33 @@ def test_gpt2_in_a_file_of_torch_is_the_same(tmp_path, golden):
 
 def test_gpt2_with_a_head_of_its_own_goes_in_and_out(tmp_path, golden):
     head = np.random.default_rng(0).normal(size=(280, 12)).astype(np.float32)
-    folder = copied("gpt2", tmp_path, arrays=lambda arrays: {**arrays, "lm_head.weight": head})
+    own = {"tie_word_embeddings": False}
+    folder = copied("gpt2", tmp_path, config=own, arrays=lambda arrays: {**arrays, "lm_head.weight": head})
     model, _, config, params = read(folder)
     assert not config.tied_head
     np.testing.assert_array_equal(model.head.kernel[...], head.T)
     arrays, writing = written(find_format("gpt2"), config, params)
     np.testing.assert_array_equal(arrays["lm_head.weight"], head)
     assert writing.config["tie_word_embeddings"] is False
+
+
+@pytest.mark.parametrize("name", ["gpt2", "gpt1"])
+@pytest.mark.parametrize("stated", [True, None])
+def test_a_head_that_isnt_the_embedding_though_the_config_ties_it_is_refused(name, stated, tmp_path):
+    # transformers would put the embedding in its place: `tie_word_embeddings` is true unless it is said
+    prefix = "transformer." if name == "gpt1" else ""
+    table = f"{prefix}{'tokens_embed' if name == 'gpt1' else 'wte'}.weight"
+    for change, line in ((0, None), (0.5, f"has lm_head.weight that isn't {table}, and config.json ")):
+        folder = copied(
+            name,
+            tmp_path / f"{change}",
+            config={"tie_word_embeddings": stated},
+            arrays=lambda arrays, change=change: {**arrays, "lm_head.weight": arrays[table] + np.float32(change)},
+        )
+        if line is None:
+            assert read(folder)[2].tied_head
+        else:
+            assert line in refused(folder)
 
 
 def test_added_rows_of_a_vocabulary_dont_go_out():

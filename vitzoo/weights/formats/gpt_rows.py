@@ -69,10 +69,16 @@ def is_tied(source: Source, embedding: str) -> bool:
     """Whether the head is the embedding: not in the file, or there with the same numbers.
 
     Raises:
-        Refused: it isn't in the file, and `config.json` says that it is another.
+        Refused: it isn't in the file, and `config.json` says that it is another; or it is another in the file, and
+            `config.json` says that it is the embedding, as it does by saying nothing.
     """
     if HEAD in source.tensors:
-        return same(source, HEAD, embedding)
+        tied = same(source, HEAD, embedding)
+        if not tied and source.config and flag(source, "tie_word_embeddings", True):
+            stated = "has" if "tie_word_embeddings" in source.config else "leaves it at"
+            problem = f"has {HEAD} that isn't {embedding}, and config.json {stated} tie_word_embeddings = True"
+            raise source.refused(f"{problem}; false there keeps this head, and without {HEAD} it is the embedding")
+        return tied
     if not flag(source, "tie_word_embeddings", True):
         raise source.refused(f"config.json has tie_word_embeddings = False, and there is no {HEAD}")
     return True
