@@ -35,6 +35,34 @@ def test_the_end_of_a_single_text_is_validation_cut_at_a_lines_end(tmp_path):
     assert "from byte 1,890 of 2,100 on (data.validation_fraction)" in read(name).info.notes[0]
 
 
+LONG = "words of a line " * 6000  # 96,000 bytes
+SHORT = "a line of the text\n" * 100  # 1,900
+
+
+@pytest.mark.parametrize(
+    ("text", "fraction", "at_line_end"),
+    [
+        (SHORT + LONG + "\n" + SHORT * 2, 0.1, True),  # 3.8 % after the nearest end, 98 % after the one before
+        (SHORT * 50 + LONG + "\n" + SHORT, 0.1, False),  # 51 % or 0.98 %
+        (LONG + "\n" + SHORT[:19], 0.1, False),  # 0.02 % after the only end
+        (SHORT[:19] + LONG, 0.1, False),
+        (SHORT + LONG, 0.5, False),
+        ("é" * 40_000 + "\n" + "é" * 4_000, 0.1, True),
+        (SHORT * 3, 0.3, True),
+    ],
+)
+def test_long_lines_leave_validation_about_the_share_asked_for(text, fraction, at_line_end, tmp_path):
+    (tmp_path / "book.txt").write_text(text)
+    train, validation = (
+        contents(read(f"text:{tmp_path / 'book.txt'}", split, validation_fraction=fraction))[0]
+        for split in ("train", "validation")
+    )
+    assert train + validation == text
+    share = len(validation.encode()) / len(text.encode())
+    assert fraction / 10 <= share <= fraction + (1 - fraction) / 4
+    assert train.endswith("\n") == at_line_end
+
+
 def test_a_text_of_one_line_is_cut_between_characters(tmp_path):
     (tmp_path / "line.txt").write_text("é" * 99)
     parts = [contents(read(f"text:{tmp_path / 'line.txt'}", split))[0] for split in ("train", "validation")]

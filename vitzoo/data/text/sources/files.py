@@ -18,6 +18,7 @@ from vitzoo.data.text.sources.mapped import MappedFiles
 from vitzoo.errors import Refused
 from vitzoo.paths import expanded
 
+LEAST_VALIDATION, LEAST_TRAIN = 0.1, 0.75  # of the share that was asked for, where a text is cut at a line's end
 NAMED = 5  # bad files that a message lists
 MARK = b"\xef\xbb\xbf"  # that some editors put in front
 SPLITS: tuple[str, ...] = ("train", "validation", "test")
@@ -53,7 +54,8 @@ def open_text_files(data: Data, path: str, text: Text) -> TextTable:
 
     Files and sub-folders of the folder itself called train, validation (val, dev) and test are those splits; then what
     else stands there is left out and named. Otherwise `data.validation_fraction` is held out: the end of a single text,
-    cut at a line's end, or some of several texts by a fixed permutation.
+    cut at the nearest line's end (within a line where lines are too long), or some of several texts by a fixed
+    permutation.
 
     Raises:
         Refused: nothing is there, a file isn't UTF-8 (under `data.bad_files=stop`), two names of one split, a split's
@@ -218,14 +220,23 @@ def _splits(
 
 
 def _cut(content: bytes, span: Span, fraction: float) -> int:
-    """After the last line that ends within the train share; where there is no line's end, between two characters."""
-    wanted = span.start + round((span.stop - span.start) * (1 - fraction))
-    line_end = content.rfind(b"\n", span.start, wanted) + 1
-    if span.start < line_end < span.stop:
-        return line_end
+    """At the line's end nearest to where validation should begin; between two characters where there is none or where,
+    lines being long, either part would be far from the share that was asked for.
+    """
+    length = span.stop - span.start
+    wanted = span.start + round(length * (1 - fraction))
+    ends = (content.rfind(b"\n", span.start, wanted) + 1, content.find(b"\n", wanted, span.stop) + 1)
+    near = [end for end in ends if span.start < end < span.stop and _is_fair((span.stop - end) / length, fraction)]
+    if near:
+        return min(near, key=lambda end: abs(end - wanted))
     while wanted < span.stop - 1 and content[wanted] & 0xC0 == 0x80:
         wanted += 1
     return min(max(wanted, span.start + 1), span.stop - 1)
+
+
+def _is_fair(share: float, fraction: float) -> bool:
+    """Whether validation has a tenth at least of the share that was asked for, and training three quarters of its."""
+    return share >= LEAST_VALIDATION * fraction and 1 - share >= LEAST_TRAIN * (1 - fraction)
 
 
 def _bad_note(data: Data, bad: list[str], skip: bool) -> tuple[str, ...]:
