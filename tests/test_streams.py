@@ -101,7 +101,7 @@ def test_a_librarys_progress_bar_moves_the_cursor(monkeypatch):
         (["models", "--help"], 0),
         (["predict", "--checkpoint", "none", "a.png"], 2),
         (["train", "--config", "none", "--workdir", "run"], 2),
-        (["data", "check", "digits"], 0),
+        (["data", "check", "folder:none"], 2),
         (["nonsense", "--json"], 2),
     ],
     ids=lambda value: "-".join(value[:2]) if isinstance(value, list) else None,
@@ -122,3 +122,17 @@ def test_a_closed_stream_is_no_other_file(tmp_path):
     )
     command = ["bash", "-c", f'{sys.executable} -c "$0" >&- 2>&-', code]
     assert subprocess.run(command, cwd=tmp_path, env=os.environ, check=False).returncode == 0
+
+
+@pytest.mark.parametrize("where", ["</dev/null", ">/dev/full"])
+def test_standard_output_that_cannot_be_written_to_is_one_line(where, tmp_path):
+    code = (
+        "from vitzoo.cli import main; import sys\n"
+        "codes = [main([*command, '--json']) for command in (['configs'], ['nonsense'])]; sys.exit(codes != [1, 2])"
+    )
+    ended = subprocess.run(
+        ["bash", "-c", f'{sys.executable} -c "$0" 1{where}', code], capture_output=True, text=True, check=False
+    )
+    lines = ended.stderr.splitlines()
+    assert ended.returncode == 0, lines
+    assert [line.split(":")[1] for line in lines] == [" standard output can't be written to", " command = nonsense"]

@@ -8,6 +8,8 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any, TextIO, cast
 
+from vitzoo.errors import Failed
+
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # all but the tab and a line's end
 _BAR = re.compile(r"(?:[\r\n]|\x1b\[A)*")
 """What a library's progress bar begins its line with, or goes up by."""
@@ -23,17 +25,46 @@ class Shown:
 
     Args:
         stream: where they go.
-        bars: libraries draw progress bars on it, which may move the cursor before they write.
+        bars: it is standard error: libraries draw progress bars on it, which may move the cursor before they write.
     """
 
     def __init__(self, stream: TextIO, *, bars: bool = False):
         self.stream, self._bars = stream, bars
 
     def write(self, text: str) -> int:
-        """Write a text; gives its length."""
+        """Write a text; gives its length.
+
+        Raises:
+            BrokenPipeError: the reader is gone.
+            Failed: standard output can't be written to; nothing more is. Where standard error can't, that can be said
+                nowhere.
+        """
         moves = found[0] if self._bars and (found := _BAR.match(text)) else ""
-        self.stream.write(moves + shown(text[len(moves) :]))
+        with self._writing():
+            self.stream.write(moves + shown(text[len(moves) :]))
         return len(text)
+
+    def flush(self) -> None:
+        """Write what waits to be; raises as `write`."""
+        with self._writing():
+            self.stream.flush()
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            self.lead_nowhere()
+            if not self._bars:
+                raise Failed(f"standard output can't be written to: {error.strerror or error}") from error
+
+    def lead_nowhere(self) -> None:
+        """From here on all that is written is dropped, what waits to be included."""
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, self.stream.fileno())
+        os.close(nowhere)
 
     def writelines(self, lines: Iterable[str]) -> None:
         """Write several texts."""

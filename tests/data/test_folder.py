@@ -11,6 +11,7 @@ import pytest
 from made_pictures import picture
 from PIL import Image
 
+from vitzoo.cli import main
 from vitzoo.data.open import open_dataset, open_source
 from vitzoo.data.settings import Data
 from vitzoo.errors import Refused
@@ -229,6 +230,22 @@ def test_folders_are_read_without_tensorflow_datasets(photos):
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ}, check=True)
     assert ran.stdout.split() == ["27", "False"]
+
+
+@pytest.mark.parametrize("name", [b"\xff\xfe", b"caf\xe9", b"train/\x80cat"])
+@pytest.mark.parametrize("command", [["data", "check"], ["data", "prepare"], ["data", "show"], ["train"]], ids="-".join)
+def test_a_class_whose_name_is_not_utf8_is_refused_by_name(command, name, tmp_path, capsys):
+    root = tmp_path / "photos"
+    for folder in (os.fsdecode(name), "train/b" if b"/" in name else "b"):
+        for number in range(2):
+            picture(root / folder / f"{number}.png", (8, 8), (90 * number, 0, 0))
+    data = ["--config", "quickstart", "--workdir", f"{tmp_path}/w", f"--config.data.name=folder:{root}"]
+    given = data if command == ["train"] else [f"folder:{root}"]
+    assert main([*command, *given]) == 2
+    said = capsys.readouterr().err
+    assert ascii(os.fsdecode(name).rpartition("/")[2]) in said
+    assert "a byte that isn't UTF-8; rename its folder" in said
+    assert len(said.splitlines()) == 1
 
 
 def test_an_empty_path_is_not_the_current_folder():

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import math
 
 import pytest
 
@@ -36,6 +37,15 @@ def test_the_values_of_a_setting_are_parted_by_commas_or_where_they_hold_some_by
 def test_an_axis_written_otherwise_is_refused(text):
     with pytest.raises(Refused, match="--over"):
         parse_axis(text)
+
+
+@pytest.mark.parametrize("sizes", [(1001,), (400, 250), (100, 10, 10, 10), (100_000,)])
+def test_a_sweep_of_too_many_runs_is_refused_before_any_is_looked_at(sizes, tmp_path, capsys):
+    keys = ("seed", "total_steps", "log.every_steps", "data.batch_size")
+    axes = [f"--over={key}={','.join(map(str, range(size)))}" for key, size in zip(keys, sizes, strict=False)]
+    assert main(["sweep", "--config", "quickstart", "--workdir", str(tmp_path / "w"), "--dry-run", *axes]) == 2
+    count = f"{math.prod(sizes):,}"
+    assert f"makes {count} runs; a sweep has 1,000 at most" in capsys.readouterr().err
 
 
 def test_every_combination_is_a_run_and_the_last_setting_runs_fastest(file):

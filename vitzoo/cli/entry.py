@@ -1,5 +1,6 @@
 """Where every command begins and ends: the command is found and run, and whatever goes wrong is one line."""
 
+import contextlib
 import importlib
 import os
 import sys
@@ -146,14 +147,16 @@ def _help() -> str:
 
 
 def _end(error: Refused | Failed, as_json: bool, debug: bool = False) -> int:
-    sys.stdout.flush()
+    with contextlib.suppress(Failed):
+        sys.stdout.flush()
     if debug and error.__cause__ is not None:
         traceback.print_exception(error.__cause__)
     print(f"vitzoo: {one_line(error)}", file=sys.stderr, flush=True)
     if as_json:
         field, value = getattr(error, "field", None), getattr(error, "value", None)
         message = getattr(error, "message", None) or one_line(error)
-        print(last_line({"error": {"field": field, "value": value, "message": message}}), flush=True)
+        with contextlib.suppress(Failed):  # standard output can't be written to: standard error has said what matters
+            print(last_line({"error": {"field": field, "value": value, "message": message}}), flush=True)
     return error.exit_code
 
 

@@ -12,9 +12,9 @@ from vitzoo.paths import folder_of_checkpoints
 TAKES_CONFIG = True
 SHOWN = 6  # metrics of a row
 EXAMPLES = """\
-Every combination of the values is a run of its own, in a folder of --workdir. The same command again trains what is
-left. Values that hold commas are parted by semicolons: --over "mesh=data:2,fsdp:2;data:4". The setting `arg` is what
-stands behind the colon in the config's name.
+Every combination of the values, 1,000 at most, is a run of its own, in a folder of --workdir. The same command again
+trains what is left. Values that hold commas are parted by semicolons: --over "mesh=data:2,fsdp:2;data:4". The setting
+`arg` is what stands behind the colon in the config's name.
 
 examples:
   vitzoo sweep --config vit/finetune --workdir runs/rates --config.init_from=runs/s16 \\

@@ -1,8 +1,10 @@
 """The runs of a sweep: every combination of the values that settings are to take, each in a folder of its own."""
 
+import collections
 import dataclasses
 import itertools
 import json
+import math
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -17,6 +19,8 @@ from vitzoo.paths import LONGEST
 
 ARGUMENT = "arg"
 """In place of a setting: the argument of the config, what stands behind `:` in its name."""
+MOST = 1_000  # runs of a sweep, of which each is resolved and checked before the first begins
+NAMED = 5  # repeated values that a message lists
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,9 +53,10 @@ def parse_axis(text: str) -> tuple[str, list[str]]:
     parts = [value.strip() for value in values.split(";" if ";" in values else ",")]
     if not equals or not key or not all(parts):
         raise Refused("--over", text, "is written KEY=VALUE,VALUE: optimizer.learning_rate=0.03,0.01,0.003")
-    repeated = sorted({value for value in parts if parts.count(value) > 1})
+    repeated = [value for value, times in collections.Counter(parts).items() if times > 1]
     if repeated:
-        raise Refused("--over", text, f"names {', '.join(repeated)} twice")
+        listed = ", ".join(repeated[:NAMED]) + (", ..." if len(repeated) > NAMED else "")
+        raise Refused("--over", text[:LONGEST], f"names {listed} twice")
     return key, parts
 
 
@@ -65,8 +70,8 @@ def points(config: str | Path, axes: Mapping[str, Sequence[str]], overrides: Ove
         overrides: what all runs share.
 
     Raises:
-        Refused: a setting or value that there isn't, one that is given both ways, values whose folders would have
-            one name or none, or two ways to write one training.
+        Refused: more than `MOST` runs, a setting or value that there isn't, one that is given both ways, values whose
+            folders would have one name or none, or two ways to write one training.
     """
     shared = [f"{key}={value}" for key, value in overrides.items()] if isinstance(overrides, Mapping) else [*overrides]
     fixed = {text.partition("=")[0] for text in shared}
@@ -74,6 +79,10 @@ def points(config: str | Path, axes: Mapping[str, Sequence[str]], overrides: Ove
         raise Refused(f"--config.{both[0]}", None, "is given for all runs and with --over too")
     if ARGUMENT in axes and isinstance(config, str | Path) and find_config(config)[1] is not None:
         raise Refused("--config", config, "names an argument, and --over arg= does too; leave one out")
+    count = math.prod(map(len, axes.values()))
+    if count > MOST:
+        counts = " × ".join(f"{len(values):,}" for values in axes.values())
+        raise Refused("--over", counts, f"makes {count:,} runs; a sweep has {MOST:,} at most")
     names = _short(list(axes))
     made = [_point(config, dict(zip(axes, values, strict=True)), names, shared) for values in _product(axes)]
     _check_apart(made)

@@ -10,6 +10,7 @@ from vitzoo.data.image_files import IMAGE_ENDINGS
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.base import Table
 from vitzoo.data.sources.files import LabelledFile, split_below, standard_split, table_of_files
+from vitzoo.data.sources.label_check import class_names
 from vitzoo.errors import Refused
 from vitzoo.paths import expanded
 
@@ -28,8 +29,8 @@ def open_folder(data: Data, path: str) -> Table:
 
     Raises:
         Refused: no such folder, no class folders, a class folder without an image or unreadable files (under
-            `bad_files=stop`), two folders for one split, a folder with a split's name within a class, or a class in
-            another split that train lacks.
+            `bad_files=stop`), two folders for one split, a folder with a split's name within a class, a class whose
+            name isn't UTF-8, or one in another split that train lacks.
     """
     if not path:
         raise Refused("data.name", data.name, "names no folder; write folder:PATH")
@@ -76,6 +77,7 @@ def _look_through(root: pathlib.Path, data: Data) -> Found:
     for (split, folder), paths in zip(folders, files_below([f for _, f in folders], root, links), strict=True):
         if paths is None:  # a link to another of them
             continue
+        class_names(data.name, [folder.name])
         images = [path for path in paths if is_image(path)]
         others = sorted(path.relative_to(root).as_posix() for path in paths if not is_image(path))
         if not images:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from vitzoo import names
+from vitzoo.data.text.unicode import HALF, is_whole
 from vitzoo.errors import Refused
 
 UNLABELLED = -1
@@ -74,10 +75,14 @@ def class_names(name: str, classes: Sequence[str]) -> tuple[str, ...]:
         classes: as they are written.
 
     Raises:
-        Refused: one is no text, or two look alike.
+        Refused: one is no text, or none that can be written as UTF-8, or two look alike.
     """
     if isinstance(classes, str) or not all(isinstance(one, str) for one in classes):
         raise Refused("data.name", name, f"names the classes {classes!r}; wanted is a list of texts")
+    for one in classes:
+        if not is_whole(one):
+            message = f"has a class {one!a}, which {HALF}; rename its folder, or write it as UTF-8"
+            raise Refused("data.name", name, message)
     for written in names.positions(classes).values():
         if len(written) > 1:
             which = " and ".join(f"{number} ({classes[number]!a})" for number in written)
