@@ -8,7 +8,7 @@ import numpy as np
 
 from vitzoo.data.augment import augment_image, shift_and_flip, varies_after_resize_only
 from vitzoo.data.image_files import BadImage
-from vitzoo.data.images import decode, pixel_type, resize_eval
+from vitzoo.data.images import model_pixels, pixel_type, resize_eval
 from vitzoo.data.memory import fits, gather
 from vitzoo.data.rows import Batch, Row
 from vitzoo.data.settings import Augment, Data, Preprocessing
@@ -97,7 +97,7 @@ class ImageRows:
     def _row(self, index: int, finish: Any) -> Row:
         try:
             example = self.source[index]
-            image = finish(decode(example["image"], self.channels))
+            image = model_pixels(example["image"], self.channels, finish)
         except (BadImage, OSError) as error:
             if self.data.bad_files == "stop":
                 raise BadImage(getattr(error, "reason", str(error)), self.source.where(index)) from error

@@ -1,6 +1,8 @@
 """From stored images of any kind to uint8 pixels, and from those to the size that a model takes."""
 
+import contextlib
 import os
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,7 @@ from vitzoo.data.image_files import BadImage, open_image
 from vitzoo.data.jpeg import fast_pixels
 from vitzoo.data.modes import array_pixels, image_pixels
 from vitzoo.data.resampling import resample_points
+from vitzoo.data.room import room_for
 from vitzoo.data.settings import Preprocessing
 from vitzoo.paths import strange_kind
 
@@ -21,7 +24,7 @@ INTERPOLATIONS = {
 }
 
 
-def decode(image: Any, channels: int = 3) -> np.ndarray:
+def decode(image: Any, channels: int = 3, finished: contextlib.ExitStack | None = None) -> np.ndarray:
     """Any stored image as uint8 [height, width, channels], `channels` being 1 or 3.
 
     Right for: grey, up to 16 bits (scaled to 8, not clipped), white as zero, palette, CMYK, and a wrong file ending.
@@ -31,17 +34,17 @@ def decode(image: Any, channels: int = 3) -> np.ndarray:
     Args:
         image: bytes of a file, a path, a PIL image, or an array (NumPy's, JAX's or alike) [H, W] or [H, W, 1, 3 or 4]
             of uint8 or uint16.
+        channels: of the result.
+        finished: is closed when the pixels have been brought to the model's size. Until then other threads hold no
+            more than `vitzoo.data.room.MOST_PIXELS` with these; without it, only while they are decoded.
 
     Raises:
         BadImage: no image, of a kind that isn't read, truncated, empty, missing, larger than PIL's bound on
             decompression (179 megapixels), or of numbers that don't say what white is (floats, integers of 32 bits).
     """
     try:
-        if isinstance(image, Image.Image):
-            return image_pixels(image, channels)
-        if hasattr(image, "__array__"):
-            return array_pixels(np.asarray(image), channels)
-        return _decode_file(_content(image), channels)
+        with contextlib.ExitStack() as here:
+            return _decoded(image, channels, finished or here)
     except BadImage as error:
         raise BadImage(error.reason, _path(image)) from error
     except FileNotFoundError as error:
@@ -51,6 +54,17 @@ def decode(image: Any, channels: int = 3) -> np.ndarray:
     except Exception as error:  # a damaged file makes PIL's readers raise whatever they like
         said = " ".join(str(error).split()) or type(error).__name__
         raise BadImage(f"can't be read: {said}", _path(image)) from error
+
+
+def _decoded(image: Any, channels: int, finished: contextlib.ExitStack) -> np.ndarray:
+    if hasattr(image, "__array__") and not isinstance(image, Image.Image):
+        return array_pixels(np.asarray(image), channels)
+    content = b"" if isinstance(image, Image.Image) else _content(image)
+    opened = image if isinstance(image, Image.Image) else open_image(content)
+    finished.enter_context(room_for(opened.width * opened.height))
+    if content and channels == 3 and (pixels := fast_pixels(content, opened)) is not None:
+        return pixels
+    return image_pixels(opened, channels)
 
 
 def _content(image: Any) -> bytes:
@@ -64,15 +78,14 @@ def _content(image: Any) -> bytes:
         return file.read()
 
 
-def _decode_file(content: bytes, channels: int) -> np.ndarray:
-    opened = open_image(content)
-    if channels == 3 and (pixels := fast_pixels(content, opened)) is not None:
-        return pixels
-    return image_pixels(opened, channels)
-
-
 def _path(image: Any) -> str:
     return os.fspath(image) if isinstance(image, str | os.PathLike) else ""
+
+
+def model_pixels(image: Any, channels: int, resize: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    """A stored image as `resize` makes it of its decoded pixels; arguments and errors as of `decode`."""
+    with contextlib.ExitStack() as finished:
+        return resize(decode(image, channels, finished))
 
 
 def resize_eval(image: np.ndarray, size: tuple[int, int], preprocessing: Preprocessing) -> np.ndarray:
@@ -116,8 +129,9 @@ def resize(image: np.ndarray, size: tuple[int, int], preprocessing: Preprocessin
         return rounded(resample_points(image, size, method), rounding)
     if rounding == "round":
         return from_pil(to_pil(image).resize((width, height), INTERPOLATIONS[method]))
-    channels = [Image.fromarray(image[..., index].astype(np.float32)) for index in range(image.shape[-1])]
-    floats = [np.asarray(channel.resize((width, height), INTERPOLATIONS[method])) for channel in channels]
+    box = (width, height), INTERPOLATIONS[method]
+    # one after another, and none kept: in float32, a channel is as large as the whole image
+    floats = [np.asarray(to_pil(image[..., [index]]).convert("F").resize(*box)) for index in range(image.shape[-1])]
     return rounded(np.stack(floats, axis=-1), rounding)
 
 

@@ -12,7 +12,7 @@ from vitzoo.data.image_files import BadImage, open_image
 WITH_ALPHA = ("LA", "La", "PA", "RGBA", "RGBa")
 WITHOUT_COLOUR = ("1", "L", "LA", "La", "I", "F")
 SIXTEEN_BITS = 65535
-STRIP = 2**22
+STRIP = 2**20
 """Pixels that are converted at once."""
 BITS, PHOTOMETRIC, SAMPLE_FORMAT = 258, 262, 339
 """Tags of a TIFF file."""
@@ -51,7 +51,7 @@ def image_pixels(image: Image.Image, channels: int) -> np.ndarray:
 
 
 def _strips(size: tuple[int, int]) -> Iterator[slice]:
-    """Rows of an image of that width and height, a few million pixels at a time."""
+    """Rows of an image of that width and height, about a million pixels at a time."""
     width, height = size
     rows = max(1, STRIP // max(width, 1))
     for top in range(0, height, rows):

@@ -12,12 +12,20 @@ def resample_points(image: np.ndarray, size: tuple[int, int], method: str) -> np
     Pixel centres lie at half-integers; neighbours beyond the border count nothing, the others are scaled up for them.
     """
     if method == "bilinear":
-        return _between_two(_between_two(image.astype(np.float32), size[1], 1), size[0], 0)
+        return _between_two(_between_two(image, size[1], 1), size[0], 0)
     rows = point_weights(image.shape[0], size[0], method)
     columns = point_weights(image.shape[1], size[1], method)
+    image, rows = _looked_at(image, rows, 0)
+    image, columns = _looked_at(image, columns, 1)
     # in float64, so that what is a whole level stays one, and cutting fractions off doesn't take it to the one below
     values = np.einsum("yh,hwc->ywc", rows, image.astype(np.float64), optimize=True)
     return np.einsum("xw,ywc->yxc", columns, values, optimize=True).astype(np.float32)
+
+
+def _looked_at(image: np.ndarray, weights: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
+    """The pixels of an axis that count in any new one: of a large image, a small part of it."""
+    counting = np.flatnonzero(weights.any(0))
+    return np.take(image, counting, axis), weights[:, counting]
 
 
 def _between_two(x: np.ndarray, size: int, axis: int) -> np.ndarray:
@@ -29,7 +37,8 @@ def _between_two(x: np.ndarray, size: int, axis: int) -> np.ndarray:
     first = np.floor(at)
     share = (at - first).reshape([-1 if axis == other else 1 for other in range(x.ndim)])
     before, after = (
-        np.take(x, np.clip(first + step, 0, old - 1).astype(int), axis=axis) for step in (np.float32(0), np.float32(1))
+        np.take(x, np.clip(first + step, 0, old - 1).astype(int), axis=axis).astype(np.float32)
+        for step in (np.float32(0), np.float32(1))
     )
     return before + (after - before) * share
 

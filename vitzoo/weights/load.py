@@ -15,7 +15,7 @@ from vitzoo.checkpoints.locate import Located
 from vitzoo.config.experiment import ModelChoice, config_class_of
 from vitzoo.data.image_feed import for_channels, preprocessing_of
 from vitzoo.data.image_files import BadImage
-from vitzoo.data.images import decode, resize_eval
+from vitzoo.data.images import model_pixels, resize_eval
 from vitzoo.data.mixing import normalise
 from vitzoo.data.settings import Preprocessing
 from vitzoo.data.text.settings import Text
@@ -111,7 +111,7 @@ class ImageInfo(Info):
         Raises:
             BadImage: it can't be read.
         """
-        return resize_eval(decode(image, self.channels), self.size, self.preprocessing)
+        return model_pixels(image, self.channels, lambda pixels: resize_eval(pixels, self.size, self.preprocessing))
 
     def preprocess(self, images: Any) -> jax.Array:
         """One image or a sequence of images as what the model takes: float32 `[batch, height, width, channels]`.

@@ -65,13 +65,13 @@ def examine(path: str) -> FileFacts:
         return FileFacts(error=f"is {what}, not a file")
     try:
         content = pathlib.Path(path).read_bytes()
-        pixels = decode(content)
+        height, width = decode(content).shape[:2]
         channels = stored_channels(open_image(content))
     except BadImage as error:
         return FileFacts(error=error.reason)
     except OSError as error:
         return FileFacts(error="no such file" if isinstance(error, FileNotFoundError) else str(error.strerror))
-    return FileFacts("", pixels.shape[0], pixels.shape[1], channels, zlib.crc32(content), len(content))
+    return FileFacts("", height, width, channels, zlib.crc32(content), len(content))
 
 
 def _key(path: str) -> Key:
