@@ -230,6 +230,49 @@ def test_what_only_shows_when_it_is_made_is_refused_before_training(here, part, 
         vitzoo.train("my_parts.py", here / "late", [f"{part}.name=my_late_{part}:Bad"])
 
 
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        (
+            "os:system",
+            "is of Python's own module os; your own is a class or function of a file of yours, or of an inst",
+        ),
+        ("math:sqrt", "is of Python's own module math; "),
+        ("builtins:exec", "is of Python's own module builtins; "),
+        ("json.decoder:JSONDecoder", "is of Python's own module json.decoder; "),
+        ("antigravity:geohash", "is of Python's own module antigravity; "),  # to import it opens a browser
+        ("my_borrowed:length", "is of Python's own module builtins; "),
+        ("my_borrowed:system", "is of Python's own module (posix|nt); "),
+        ("my_borrowed:part", "is of Python's own module shutil; "),
+        ("my_borrowed:put", "is of Python's own module builtins; "),
+        ("my_borrowed:", "has no name behind the colon; your own is written package.module:Class"),
+        (":length", "has no name before the colon; your own is written package.module:Class"),
+        ("my_exit:Part", "can't be imported: SystemExit: 0"),
+    ],
+)
+@pytest.mark.parametrize("field", ["data", "model", "objective"])
+def test_what_is_pythons_own_is_never_called(here, field, name, message, capsys):
+    (here / "my_borrowed.py").write_text(
+        "import functools, os, shutil\nlength, system, put = len, os.system, [].append\n"
+        "part = functools.partial(functools.partial(shutil.rmtree), ignore_errors=True)\n"
+    )
+    (here / "my_exit.py").write_text("raise SystemExit(0)\n")
+    assert main(["train", "--config", "my_parts.py", "--workdir", "runs/own", f"--config.{field}.name={name}"]) == 2
+    said = capsys.readouterr().err
+    assert re.fullmatch(f"vitzoo: {field}.name = {re.escape(name)}: {message}.*\n", said), said
+
+
+@pytest.mark.parametrize(
+    "command", ["train --config my_parts.py --workdir runs/own --config.data.name={}", "data check {}"]
+)
+@pytest.mark.parametrize("name", ["numpy:zeros", "numpy:load"])
+def test_a_packages_function_that_makes_no_data_is_one_line(here, command, name, capsys):
+    assert main(command.format(name).split()) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 1
+    assert f" = {name}: " in lines[0]
+
+
 BOOM = "raise ValueError('boom\\nand more')"
 
 

@@ -5,6 +5,7 @@ that naming a part from a lower floor imports nothing until a config asks for it
 """
 
 import difflib
+import functools
 import importlib
 import sys
 import traceback
@@ -101,15 +102,40 @@ def find(kind: str, name: str, field: str = "") -> type:
         near = difflib.get_close_matches(name, known, 1)
         hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(sorted(known))}."
         raise Refused(field, name, f"no such {kind}; {hint} Your own is written package.module:Class")
-    module, _, attribute = known.get(name, name).partition(":")
-    if name not in known:
-        OWN[name] = field
-    try:
+    if name in known:
+        module, _, attribute = known[name].partition(":")
         return getattr(importlib.import_module(module), attribute)
-    except Exception as error:  # whatever the user's own module raises
-        if name in known:
-            raise
+    return _own(name, field)
+
+
+def _own(name: str, field: str) -> type:
+    """The user's own part of this name.
+
+    Raises:
+        Refused: it can't be imported, or is Python's own: nothing of that may be called by a config's word.
+    """
+    module, _, attribute = name.partition(":")
+    if not module or not attribute:
+        lacking = "behind" if module else "before"
+        raise Refused(field, name, f"has no name {lacking} the colon; your own is written package.module:Class")
+    _refuse_pythons(name, field, module)
+    OWN[name] = field
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except (Exception, SystemExit) as error:  # whatever the user's own module raises
         raise Refused(field, name, f"can't be imported: {type(error).__name__}: {error}") from error
+    made = found
+    while isinstance(made, functools.partial):
+        made = made.func
+    if callable(made):
+        _refuse_pythons(name, field, getattr(made, "__module__", None) or type(made).__module__)
+    return found
+
+
+def _refuse_pythons(name: str, field: str, module: str) -> None:
+    if module.partition(".")[0] in sys.stdlib_module_names:
+        wanted = "your own is a class or function of a file of yours, or of an installed package"
+        raise Refused(field, name, f"is of Python's own module {module}; {wanted}")
 
 
 class OwnFaults:

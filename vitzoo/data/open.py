@@ -9,7 +9,7 @@ from vitzoo import parts
 from vitzoo.data.folders import check_path
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.base import Dataset, Source
-from vitzoo.errors import Refused
+from vitzoo.errors import Failed, Refused
 
 SOURCE = ("info", "ids", "where", "__len__", "__getitem__")
 """What is read of the examples of a split; see `data.sources.base.Source`."""
@@ -34,7 +34,7 @@ def open_source(data: Data, split: str | None = None) -> Source:
 def open_dataset(data: Data) -> Dataset:
     """The dataset behind `data.name`, all splits: `folder:PATH`, `csv:FILE`, ours, `module:Class`, else TFDS's."""
     check_path(data.name)
-    kind, _, rest = data.name.partition(":")
+    kind, colon, rest = data.name.partition(":")
     if kind == "folder":
         from vitzoo.data.sources.folder import open_folder
 
@@ -47,7 +47,7 @@ def open_dataset(data: Data) -> Dataset:
         return _from_class(parts.find("dataset", kind.split("/")[0]), data)
     if kind in ("text", "jsonl") or kind.split("/")[0] in parts.PARTS["text_dataset"]:
         raise Refused("data.name", data.name, "holds text, where images are needed")
-    if rest and not _TFDS_VERSION.fullmatch(data.name):
+    if colon and not _TFDS_VERSION.fullmatch(data.name):
         return _from_class(parts.find("dataset", data.name), data)
     from vitzoo.data.sources.tfds import TfdsDataset
 
@@ -74,7 +74,15 @@ def made(make: Callable[..., Any], *given: Any) -> Any:
         inspect.signature(make).bind(*given)
     except (TypeError, ValueError) as error:
         raise Refused("data.name", name, f"must take one argument, the data section ({error})") from error
-    dataset = make(*given)
+    try:
+        dataset = make(*given)
+    except (Refused, Failed):
+        raise
+    except Exception as error:
+        if parts.own_fault(error) is not None or name not in parts.OWN:
+            raise
+        said = str(error).strip().partition("\n")[0]  # of compiled code, or of a package's other files
+        raise Refused("data.name", name, f"gives no data: {type(error).__name__}: {said}") from error
     refuse_lacking(name, dataset, ("open",))
     return dataset
 

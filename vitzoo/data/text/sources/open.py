@@ -35,7 +35,7 @@ def open_text_dataset(data: Data, text: Text) -> TextDataset:
     `parts.PARTS["text_dataset"]`, the user's `module:Class` (made from `data`, or from `data` and `text`), else TFDS's.
     """
     check_path(data.name)
-    kind, _, rest = data.name.partition(":")
+    kind, colon, rest = data.name.partition(":")
     if kind == "text" and rest:
         from vitzoo.data.text.sources.files import open_text_files
 
@@ -51,7 +51,7 @@ def open_text_dataset(data: Data, text: Text) -> TextDataset:
     if kind in ("text", "jsonl"):
         raise Refused("data.name", data.name, "names no file or folder")
     found = None
-    if rest and not _TFDS_VERSION.fullmatch(data.name):
+    if colon and not _TFDS_VERSION.fullmatch(data.name):
         found = parts.find("text_dataset", data.name)
         if not hasattr(found, "download_and_prepare"):
             return _made(found, data, text)
@@ -83,5 +83,8 @@ def makes_text(name: str) -> bool:
 
 
 def _made(make: Callable, data: Data, text: Text) -> TextDataset:
-    several = callable(make) and len(inspect.signature(make).parameters) > 1
+    try:
+        several = callable(make) and len(inspect.signature(make).parameters) > 1
+    except ValueError:  # of compiled code
+        several = False
     return made(make, data, text) if several else made(make, data)
