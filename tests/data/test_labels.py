@@ -10,8 +10,8 @@ import pytest
 import tensorflow_datasets as tfds
 from PIL import Image
 
-from vitzoo.cli import main
 from vitzoo.checksums import LIST
+from vitzoo.cli import main
 from vitzoo.data import show
 from vitzoo.data.arrays import from_arrays
 from vitzoo.data.image_rows import ImageRows

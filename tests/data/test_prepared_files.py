@@ -197,3 +197,88 @@ def test_a_split_has_no_more_shards_than_examples(tmp_path, capsys, shards):
         )
         np.testing.assert_array_equal(found.labels(), wanted.labels())
         assert found.info.classes == wanted.info.classes == CLASSES
+
+
+OWN = """
+import numpy as np
+import tensorflow_datasets as tfds
+from PIL import Image
+from vitzoo.data.sources.arrays import array_table
+
+IMAGES, LABELS = np.zeros((6, 4, 4, 3), np.uint8), np.arange(6, dtype=np.int32) % 2
+
+def made(classes, test=4):
+    return array_table("made", classes, IMAGES, LABELS, {"train": np.arange(test), "test": np.arange(test, 6)})
+
+def Lines(data):
+    return made(["a\\nb", "b"])
+
+def Digits(data):
+    return made(["a", "b"])
+
+def HalfEmpty(data):
+    return made(["a", "b"], 6)
+
+class Built(tfds.core.GeneratorBasedBuilder, skip_registration=True):
+    name, classes = "built", ("a", "b")
+    VERSION = tfds.core.Version("1.0.0")
+
+    def _info(self):
+        features = {"image": tfds.features.Image(shape=(4, 4, 3))}
+        features["label"] = tfds.features.ClassLabel(names=self.classes)
+        return tfds.core.DatasetInfo(builder=self, features=tfds.features.FeaturesDict(features))
+
+    def _split_generators(self, _):
+        return {"train": self._generate_examples()}
+
+    def _generate_examples(self):
+        for row in range(6):
+            yield row, {"image": Image.fromarray(IMAGES[row]), "label": int(LABELS[row])}
+
+class BuiltLines(Built, skip_registration=True):
+    name, classes = "built_lines", ("a", "b\\rc")
+
+class BuiltSums(Built, skip_registration=True):
+    name = "sums"
+
+class BuiltCifar(Built, skip_registration=True):
+    name = "cifar10"
+"""
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch) -> str:
+    (tmp_path / "prepared_own.py").write_text(OWN)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return "prepared_own"
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("Lines", r"'a\nb' of class 0 holds a line break"),
+        ("BuiltLines", r"'b\rc' of class 1 holds a line break"),
+        ("Digits", "`digits` names a dataset of vitzoo's own; rename the class"),
+        ("BuiltSums", "`sums` names a dataset of vitzoo's own; rename the class"),
+        ("BuiltCifar", "`cifar10` names a dataset of TFDS's catalogue; rename the class"),
+    ],
+)
+def test_of_ones_own_classes_too(own, tmp_path, capsys, name, said):
+    assert main(["data", "prepare", f"{own}:{name}", "--dir", str(tmp_path / "data")]) == 2
+    line = capsys.readouterr().err
+    assert f"data.name = {own}:{name}: " in line
+    assert said in line
+    assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize(("name", "read"), [("HalfEmpty", "halfempty"), ("Built", "prepared_own:Built")])
+def test_ones_own_classes_have_no_more_shards_than_examples(own, tmp_path, capsys, name, read):
+    assert main(["data", "prepare", f"{own}:{name}", "--shards", "64", "--dir", str(tmp_path / "data")]) == 0
+    assert "split train has 6 examples, and as many shards" in capsys.readouterr().out
+    assert len(list((tmp_path / "data").rglob("*.array_record*"))) == 6
+    assert main(["data", "check", read, "--dir", str(tmp_path / "data")]) == 0
+
+
+def test_what_is_not_there_is_not_to_be_renamed(tmp_path, capsys):
+    assert main(["data", "prepare", f"folder:{tmp_path}/digits", "--dir", str(tmp_path / "data")]) == 2
+    assert "rename" not in capsys.readouterr().err

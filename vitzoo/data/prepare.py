@@ -54,10 +54,14 @@ def prepare(name: str, *, shards: int = 0, **settings: Any) -> Prepared:
     base = name.partition("/")[0]
     if path_of(name) is None and base not in parts.PARTS["dataset"] and ":" not in name:
         return _from_catalogue(data, shards)
-    found = parts.find("dataset", base if base in parts.PARTS["dataset"] else name) if path_of(name) is None else None
+    found: Any = (
+        parts.find("dataset", base if base in parts.PARTS["dataset"] else name) if path_of(name) is None else None
+    )
     if hasattr(found, "download_and_prepare"):
         from vitzoo.data.sources.tfds_prepare import fewer_shards, prepare_class
 
+        if ":" in name:
+            _check_is_free(name, found.name, found)
         folder = prepare_class(data, found, data_folders(data)[:1], shards)
         return Prepared(name, folder, fewer_shards(folder, shards))
     return _copied(data, shards)
@@ -81,7 +85,8 @@ def _copied(data: Data, shards: int) -> Prepared:
         check_listed(data.name, found)
         return Prepared(data.name, found)
     new = data.name if ours else _new_name(data.name)
-    if not ours:
+    path = path_of(data.name)
+    if not ours and (path is None or path.exists()):
         _check_is_free(data.name, new)
     check_stays_outside("dir", data.dir or folder, folder, Reads([data.name]))
     try:
@@ -93,17 +98,21 @@ def _copied(data: Data, shards: int) -> Prepared:
     builder = builder_of(dataset, data.name, new)(data_dir=str(folder))
     if pathlib.Path(builder.data_dir).exists():
         raise Refused("dir", builder.data_dir, "is there already; remove it, or give another folder")
-    made = tfds_prepare.prepare(builder, shards)
+    made = tfds_prepare.prepare(builder, shards, name=data.name)
     notes = (*getattr(dataset, "notes", ()), *tfds_prepare.fewer_shards(made, shards))
     return Prepared(builder.name, made, notes)
 
 
-def _check_is_free(name: str, new: str) -> None:
+def _check_is_free(name: str, new: str, own: Any = None) -> None:
     """Refuses the name of a copy under which other data, or none, would be read.
 
     Args:
         name: of what is copied.
         new: that of the copy.
+        own: the user's class that writes it, if one does.
+
+    Raises:
+        Refused: it is such a name.
     """
     from vitzoo.data.sources.tfds_prepare import is_in_catalogue
 
@@ -111,7 +120,7 @@ def _check_is_free(name: str, new: str) -> None:
         whose = f"`{new}` names a dataset of vitzoo's own"
     elif new in PATH_KINDS:
         whose = f"`{new}:` begins the names of files and folders"
-    elif is_in_catalogue(new):
+    elif is_in_catalogue(new, own):
         whose = f"`{new}` names a dataset of TFDS's catalogue"
     else:
         return

@@ -72,7 +72,8 @@ def builder_of_folder(name: str, folder: pathlib.Path) -> Any:
     try:
         builder = tfds.builder_from_directory(os.fspath(folder))
         features = _class_labels("", builder.info.features)
-        list(builder.info.splits.items())
+        for part in builder.info.splits.values():
+            list(zip(part.filepaths, part.shard_lengths, strict=True))
     except Exception as error:  # TFDS's and protobuf's, of JSON that says something else than it should
         said = " ".join(str(error).split())[:200]
         # only names of classes lie elsewhere

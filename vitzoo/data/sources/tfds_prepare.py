@@ -29,7 +29,7 @@ from vitzoo.hints import install_extra
 from vitzoo.staging import remove_leftovers, staged
 
 
-def prepare(builder: Any, shards: int = 0, keep_downloads: bool = False) -> pathlib.Path:
+def prepare(builder: Any, shards: int = 0, keep_downloads: bool = False, name: str = "") -> pathlib.Path:
     """Writes the dataset as ArrayRecord, in a temporary folder that is renamed when complete.
 
     Two processes may do so at once: the first to finish wins, the other uses what it wrote.
@@ -38,11 +38,12 @@ def prepare(builder: Any, shards: int = 0, keep_downloads: bool = False) -> path
         builder: TFDS's, with the data folder it writes to.
         shards: number of files for each split, which is at most that of its examples; 0 leaves it to TFDS.
         keep_downloads: what is downloaded stays in the data folder; TFDS shows on a terminal how far it is.
+        name: of the data in refusals; the builder's by default.
 
     Raises:
         Refused: the folder can't be written, or names of classes can't be.
     """
-    check_names(getattr(builder, "origin", builder.name), builder.info.features)
+    check_names(name or builder.name, builder.info.features)
     final, root = pathlib.Path(builder.data_dir), pathlib.Path(builder.data_dir_root)
     try:
         root.mkdir(parents=True, exist_ok=True)
@@ -102,7 +103,8 @@ def prepare_class(data: Data, builder_class: Any, folders: Sequence[pathlib.Path
     if builder_class.pkg_dir_path is None:  # where TFDS looks for a description
         builder_class.pkg_dir_path = epath.Path(sys.modules[builder_class.__module__].__file__ or "").parent
     try:
-        return prepare(builder_class(data_dir=os.fspath(folders[0]), **({"config": config} if config else {})), shards)
+        builder = builder_class(data_dir=os.fspath(folders[0]), **({"config": config} if config else {}))
+        return prepare(builder, shards, name=data.name)
     except Refused:
         raise
     except Exception as error:  # whatever the user's builder raises; TFDS adds the whole example to what it says
@@ -164,19 +166,20 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def is_in_catalogue(name: str) -> bool:
-    """Whether TFDS knows a dataset of this name (NAME, NAME/CONFIG or NAME:VERSION)."""
+def is_in_catalogue(name: str, own: Any = None) -> bool:
+    """Whether TFDS knows a dataset of this name (NAME, NAME/CONFIG or NAME:VERSION) that isn't `own`, a class of the
+    user's, which TFDS knows by its name once it is imported.
+    """
     match = NAME.fullmatch(name)
     if not match:
         return False
     import_catalogue()
     try:
-        tfds.builder_cls(match["name"])
+        return tfds.builder_cls(match["name"]) is not own
     except tfds.core.DatasetNotFoundError:
         return False
     except Exception:  # it is there, and needs a library that isn't
         return True
-    return True
 
 
 def fewer_shards(folder: pathlib.Path, shards: int) -> list[str]:
