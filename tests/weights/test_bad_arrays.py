@@ -10,13 +10,19 @@ import tracemalloc
 import zipfile
 from pathlib import Path
 
+import made_checkpoint
 import ml_dtypes
 import numpy as np
+import orbax.checkpoint as ocp
 import pytest
 import safetensors.numpy
+from made_checkpoint import random_params
 from published import copied, refused
 from test_t5x import as_t5x, scanned, write
 
+import vitzoo
+from vitzoo.checkpoints import growth
+from vitzoo.checkpoints.average import average
 from vitzoo.errors import Refused
 from vitzoo.nn import paths, state
 from vitzoo.weights.files import npz
@@ -265,6 +271,21 @@ def test_an_archives_header_that_claims_what_is_not_there_costs_nothing(header, 
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("length", [10_001, 60_000, 2**26])
+def test_a_header_that_is_longer_than_any_costs_nothing(version, length, tmp_path):
+    if version == 1 and length >= 2**16:
+        length = 2**16 - 1
+    start = b"\x93NUMPY" + bytes([version, 0]) + struct.pack({1: "<H", 2: "<I"}[version], length)
+    with zipfile.ZipFile(tmp_path / "a.npz", "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("x.npy", start + b" " * length)
+    tracemalloc.start()
+    with pytest.raises(Refused, match="damaged within x"):
+        open_source(str(tmp_path / "a.npz"))
+    assert tracemalloc.get_traced_memory()[1] < 2**22
+    tracemalloc.stop()
+
+
 def packed(path, arrays):
     """An archive of zeros of these shapes, which takes a thousandth of them on disk."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
@@ -278,10 +299,24 @@ def packed(path, arrays):
 
 
 def test_an_archive_that_would_grow_without_measure_is_refused_by_its_largest_array(tmp_path, monkeypatch):
-    monkeypatch.setattr(npz, "ALWAYS_FINE", 2**23)
+    monkeypatch.setattr(growth, "ALWAYS_FINE", 2**23)
     file = packed(tmp_path / "a.npz", {"small": (2**18,), "Transformer/posembed_input/pos_embedding": (1, 2**13, 2**9)})
     with pytest.raises(Refused, match=r"would grow from [\d,]+ to 17,\d+,\d+ bytes, most of them Transformer/posembed"):
         open_source(str(file))
+
+
+@pytest.mark.parametrize("path", ["surplus", "head/bias"])
+def test_a_checkpoint_of_zeros_without_measure_is_refused_before_they_are_read(path, tmp_path, monkeypatch):
+    def with_zeros(config, seed=0):
+        return paths.unflatten({**paths.flatten(random_params(config, seed)), path: np.zeros(2**22, np.float32)})
+
+    monkeypatch.setattr(growth, "ALWAYS_FINE", 2**22)
+    monkeypatch.setattr(made_checkpoint, "random_params", with_zeros)
+    made_checkpoint.make_run(tmp_path / "run", ema=False)
+    monkeypatch.setattr(ocp.Checkpointer, "restore", lambda *_, **__: pytest.fail("numbers were read"))
+    for look in (vitzoo.load, lambda run: average(run, 1, tmp_path / "mean")):
+        with pytest.raises(Refused, match=rf"would grow from [\d,]+ to 16,\d+,\d+ bytes, most of them {path}: no weig"):
+            look(tmp_path / "run")
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Reading one item of a checkpoint (`params`, `ema`, `optimizer`, `loop`) without touching the others."""
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -7,29 +8,38 @@ import jax
 import numpy as np
 import orbax.checkpoint as ocp
 
+from vitzoo.checkpoints.growth import growth
 from vitzoo.checkpoints.locate import Located
 from vitzoo.checkpoints.manifest import Damaged
 from vitzoo.checkpoints.quiet import quiet
 from vitzoo.errors import Refused
+from vitzoo.nn.paths import flatten
 
 
 def arrays(folder: Path) -> Any:
     """An item saved as a tree of arrays, read as nested dicts of numpy arrays [as saved].
 
     Raises:
-        Damaged: Orbax can't read it.
+        Damaged: Orbax can't read it, or its arrays are many times larger than its files, as no weights are.
     """
     quiet()
     folder = folder.absolute()  # Orbax finds nothing at a relative path
     reader = ocp.Checkpointer(ocp.PyTreeCheckpointHandler())
     try:
         tree = reader.metadata(folder).item_metadata.tree
+        if reason := growth(_sizes(tree), sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())):
+            raise Damaged(folder, reason)
         as_numpy = jax.tree.map(lambda _: ocp.RestoreArgs(restore_type=np.ndarray), tree)
         return reader.restore(folder, args=ocp.args.PyTreeRestore(item=tree, restore_args=as_numpy))
     except (ValueError, KeyError, OSError, AttributeError) as error:
         raise Damaged(folder, f"can't be read ({_first_line(error)})") from error
     finally:
         reader.close()
+
+
+def _sizes(tree: Any) -> dict[str, int]:
+    """Bytes of each array that an item's description tells of."""
+    return {path: math.prod(leaf.shape) * np.dtype(leaf.dtype).itemsize for path, leaf in flatten(tree).items()}
 
 
 def arrays_as(folder: Path, abstract: Any) -> Any:

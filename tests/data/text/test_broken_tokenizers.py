@@ -70,6 +70,15 @@ def test_a_damaged_table_of_characters_is_refused(name, tmp_path, capfd):
         assert "its precompiled_charsmap" in refused(definition(normalizer=normaliser), tmp_path, capfd)
 
 
+@pytest.mark.parametrize("table", [8589934592, 16, True, None, [97, 98], {"a": 1}, 1e9])
+def test_a_table_of_characters_is_text(table, tmp_path, capfd):
+    """A number would become as many bytes of zeros, 8 GB of the first."""
+    step = {"type": "Precompiled", "precompiled_charsmap": table}
+    for normaliser in (step, {"type": "Sequence", "normalizers": [step]}):
+        line = refused(definition(normalizer=normaliser), tmp_path, capfd)
+        assert f"its precompiled_charsmap is {table!r}; text in base64 is right" in line
+
+
 def test_a_good_table_is_read_by_its_rules(tmp_path):
     check_map(GOOD)
     assert rules(GOOD) == {"a": "b"}

@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import io
 import math
 import warnings
 import zipfile
@@ -13,14 +14,17 @@ from typing import IO
 import ml_dtypes
 import numpy as np
 
+from vitzoo.checkpoints.growth import growth
 from vitzoo.errors import Refused
 from vitzoo.weights.files.source import Header, Tensors
 
-LARGEST_RATIO, ALWAYS_FINE = 16, 2**30  # of numbers to bytes on disk (weights hardly shrink); bytes of numbers
 MOST_DIMENSIONS = 32
 PIECE = 2**22  # bytes read at once
+LONGEST_HEADER = 10_000  # bytes; NumPy trusts no longer one, and writes about 100
 LARGEST_NUMBER = 64  # bytes; of text or records, which are never weights but may stand beside them
 HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+LENGTHS = {(1, 0): 2, (2, 0): 4}
+"""Bytes that the length of a header takes, by version."""
 DAMAGED = (zipfile.BadZipFile, zlib.error, OSError, EOFError, NotImplementedError, RuntimeError, ValueError)
 
 
@@ -55,10 +59,8 @@ def read_npz(path: Path, name: str) -> Tensors:
 
 def check_growth(sizes: Mapping[str, int], packed: int, name: str) -> None:
     """Refuses arrays whose `sizes` in bytes are so much more than the `packed` ones on disk as no weights' are."""
-    if (size := sum(sizes.values())) > max(ALWAYS_FINE, LARGEST_RATIO * packed):
-        largest = max(sizes, key=sizes.__getitem__).removesuffix(".npy")
-        message = f"would grow from {packed:,} to {size:,} bytes, most of them {largest}: no weights do"
-        raise Refused("checkpoint", name, message)
+    if reason := growth({key.removesuffix(".npy"): size for key, size in sizes.items()}, packed):
+        raise Refused("checkpoint", name, reason)
 
 
 def _described(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, key: str, name: str) -> Header:
@@ -118,7 +120,7 @@ def _header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype]:
         version = np.lib.format.read_magic(file)
         read = HEADERS.get(version)
         with warnings.catch_warnings(action="ignore"):  # of headers that Python 2 wrote
-            shape, by_columns, dtype = read(file) if read else ((), False, np.dtype(np.uint8))
+            shape, by_columns, dtype = read(_start(file, version)) if read else ((), False, np.dtype(np.uint8))
     except Exception as error:  # its text is parsed as a program's, which fails in many ways
         raise ValueError(f"its header is no array's: {type(error).__name__}") from None
     if read is None:
@@ -128,3 +130,12 @@ def _header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype]:
     if dtype.subdtype is not None or dtype.itemsize == 0 or dtype.itemsize > LARGEST_NUMBER:
         raise ValueError(f"its header has descr = {str(dtype)[:60]}, which is no number's")
     return shape, by_columns, dtype
+
+
+def _start(file: IO[bytes], version: tuple[int, int]) -> IO[bytes]:
+    """What NumPy is to read: a header's length and as many bytes, of which it would take any number into memory."""
+    length = file.read(LENGTHS[version])
+    size = int.from_bytes(length, "little")
+    if size > LONGEST_HEADER:
+        raise ValueError(f"a length of {size:,} bytes")
+    return io.BytesIO(length + file.read(size))

@@ -45,8 +45,13 @@ def _character_maps(normaliser: Any) -> Iterator[bytes]:
     for step in normaliser.get("normalizers") or ():
         yield from _character_maps(step)
     if normaliser.get("type") == "Precompiled":
-        table = normaliser.get("precompiled_charsmap") or ""
-        yield base64.b64decode(table, validate=True) if isinstance(table, str) else bytes(table)
+        yield _character_map(normaliser.get("precompiled_charsmap"))
+
+
+def _character_map(stated: Any) -> bytes:
+    if not isinstance(stated, str):
+        raise ValueError(f"its precompiled_charsmap is {stated!r:.40}; text in base64 is right")
+    return base64.b64decode(stated, validate=True)
 
 
 def check_ids(vocabulary: dict[str, Any]) -> None:
