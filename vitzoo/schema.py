@@ -11,6 +11,7 @@ import functools
 import math
 import numbers
 import re
+import struct
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -73,6 +74,7 @@ def default_of(field: dataclasses.Field) -> Any:
 
 LARGEST_INTEGER = 2**31 - 1  # steps, seeds and sizes cross to the device as 32-bit integers
 LARGEST_NUMBER = 3.4028234e38  # of float32, in which is computed
+SMALLEST_NUMBER = 2.0**-126  # of float32 above 0 with all its digits; below it processors compute with 0
 LARGEST_BITS = 1024  # of any integer, as large as floats of 64 bits go
 DEEPEST = 20  # levels of a config
 MOST_VALUES = 1_000_000  # of a config
@@ -432,6 +434,7 @@ def convert_fields(cls: type, values: Any, prefix: str = "") -> dict[str, Any]:
             limits = limits_of(field)
             converted[field.name] = convert(hints[field.name], values[field.name], name, limits.form)
             check_limits(limits, converted[field.name], name)
+            _check_survives_float32(limits, converted[field.name], name)
     return converted
 
 
@@ -475,6 +478,32 @@ def check_limits(limits: Limits, value: Any, field: str) -> None:
         raise Refused(field, value, f"must be at most {LARGEST_INTEGER:,}")
     if limits.maximum is None and abs(value) > LARGEST_NUMBER:
         raise Refused(field, value, f"must be at most {LARGEST_NUMBER:.2g}, the largest number of float32")
+
+
+def _check_survives_float32(limits: Limits, value: Any, field: str) -> None:
+    """Refuses what lies within its limits and, in float32, becomes 0 or the limit that it may not be."""
+    if isinstance(value, tuple | dict):
+        for item in value.values() if isinstance(value, dict) else value:
+            _check_survives_float32(limits, item, field)
+    if not isinstance(value, float):
+        return
+    if 0 < abs(value) < SMALLEST_NUMBER:
+        smallest = f"{SMALLEST_NUMBER:.8g}"
+        least = f"-{smallest} or below" if value < 0 else f"{smallest} or above"
+        zero = "" if limits.above == 0 else "0, or "
+        raise Refused(field, value, f"is too near to 0 for float32, in which it becomes 0; write {zero}{least}")
+    for bound, word, step in ((limits.above, "more", 1), (limits.below, "less", -1)):
+        if bound and _float32(value) == bound:
+            (bits,) = struct.unpack("<i", struct.pack("<f", bound))
+            (nearest_allowed,) = struct.unpack("<f", struct.pack("<i", bits + step))
+            message = (
+                f"is too near to {bound:g} for float32, in which it becomes {bound:g}; write {nearest_allowed:.8g}"
+            )
+            raise Refused(field, value, f"{message} or {word}")
+
+
+def _float32(value: float) -> float:
+    return struct.unpack("<f", struct.pack("<f", value))[0]
 
 
 def _shown_bound(bound: float) -> str:

@@ -11,7 +11,7 @@ import pytest
 import vitzoo.config
 from vitzoo.errors import Refused
 from vitzoo.parts import PARTS, find
-from vitzoo.schema import Text, build, convert, literal, plain, setting, to_json
+from vitzoo.schema import Text, build, convert, limits_of, literal, plain, setting, to_json
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,7 +83,55 @@ def test_a_number_that_would_become_0_is_refused(text):
     for annotation in (float, float | None, tuple[float, ...]):
         assert "too near to 0" in refusal(annotation, Text(text))
     assert convert(float, Text("0e-400"), "x") == 0.0
-    assert convert(float, Text("1e-300"), "x") == 1e-300
+    assert convert(float, Text("1e-300"), "x") == 1e-300  # whether float32 has it is a question of its limits
+
+
+EXCLUSIVE = [
+    (parts, name, field, limits_of(field))
+    for parts in ("optimizer", "objective", "schedule", "evaluator")
+    for name in PARTS[parts]
+    for field in dataclasses.fields(find(parts, name))
+    if "float" in str(field.type)
+]
+
+
+@pytest.mark.parametrize("text", ["1e-60", "1e-46", "1e-300", "1.1e-38"])
+@pytest.mark.parametrize(("parts", "name"), sorted({one[:2] for one in EXCLUSIVE}))
+def test_what_float32_turns_into_0_is_refused_by_every_float_setting(parts, name, text):
+    """The smallest number of float32 that keeps its digits is 2**-126 = 1.17549435e-38."""
+    for field in [field for *which, field, _ in EXCLUSIVE if which == [parts, name]]:
+        given = f"head:{text}" if "dict" in str(field.type) or "Mapping" in str(field.type) else text
+        with pytest.raises(Refused, match=rf"{field.name}"):
+            build(find(parts, name), {field.name: Text(given)})
+
+
+@pytest.mark.parametrize(
+    ("parts", "name", "field", "text"),
+    [
+        (parts, name, field.name, text)
+        for parts, name, field, limits in EXCLUSIVE
+        if limits.below == 1
+        for text in ("0.9999999999", "0.99999998", "0.9999999999999999")
+    ],
+)
+def test_what_float32_turns_into_1_is_refused_where_1_is(parts, name, field, text):
+    """The number of float32 next to 1 is 1 - 2**-24 = 0.99999994; beyond 1 - 2**-25 a number is rounded to 1."""
+    with pytest.raises(Refused, match=rf"{field} = .* becomes 1; write 0\.99999994 or less"):
+        build(find(parts, name), {field: Text(text)})
+
+
+def test_the_numbers_nearest_to_a_limit_that_float32_has_are_taken():
+    part = dataclasses.make_dataclass(
+        "Part", [("share", float, setting(0.5, above=0.0, below=1.0)), ("base", float, setting(2.0, above=1))]
+    )
+    for field, text in {"share": "0.99999994", "base": "1.0000001"}.items():
+        assert getattr(build(part, {field: Text(text)}), field) == float(text)
+    assert build(part, {"share": 2.0**-126}).share == 2.0**-126
+    for field, value in {"share": 2.0**-127, "base": 1 + 1e-9}.items():
+        with pytest.raises(Refused, match=rf"{field} = .*: is too near to [01] for float32"):
+            build(part, {field: value})
+    with pytest.raises(Refused, match=r"write 0, or -1\.1754944e-38 or below"):
+        build(dataclasses.make_dataclass("Part", [("offset", float, setting(0.0))]), {"offset": -1e-60})
 
 
 @pytest.mark.parametrize("value", [Text("1e39"), 1e39, -1e308, 10**40, 10**400, np.float64(1e200)])

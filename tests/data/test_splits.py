@@ -62,3 +62,35 @@ def test_slices_are_those_of_tfds(count):
                 parse(expression, {"train": count})
         else:
             assert parse(expression, {"train": count}) == [Piece("train", start, stop)], expression
+
+
+@pytest.mark.parametrize(
+    "number", ["1_0", "٣", "１", "+1", "0x1", "1e0", "_1", "1_", "--1", "1 0", "inf", "nan", "1.0"]
+)
+@pytest.mark.parametrize("form", ["train[:{}]", "train[{}:]", "train[:{}%]", "test+train[{}:5]", "train[2:{}]"])
+def test_positions_are_written_in_plain_digits(form, number):
+    """In TFDS's syntax: whole numbers, or decimals before a %."""
+    if "%" in form and number in ("1.0", "1e0"):
+        return
+    with pytest.raises(Refused, match=r"data\.split = "):
+        parse(form.format(number), {"train": 10, "test": 5})
+
+
+@pytest.mark.parametrize(
+    ("expression", "told"),
+    [
+        ("test+test", r"names test\[0:5\] \(5 examples\) twice"),
+        ("all+train", r"names train\[0:10\] \(10 examples\) twice"),
+        ("train[:60%]+train[5:]", r"names train\[5:6\] \(1 example\) twice"),
+        ("train[5:]+test+train[-1:]", r"names train\[9:10\]"),
+        ("train[:8]+train[2:3]+train[6:7]", r"names train\[2:3\]"),
+    ],
+)
+def test_an_example_named_twice_is_refused(expression, told):
+    with pytest.raises(Refused, match=told):
+        parse(expression, {"train": 10, "test": 5})
+
+
+def test_pieces_that_only_touch_are_joined():
+    joined = [Piece("train", 5, 10), Piece("train", 0, 5)]
+    assert parse("train[5:]+train[:5]+train[3:3]", {"train": 10}) == joined

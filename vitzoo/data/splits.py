@@ -2,14 +2,14 @@
 
 import dataclasses
 import difflib
+import itertools
 import re
 from collections.abc import Mapping, Sequence
 
-from vitzoo import names
+from vitzoo import literals, names
 from vitzoo.errors import Refused
 
 _PART = re.compile(r"(?P<name>[\w-]+)(?:\[(?P<slice>[^\]]*)\])?")
-_BOUND = re.compile(r"(?P<value>-?[0-9][0-9_]{0,20}(?:\.[0-9]{1,20})?)?(?P<unit>%)?")
 _SYNTAX = "is not a split; write train, train[:99%], train[100:200], train+test or all"
 
 
@@ -35,15 +35,22 @@ def parse(expression: str, counts: Mapping[str, int]) -> list[Piece]:
     Args:
         expression: the split as the user wrote it.
         counts: examples of each split that exists.
+
     Raises:
-        Refused: the syntax is unknown, a split doesn't exist, a slice lies outside, or nothing is left.
+        Refused: the syntax is unknown, a split doesn't exist, a slice lies outside, nothing is left, or an example is
+            named twice.
     """
     parts = [names.normalise(part) for part in expression.split("+")]
     pieces = [piece for part in parts for piece in _pieces(part, expression, counts)]
     if not any(piece.stop > piece.start for piece in pieces):
         sizes = ", ".join(f"{name} {count:,}" for name, count in counts.items())
         raise Refused("data.split", expression, f"empty split: no example is in it (there are: {sizes})")
-    return [piece for piece in pieces if piece.stop > piece.start]
+    pieces = [piece for piece in pieces if piece.stop > piece.start]
+    if twice := overlap(pieces):
+        count = twice.stop - twice.start
+        counted = f"{twice.name}[{twice.start}:{twice.stop}] ({count:,} example{'s' * (count > 1)})"
+        raise Refused("data.split", expression, f"names {counted} twice; name each example once")
+    return pieces
 
 
 def _pieces(part: str, expression: str, counts: Mapping[str, int]) -> Sequence[Piece]:
@@ -67,24 +74,44 @@ def _pieces(part: str, expression: str, counts: Mapping[str, int]) -> Sequence[P
 
 
 def _bounds(text: str, expression: str, count: int) -> tuple[int, int]:
-    sides = [_BOUND.fullmatch(side.strip()) for side in text.split(":")]
-    if len(sides) != 2 or None in sides or not any(side and side["value"] for side in sides):
+    sides = [side.strip() for side in text.split(":")]
+    if len(sides) != 2 or not any(sides):
         raise Refused("data.split", expression, _SYNTAX)
-    percent = any(side and side["unit"] for side in sides)
-    values = [_position(side["value"] if side else None, percent, expression, count) for side in sides]
+    percent = any(side.endswith("%") for side in sides)
+    values = [_position(side.removesuffix("%"), percent, expression, count) if side else None for side in sides]
     start, stop = (0 if values[0] is None else values[0]), (count if values[1] is None else values[1])
     if max(abs(start), abs(stop)) > count:
         raise Refused("data.split", expression, f"the slice lies outside: there are {count:,} examples")
     return (start + count if start < 0 else start), (stop + count if stop < 0 else stop)
 
 
-def _position(value: str | None, percent: bool, expression: str, count: int) -> int | None:
-    if not value:
-        return None
+def _position(text: str, percent: bool, expression: str, count: int) -> int | None:
+    if not (text[:1] == "-" or text[:1].isdigit()):
+        raise Refused("data.split", expression, _SYNTAX)
     if percent:
-        if abs(float(value)) > 100:
-            raise Refused("data.split", expression, "a percentage lies between -100 and 100")
-        return round(float(value) * count / 100.0)
-    if "." in value:
-        raise Refused("data.split", expression, "a slice of examples takes whole numbers; for a share write %")
-    return int(value)
+        return round(_percentage(text, expression) * count / 100.0)
+    if (position := literals.integer(text)) is None:
+        whole = "a slice of examples takes whole numbers, in the digits 0 to 9; for a share write %"
+        raise Refused("data.split", expression, whole)
+    return position
+
+
+def _percentage(text: str, expression: str) -> float:
+    try:
+        share = literals.number(text)
+    except ValueError as error:
+        raise Refused("data.split", expression, f"{text}% {error}") from None
+    if share is None:
+        raise Refused("data.split", expression, f"{text}% is no number in the digits 0 to 9; {_SYNTAX}")
+    if not abs(share) <= 100:
+        raise Refused("data.split", expression, "a percentage lies between -100 and 100")
+    return share
+
+
+def overlap(pieces: Sequence[Piece]) -> Piece | None:
+    """The first examples that pieces name twice; None where each is named once."""
+    ordered = sorted(pieces, key=lambda piece: (piece.name, piece.start))
+    for one, other in itertools.pairwise(ordered):
+        if one.name == other.name and other.start < one.stop:
+            return Piece(one.name, other.start, min(one.stop, other.stop))
+    return None
