@@ -32,6 +32,13 @@ def nothing_said(monkeypatch):
         yield
 
 
+@pytest.mark.parametrize("text", ["猫猫犬猫", "ሀሁሀሁ", "猫 猫"])
+def test_a_character_is_named_once(text, capsys):
+    fonts.tell_missing(text.replace(" ", ""))
+    listed = capsys.readouterr().err.partition("has ")[2].partition(":")[0].split()
+    assert listed == list(dict.fromkeys(text.replace(" ", "")))
+
+
 @pytest.fixture
 def font_with_all(tmp_path):
     """A font whose characters are black squares, installed."""

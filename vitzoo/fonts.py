@@ -66,7 +66,7 @@ def font_file(text: str) -> tuple[str, str]:
 
 def tell_missing(characters: Iterable[str]) -> None:
     """Say on stderr which characters are drawn as boxes, each once in a process."""
-    new = [character for character in characters if character not in _said]
+    new = [character for character in dict.fromkeys(characters) if character not in _said]
     _said.update(new)
     if new:
         listed = " ".join(new[:SHOWN]) + (f" and {len(new) - SHOWN} more" if len(new) > SHOWN else "")

@@ -201,3 +201,15 @@ def test_two_columns_of_one_name_are_refused(table):
 
 def test_columns_without_a_name_are_not_used(table):
     assert classes_of(table(lines("file,cat,dog,", ",1,0,7", ",0,1,8"))) == ("cat", "dog")
+
+
+@pytest.mark.parametrize("name", [" a.png", "a.png ", "  b c.png"])
+def test_a_file_whose_name_begins_or_ends_with_spaces_can_be_named(name, tmp_path):
+    # spaces are part of a cell (RFC 4180, section 2.4); around a name that no file has they are the writer's
+    for red, file in enumerate((name, "other.png", "third.png")):
+        picture(tmp_path / "made.png", (8, 8), (90 * red, 0, 0))
+        (tmp_path / "made.png").rename(tmp_path / file)
+    (tmp_path / "x.csv").write_text(f'file,label\n"{name}",a\n other.png ,b\nthird.png,a\n')
+    dataset = open_dataset(Data(name=f"csv:{tmp_path}/x.csv", validation_fraction=0))
+    files = dataset.open("train").info.files
+    assert [file.removeprefix(f"{tmp_path}/") for file in files] == [name, "other.png", "third.png"]

@@ -1,5 +1,6 @@
 """A folder of photos is read whole or refused by name."""
 
+import json
 import os
 import pathlib
 import shutil
@@ -246,6 +247,41 @@ def test_a_class_whose_name_is_not_utf8_is_refused_by_name(command, name, tmp_pa
     assert ascii(os.fsdecode(name).rpartition("/")[2]) in said
     assert "a byte that isn't UTF-8; rename its folder" in said
     assert len(said.splitlines()) == 1
+
+
+@pytest.mark.parametrize("place", ["fox", "fox.v2", "train/fox", "cat/9.png", "cat/more"])
+def test_a_link_that_leads_nowhere_is_named_as_what_cannot_be_read(place, tmp_path, capsys):
+    root = tmp_path / "photos"
+    parent = "train/" if place.startswith("train") else ""
+    for name in ("cat", "dog"):
+        for number in range(2):
+            picture(root / f"{parent}{name}" / f"{number}.png", (8, 8), (90 * number, len(name) + ord(name[0]), 0))
+    (root / place).symlink_to(tmp_path / "unmounted")
+    assert main(["data", "check", f"folder:{root}"]) == 1
+    assert f"{root / place} (no such file)" in capsys.readouterr().out
+    with pytest.raises(Refused, match=f"1 of 5 files can't be read: {root / place} "):
+        open_dataset(folder(root))
+    dataset = open_dataset(folder(root, bad_files="skip"))
+    assert sum(dataset.counts().values()) == 4
+    assert "1 of 5 files left out, can't be read" in dataset.notes
+
+
+@pytest.mark.parametrize("names", [("cat", "dog"), ("a", "b", "c"), ("1", "2")])
+def test_data_of_one_image_a_class_are_checked_though_validation_would_be_empty(names, tmp_path, capsys):
+    root = tmp_path / "photos"
+    for number, name in enumerate(names):
+        picture(root / name / "1.png", (8, 8), (50 * number, 0, 0))
+    (root / names[0] / "2.png").write_bytes(b"")
+    rows = "".join(f"photos/{name}/1.png,{name}\n" for name in names)
+    (tmp_path / "labels.csv").write_text(f"file,label\n{rows}gone.png,{names[0]}\n")
+    for data, bad in ((f"folder:{root}", root / names[0] / "2.png"), (f"csv:{tmp_path}/labels.csv", "gone.png")):
+        assert main(["data", "check", data, "--json"]) == 1
+        out = capsys.readouterr().out
+        found = json.loads(out.splitlines()[-1])
+        assert found["splits"]["train"]["class_counts"] == dict.fromkeys(names, 1)
+        assert list(found["splits"]) == ["train"]
+        assert "warning: validation would be empty" in out.splitlines()
+        assert str(bad) in found["unreadable"][0]
 
 
 def test_an_empty_path_is_not_the_current_folder():

@@ -5,6 +5,7 @@ import html.parser
 import json
 import os
 import re
+import shutil
 
 import numpy as np
 import pytest
@@ -212,3 +213,12 @@ def test_long_texts_and_names_that_are_no_unicode_have_their_place(tmp_path):
     tables = Page((tmp_path / "report.html").read_text()).tables
     assert tables[0][1][0] == r"run\xff" or tables[0][1][0] == r"run\udcff"
     assert tables[-1][1] == ["x" * 200_000]
+
+
+@pytest.mark.parametrize("cut", [1, 10, 30])
+def test_a_last_line_that_was_cut_off_is_told(cut, runs, tmp_path, capsys):
+    shutil.copytree(runs / "a", tmp_path / "a")
+    file = tmp_path / "a" / "metrics.jsonl"
+    file.write_bytes(file.read_bytes().removesuffix(b"\n")[:-cut])
+    assert main(["report", str(tmp_path / "a"), "--output", str(tmp_path / "page.html")]) == 0
+    assert f"warning: 1 damaged line of {file} left out (line 5)" in capsys.readouterr().err

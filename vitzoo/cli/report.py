@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> Result:
     before = there(output)
     runs = []
     for folder, name in zip(folders, names_of(folders), strict=True):
-        metrics.warn_of_damage(folder, "left out")
+        metrics.warn_of_damage(folder, "left out", cut=True)
         lines = metrics.read(folder)
         runs.append(read_run(folder, name, curves.collect(lines), curves.last(lines), curves.weights(lines)))
     content = page(runs).encode("utf-8", "backslashreplace")

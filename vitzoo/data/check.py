@@ -14,6 +14,7 @@ from vitzoo.data.settings import Data
 from vitzoo.data.sources.base import Source, SourceInfo
 from vitzoo.data.sources.files import LEFT_OUT
 from vitzoo.data.sources.prepared_files import read_through
+from vitzoo.data.splits import filled
 from vitzoo.schema import build
 
 
@@ -43,7 +44,9 @@ def _checked(name: str, split: str, settings: Mapping[str, Any]) -> dict[str, An
         dataset = open_dataset(data)
     notes = [note for note in getattr(dataset, "notes", ()) if not note.endswith(LEFT_OUT)]
     results: dict[str, Any] = {"dataset": name, "classes": None, "notes": notes, "splits": {}}
-    for part in [split] if split else dataset.counts():
+    have, empty = filled(dataset.counts()) if not split else ([split], [])
+    notes += empty
+    for part in have:
         source = dataset.open(part)
         results["classes"] = list(source.info.classes or ()) or None
         results["splits"][part], bad = _check_split(source)

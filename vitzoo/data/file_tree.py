@@ -13,6 +13,20 @@ def is_visible(name: str) -> bool:
     return not name.startswith(".") and name not in IGNORED
 
 
+def is_broken(path: pathlib.Path) -> bool:
+    """Whether a path is a link that leads nowhere."""
+    return path.is_symlink() and not path.exists()
+
+
+def broken_links(folder: pathlib.Path) -> list[pathlib.Path]:
+    """The visible links in a folder that lead nowhere, sorted.
+
+    Raises:
+        OSError: the folder can't be read.
+    """
+    return sorted(entry for entry in folder.iterdir() if is_visible(entry.name) and is_broken(entry))
+
+
 def sub_folders(folder: pathlib.Path, root: pathlib.Path, left_out: list[str]) -> list[pathlib.Path]:
     """The visible folders in a folder, sorted; links that lead to a folder above them are named in `left_out`.
 

@@ -29,6 +29,12 @@ class Piece:
     stop: int
 
 
+def filled(counts: Mapping[str, int]) -> tuple[list[str], list[str]]:
+    """The splits that have examples, and a note of each that has none; where none has any, all are given."""
+    have = [name for name, count in counts.items() if count]
+    return have or list(counts), [f"warning: {name} would be empty" for name in counts if have and name not in have]
+
+
 def parse(expression: str, counts: Mapping[str, int]) -> list[Piece]:
     """The pieces that a split expression stands for, in order, rounded as TFDS rounds (to the nearest example).
 

@@ -90,17 +90,18 @@ def read(workdir: Path) -> list[dict[str, Any]]:
     return [content for content in map(_parsed, _lines(workdir / FILE)) if content is not None]
 
 
-def warn_of_damage(workdir: Path, what: str) -> None:
-    """A line that tells which lines of `metrics.jsonl` are damaged, if any are; one that a kill cut off isn't.
+def warn_of_damage(workdir: Path, what: str, *, cut: bool = False) -> None:
+    """A line that tells which lines of `metrics.jsonl` are damaged, if any are.
 
     Args:
         workdir: the run's folder.
         what: what becomes of them, `are left out`.
+        cut: tell of the last one too if it was cut off, as by a kill, or is still being written.
     """
     file = workdir / FILE
     lines = _lines(file)
     damaged = [number for number, line in enumerate(lines, 1) if _parsed(line) is None]
-    if damaged and damaged[-1] == len(lines) and not file.read_bytes().endswith((b"\n", b"\r")):
+    if not cut and damaged and damaged[-1] == len(lines) and not file.read_bytes().endswith((b"\n", b"\r")):
         del damaged[-1]
     if damaged:
         shown = ", ".join(map(str, damaged[:5])) + (f" and {len(damaged) - 5:,} more" if len(damaged) > 5 else "")

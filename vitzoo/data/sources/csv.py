@@ -1,6 +1,7 @@
 """`csv:FILE`: a table of image files and their labels."""
 
 import dataclasses
+import os
 import pathlib
 import re
 from collections.abc import Sequence
@@ -65,12 +66,13 @@ def open_csv(data: Data, path: str) -> Table:
     multi_label = len(labels) > 1 or any(SEPARATOR in row[labels[0]] for row in rows)
     files = [
         LabelledFile(
-            path=str(file.parent / expanded(row[image].strip())),
-            name=row[image].strip(),
+            path=str(file.parent / expanded(name)),
+            name=name,
             split=_split(row, split, data) if split else "",
             labels=_marked(row, labels) if one_column_a_class else _named(row, labels, multi_label, data),
         )
         for row in rows
+        for name in [_file_name(row[image], file.parent)]
     ]
     return table_of_files(files, data, multi_label=multi_label)
 
@@ -132,6 +134,12 @@ def _label_columns(header: Sequence[str], rows: Sequence[Record], data: Data, ta
 
 def _is_binary(column: str, rows: Sequence[Record]) -> bool:
     return all(row[column].strip().lower() in YES | NO for row in rows)
+
+
+def _file_name(cell: str, folder: pathlib.Path) -> str:
+    """A file as it is written where there is one of that name, which spaces may begin or end; else without these."""
+    plain = cell.strip()
+    return cell if cell != plain and plain and os.path.lexists(folder / expanded(cell)) else plain
 
 
 def _marked(row: Record, columns: Sequence[str]) -> tuple[str, ...]:

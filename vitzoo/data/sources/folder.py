@@ -5,7 +5,7 @@ import pathlib
 from collections.abc import Sequence
 
 from vitzoo.data import left_out
-from vitzoo.data.file_tree import files_below, is_visible, sub_folders
+from vitzoo.data.file_tree import broken_links, files_below, is_broken, is_visible, sub_folders
 from vitzoo.data.image_files import IMAGE_ENDINGS
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.base import Table
@@ -24,7 +24,8 @@ def open_folder(data: Data, path: str) -> Table:
     The first level names the classes, or else the splits: a folder with a split's name (train, val, validation, dev,
     test ...) that holds class folders is one, and then what else stands there is left out and named. Within a class,
     files lie at any depth; links are followed, though none to a folder above it or to one that is read already; names
-    that begin with a dot are ignored, and so are, though counted, files without an image's ending. Files are taken in
+    that begin with a dot are ignored, and so are, though counted, files without an image's ending. A link that leads
+    nowhere is a file that can't be read. Files are taken in
     the order of their relative paths.
 
     Raises:
@@ -74,12 +75,17 @@ def is_image(path: pathlib.Path) -> bool:
 def _look_through(root: pathlib.Path, data: Data) -> Found:
     found, links = Found(), list[str]()
     folders = _class_folders(root, data, found.notes, links)
+    for parent in dict.fromkeys([root, *(folder.parent for _, folder in folders)]):
+        found.images += [  # in place of a class: it is named as what can't be read
+            LabelledFile(str(path), path.relative_to(root).as_posix(), "", (path.name,))
+            for path in broken_links(parent)
+        ]
     for (split, folder), paths in zip(folders, files_below([f for _, f in folders], root, links), strict=True):
         if paths is None:  # a link to another of them
             continue
         class_names(data.name, [folder.name])
-        images = [path for path in paths if is_image(path)]
-        others = sorted(path.relative_to(root).as_posix() for path in paths if not is_image(path))
+        images = [path for path in paths if is_image(path) or is_broken(path)]
+        others = sorted(path.relative_to(root).as_posix() for path in set(paths) - set(images))
         if not images:
             found.empty[str(folder)] = _listed(others)
         found.others += others

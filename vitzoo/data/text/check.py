@@ -11,6 +11,7 @@ from vitzoo.data import left_out
 from vitzoo.data.progress import progress
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.prepared_files import read_through
+from vitzoo.data.splits import filled
 from vitzoo.data.text.settings import Text
 from vitzoo.data.text.sources.base import NOT_TEXT, TextSource, strings
 from vitzoo.data.text.sources.open import makes_text, open_text_dataset
@@ -49,7 +50,9 @@ def _checked(name: str, split: str, text: Mapping[str, Any], settings: Mapping[s
         dataset = open_text_dataset(data, build(Text, text, "text"))
         notes = list(getattr(dataset, "notes", ()))
     results: dict[str, Any] = {"dataset": name, "classes": None, "fields": [], "notes": notes, "splits": {}}
-    for part in [split] if split else dataset.counts():
+    have, empty = filled(dataset.counts()) if not split else ([split], [])
+    notes += empty
+    for part in have:
         source = dataset.open(part)
         results["classes"] = list(source.info.classes or ()) or None
         results["fields"] = list(source.fields)
