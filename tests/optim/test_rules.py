@@ -1,4 +1,5 @@
 import re
+import signal
 
 import jax
 import numpy as np
@@ -10,7 +11,7 @@ from vitzoo.models.gpt import GPT
 from vitzoo.models.t5 import T5
 from vitzoo.models.transformer import Transformer
 from vitzoo.models.vit import ViT
-from vitzoo.nn import state
+from vitzoo.nn import paths, state
 from vitzoo.nn.paths import flatten, layer_shape
 from vitzoo.optim.adamw import AdamW
 from vitzoo.optim.rules import describe, leaf_rules
@@ -194,3 +195,24 @@ def test_describe_has_a_row_for_each_leaf():
     patches = rows["patch_embedding/kernel"]
     assert (patches["weight_decay"], patches["learning_rate"], patches["frozen"]) == (0.0, 0.0, True)
     assert rows["head/bias"]["learning_rate"] == 1.0
+
+
+@pytest.mark.parametrize("pattern", [r"(\w*/*)*!", r"(.*)*(.*)*!", r"((\w|/)+)+!"])
+@pytest.mark.parametrize("field", ["freeze", "weight_decay_rules", "learning_rate_rules"])
+@pytest.mark.parametrize("before", [(), (".*",)])
+def test_a_pattern_that_tries_for_ever_is_refused(pattern, field, before, monkeypatch):
+    monkeypatch.setattr(paths, "LONGEST_MATCH", 0.2)
+    patterns = (*before, pattern)
+    rules = patterns if field == "freeze" else tuple((one, 0.5) for one in patterns)
+    handler, timed = signal.getsignal(signal.SIGALRM), signal.getitimer(signal.ITIMER_REAL)[0] > 0
+    with pytest.raises(Refused, match=rf"^optimizer\.{field} = .*{re.escape(pattern)}: takes more than 0\.2 s"):
+        leaf_rules(AdamW(**{"weight_decay": 0.1, field: rules}), vit_shapes())
+    # another's alarm is as it was
+    assert signal.getsignal(signal.SIGALRM) == handler
+    assert (signal.getitimer(signal.ITIMER_REAL)[0] > 0) == timed
+
+
+def test_a_repetition_within_another_is_fine_where_it_is_quick():
+    rules = leaf_rules(SGD(freeze=(r"(\w+/)*kernel",)), vit_shapes())
+    assert rules["head/kernel"].frozen
+    assert not rules["head/bias"].frozen

@@ -5,13 +5,17 @@ are shown as `encoder/blocks/*/...` and shapes are those of one layer. A rule th
 its number, `encoder/blocks/0/...`.
 """
 
+import contextlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+import signal
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from vitzoo.errors import Refused
 
 STACK = "blocks"
+LONGEST_MATCH = 5.0  # seconds for all the rules of a setting; usual ones take milliseconds
 
 
 def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -79,12 +83,14 @@ def match_rules(
         Path to value, flat.
     """
     patterns = [_compiled(pattern, what) for pattern, _ in rules]
-    chosen = {path: _first(patterns, [display(path)] * len(patterns)) for path in flatten(tree)}
+    with _in_time(what, patterns):
+        chosen = {path: _first(patterns, [display(path)] * len(patterns)) for path in flatten(tree)}
     if every_leaf and None in chosen.values():
         path = next(path for path, index in chosen.items() if index is None)
         raise Refused(what, None, f"no rule matches {display(path)}")
     if every_rule:
-        _refuse_idle(patterns, chosen.values(), {path: [display(path)] for path in chosen}, what)
+        with _in_time(what, patterns):
+            _refuse_idle(patterns, chosen.values(), {path: [display(path)] for path in chosen}, what)
     return {path: rules[index][1] for path, index in chosen.items() if index is not None}
 
 
@@ -104,8 +110,9 @@ def match_layers(rules: Sequence[tuple[str, Any]], tree: Mapping[str, Any], what
     """
     patterns = [_compiled(pattern, what) for pattern, _ in rules]
     names = {path: _layer_names(path, leaf) for path, leaf in flatten(tree).items()}
-    chosen = {path: [_first(patterns, _seen(patterns, path, name)) for name in names[path]] for path in names}
-    _refuse_idle(patterns, {index for layers in chosen.values() for index in layers}, names, what)
+    with _in_time(what, patterns):
+        chosen = {path: [_first(patterns, _seen(patterns, path, name)) for name in names[path]] for path in names}
+        _refuse_idle(patterns, {index for layers in chosen.values() for index in layers}, names, what)
     return {path: tuple(None if i is None else rules[i][1] for i in layers) for path, layers in chosen.items()}
 
 
@@ -123,6 +130,28 @@ def _compiled(pattern: str, what: str) -> re.Pattern:
         return re.compile(pattern)
     except re.error as error:
         raise Refused(what, pattern, f"not a regular expression: {error}") from error
+
+
+@contextlib.contextmanager
+def _in_time(what: str, patterns: Sequence[re.Pattern]) -> Iterator[None]:
+    """Refuses patterns that would try for ever, as `(a*)*b` does: Python looks for signals while it matches. (They come
+    to the main thread alone; in another nothing is watched.)
+    """
+    if not patterns or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    message = f"takes more than {LONGEST_MATCH:g} s: a repetition within another, as in (a*)*, tries too many ways"
+    refusal = Refused(what, ",".join(pattern.pattern for pattern in patterns), message)
+
+    def refuse(number: int, frame: Any) -> None:
+        raise refusal
+
+    before, timer = signal.signal(signal.SIGALRM, refuse), signal.setitimer(signal.ITIMER_REAL, LONGEST_MATCH)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, *timer)
+        signal.signal(signal.SIGALRM, before)
 
 
 def _first(patterns: Sequence[re.Pattern], names: Sequence[str]) -> int | None:
