@@ -4,6 +4,7 @@ import collections
 import json
 import math
 import stat
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,12 @@ def parsed(content: str | bytes, *, finite: bool = False) -> Any:
         raise ValueError(f"names the field {twice.args[0]!r} twice") from None
     except UnicodeDecodeError:
         raise ValueError("is not UTF-8") from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"is not JSON: {error}") from None
     except ValueError as error:
+        if "integer string conversion" in str(error):
+            most = sys.get_int_max_str_digits()
+            raise ValueError(f"holds a whole number of more than {most:,} digits, too long to be read") from None
         raise ValueError(f"is not JSON: {error}") from None
 
 

@@ -147,6 +147,8 @@ def test_an_error_rate_is_all_edits_over_all_that_was_wanted():
     assert error_rate(["a b c"], [["x"]]) == 3.0
     assert error_rate(["a"], [[""]]) == 1.0
     assert error_rate([""], [[""]]) == 0.0
+    assert error_rate(["a b c"], [["", " "]]) == 1.0  # whatever its length: there is nothing to divide by
+    assert error_rate(["a b", "c d"], [[""], ["c d"]]) == 1.0  # two insertions, two words wanted
 
 
 def test_every_metric_is_told_whether_more_is_better():

@@ -9,6 +9,9 @@ def error_rate(predictions: Sequence[str], references: Sequence[Sequence[str]]) 
     """Insertions, deletions and substitutions of what spaces divide (words, phonemes) that make the predictions from
     the references, over how many of these there are; it can be above 1. Of several references the one with the fewest
     edits counts, the longest of those.
+
+    What is said where nothing was wanted counts among the edits and adds nothing to the length. Where all references
+    are empty no rate is defined: it is 1 if anything is said, and 0 if not.
     """
     edits = length = 0
     for prediction, right in zip(predictions, references, strict=True):
