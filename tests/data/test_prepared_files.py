@@ -1,5 +1,6 @@
 """Prepared data are read as they were written, or refused in one line that names the file and the remedy."""
 
+import errno
 import json
 import os
 import pathlib
@@ -102,7 +103,7 @@ def test_damage_is_one_line_with_file_and_remedy(written, tmp_path, capsys, file
 
 # what TFDS wrote has no list: its own numbers say what is missing, and its reader what is damaged
 WITHOUT_LIST = [entry for entry in DAMAGE if entry[1] not in (reversed_lines, copied, flipped) and entry[0] != LIST]
-WITHOUT_LIST = [entry for entry in WITHOUT_LIST if entry not in ((NAMES, os.remove), ("features.json", os.remove))]
+WITHOUT_LIST = [entry for entry in WITHOUT_LIST if entry != ("features.json", os.remove)]
 
 
 @pytest.mark.parametrize(("file", "damage"), WITHOUT_LIST, ids=case)
@@ -119,8 +120,9 @@ def test_names_missing_that_the_catalogue_has_are_missed(written, tmp_path, caps
     """TFDS's beans names its 3 classes, of which `features.json` keeps only the number."""
     folder = shutil.copytree(written / "insects" / "1.0.0", tmp_path / "data" / "beans" / "0.1.0")
     (folder / LIST).unlink()
+    made = {"name": "beans", "version": "0.1.0", "moduleName": "tensorflow_datasets.image_classification.beans"}
     info = json.loads((folder / "dataset_info.json").read_text())
-    (folder / "dataset_info.json").write_text(json.dumps(info | {"name": "beans", "version": "0.1.0"}))
+    (folder / "dataset_info.json").write_text(json.dumps(info | made))
     for file in folder.glob("insects-*"):
         file.rename(file.with_name(file.name.replace("insects", "beans")))
     assert main(["data", "check", "beans", "--dir", str(tmp_path / "data")]) == 0
@@ -282,3 +284,16 @@ def test_ones_own_classes_have_no_more_shards_than_examples(own, tmp_path, capsy
 def test_what_is_not_there_is_not_to_be_renamed(tmp_path, capsys):
     assert main(["data", "prepare", f"folder:{tmp_path}/digits", "--dir", str(tmp_path / "data")]) == 2
     assert "rename" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EMFILE, errno.ESTALE])
+def test_files_that_only_cannot_be_opened_are_not_to_be_removed(written, tmp_path, capsys, monkeypatch, number):
+    def refuse(file):
+        raise OSError(number, os.strerror(number))
+
+    folder = shutil.copytree(written, tmp_path / "data")
+    monkeypatch.setattr("vitzoo.checksums.crc32", refuse)
+    assert main(["data", "check", "insects", "--dir", str(folder)]) == 2
+    said = capsys.readouterr().err
+    assert f"dataset_info.json can't be read ({os.strerror(number)})" in said
+    assert "remove" not in said

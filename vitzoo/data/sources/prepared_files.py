@@ -2,6 +2,7 @@
 
 import bisect
 import contextlib
+import errno
 import itertools
 import os
 import pathlib
@@ -13,6 +14,7 @@ from vitzoo.errors import Refused
 
 LARGE = 4 << 20  # bytes: longer files are read through by `vitzoo data check` alone
 SOME_SHARDS = 64  # shards without a checksum whose examples are counted when a split is opened
+SOUND = (errno.EACCES, errno.EPERM, errno.EMFILE, errno.ENFILE, errno.ESTALE)  # for these no file is to blame
 DESCRIPTIONS = ("dataset_info.json", "features.json")
 _reading_all: list[bool] = []
 
@@ -36,6 +38,8 @@ def damaged(name: str, file: str | os.PathLike, fault: str, folder: str | os.Pat
         fault: what is wrong with it.
         folder: that of the data.
     """
+    if any(os.strerror(number) in fault for number in SOUND):
+        return Refused("data.name", name, f"{os.fspath(file)} {fault}")
     remedy = f"remove the folder {os.fspath(folder)} and write it anew with `vitzoo data prepare`"
     return Refused("data.name", name, f"{os.fspath(file)} {fault}; {remedy}")
 
@@ -61,9 +65,11 @@ def builder_of_folder(name: str, folder: pathlib.Path) -> Any:
     import tensorflow_datasets as tfds
 
     check_listed(name, folder)
+    described: dict[str, dict] = {}
     for file in (folder / part for part in DESCRIPTIONS):
         try:
-            if not isinstance(strict_json.read(file), dict):
+            described[file.name] = strict_json.read(file)
+            if not isinstance(described[file.name], dict):
                 raise ValueError("is not an object with fields")
         except FileNotFoundError:
             raise damaged(name, file, "is missing", folder) from None
@@ -81,7 +87,7 @@ def builder_of_folder(name: str, folder: pathlib.Path) -> Any:
         file = files[0] if len(files) == 1 else folder / DESCRIPTIONS[0]
         raise damaged(name, file, f"is damaged: {type(error).__name__}: {said}", folder) from error
     for path, feature in features.items():
-        _check_names(name, folder, path, feature)
+        _check_names(name, folder, path, feature, str(described[DESCRIPTIONS[0]].get("moduleName")))
     return builder
 
 
@@ -100,21 +106,25 @@ def _class_labels(path: str, feature: Any) -> dict[str, Any]:
     return {key: label for part in inner for key, label in part.items()}
 
 
-def _check_names(name: str, folder: pathlib.Path, path: str, feature: Any) -> None:
-    """Names of classes that are fewer or more than the classes, or missing where the catalogue's dataset has some."""
+def _check_names(name: str, folder: pathlib.Path, path: str, feature: Any, module: str) -> None:
+    """Names of classes that are fewer or more than the classes, or missing where `module`, which wrote the data, wrote
+    some.
+    """
     file = folder / f"{path}.labels.txt"
     if file.exists():
         count = sum(bool(line.strip()) for line in file.read_text("utf-8", "replace").split("\n"))
         if count != feature.num_classes:
             raise damaged(name, file, f"names {count:,} classes, and there are {feature.num_classes:,}", folder)
-    elif feature._int2str is None and _has_names(name, path):
+    elif feature._int2str is None and _has_names(name, path, module):
         raise damaged(name, file, f"is missing, which names the {feature.num_classes:,} classes", folder)
 
 
-def _has_names(name: str, path: str) -> bool:
-    """Whether the dataset of this name in TFDS's catalogue names its classes."""
+def _has_names(name: str, path: str, module: str) -> bool:
+    """Whether what wrote the data names their classes: a copy of ours does, of TFDS's catalogue some do."""
     import tensorflow_datasets as tfds
 
+    if not module.startswith("tensorflow_datasets."):
+        return module == "vitzoo.data.sources.copy_builder"
     with contextlib.suppress(Exception):  # there is none of this name, or it needs a library that isn't there
         feature = _class_labels("", tfds.builder(name, data_dir=os.devnull).info.features).get(path)
         return bool(feature is not None and feature._int2str)
