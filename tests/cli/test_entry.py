@@ -253,3 +253,18 @@ def test_a_reader_that_has_seen_enough_is_no_fault():
     command = f"{sys.executable} -m vitzoo configs | head -c 1"
     done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60)
     assert done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"), [(["train"], 75), (["sweep"], 75), (["train", "--dry-run"], -15), (["eval"], -15), ([], -15)]
+)
+def test_sigterm_before_a_training_begins_ends_it_with_75_and_a_line(arguments, code):
+    # the code by which launchers know that they are to start it again; else a program's own, 128 + 15 in a shell
+    program = (
+        "import os, signal, sys\nfrom vitzoo.cli import entry\n"
+        "entry._main = lambda arguments: os.kill(os.getpid(), signal.SIGTERM)\nentry.main()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, timeout=60)
+    assert done.returncode == code
+    line = "vitzoo: SIGTERM: ends at once; nothing was to be saved, and the same command goes on\n"
+    assert done.stderr == (line if code == 75 else "")

@@ -12,6 +12,7 @@ from pathlib import Path
 from vitzoo.checkpoints.quiet import is_orbax_waiting
 from vitzoo.cli.allocator import keep_freed_memory
 from vitzoo.cli.arguments import Parser, expand_flagfiles, set_platform, split_overrides
+from vitzoo.cli.early_end import leave_on_sigterm
 from vitzoo.cli.output import last_line, one_line
 from vitzoo.errors import Failed, Refused, out_of_disk, out_of_memory
 from vitzoo.parallel import cluster
@@ -51,6 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit code: 0 done, 1 failed after it had begun, 2 refused, 75 preempted and saved, 130 interrupted.
     """
     if argv is None:
+        leave_on_sigterm(sys.argv[1:])
         keep_freed_memory()
     with for_people():
         code = _main(list(sys.argv[1:] if argv is None else argv))
