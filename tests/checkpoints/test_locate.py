@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import shutil
 
 import pytest
@@ -190,3 +191,12 @@ def test_no_mean_is_made_of_a_run_where_no_checkpoint_can_be_read(name, run, tmp
     shutil.copytree(run, tmp_path / name / "run")
     with pytest.raises(Refused, match=r"--workdir = .*no checkpoint can be read below a folder named .*; rename it"):
         average(tmp_path / name / "run", 2, tmp_path / "mean")
+
+
+@pytest.mark.parametrize("name", ["*", "my model", "$HOME", "plain"])
+def test_a_folder_that_a_shell_reads_otherwise_is_suggested_in_quotes(name, tmp_path):
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "model.safetensors").write_bytes(b"")
+    with pytest.raises(Refused) as refusal:
+        locate(tmp_path)
+    assert str(refusal.value).endswith(f"; did you mean {shlex.quote(str(tmp_path / name))}?")

@@ -1,6 +1,7 @@
 """From what a user writes (`RUN`, `RUN@best`, `RUN@STEP`, `RUN/checkpoints/STEP`) to one verified checkpoint folder."""
 
 import dataclasses
+import shlex
 import sys
 from pathlib import Path
 
@@ -113,7 +114,7 @@ def _further_in(path: Path) -> str:
     """Where below a folder weights lie, if they do."""
     depths = ("*/", "*/*/")
     found = next((file for depth in depths for name in WEIGHTS for file in sorted(path.glob(f"{depth}{name}"))), None)
-    return "" if found is None else f"; did you mean {found.parent}?"
+    return "" if found is None else f"; did you mean {shlex.quote(str(found.parent))}?"
 
 
 def _contents(path: Path) -> str:
