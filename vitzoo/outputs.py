@@ -27,6 +27,8 @@ def checked_file(flag: str, path: str | Path, endings: Sequence[str], reads: Rea
             to, or it would take the place of what is read or of what belongs to a run or a checkpoint.
     """
     file = named_path(flag, path)
+    if os.fspath(path).endswith((os.sep, f"{os.sep}.")):  # which pathlib leaves out
+        raise Refused(flag, path, "names a folder; name a file")
     if file.suffix.lower() not in endings:
         raise Refused(flag, path, f"must end in {' or '.join(endings)}")
     if file.is_dir():

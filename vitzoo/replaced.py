@@ -1,5 +1,6 @@
 """What an output must not take the place of: what the command itself reads, a run's own files, a checkpoint."""
 
+import contextvars
 import dataclasses
 import os
 import re
@@ -7,20 +8,27 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from vitzoo import strict_json
 from vitzoo.errors import Refused
 from vitzoo.paths import expanded
 
 IMAGE_ENDINGS = (".png", ".jpg", ".jpeg")
 """Images that commands write, and that are examples where a folder of images is read."""
+JSON_LINES = (".jsonl", ".ndjson", ".json")
+"""Of a folder of JSON lines, which may hold no others."""
 CHECKPOINT_FILES = ("manifest.json", "model.json")
 """What a checkpoint's folder holds."""
 KINDS = ("folder", "csv", "text", "jsonl")
 """What stands before the path in `data.name`."""
+PREPARED = ("dataset_info.json", "features.json")
+"""What lies beside the files of a prepared dataset."""
 RUN_FOLDERS = ("checkpoints", "assets", "eval", "profile")
 RUN_FILES = re.compile(
     r"config([.]before-\d+)?[.]json|provenance[.]json|metrics([.]lost)?[.]jsonl|curves[.]png|[.]lock|events[.]out[.].*"
 )
 """What a run writes in its folder."""
+of_command: contextvars.ContextVar[tuple[Path, ...]] = contextvars.ContextVar("of_command", default=())
+"""Files that say what the command is: flag files, and the config's own."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,23 +37,47 @@ class Reads:
 
     Attributes:
         named: as the user names it: files, folders, `KIND:PATH`, `RUN@STEP`, `PATH:part`; whatever else is no path.
-        weights: checkpoints; of a folder of published weights every file is read.
+        weights: checkpoints; of a folder of published weights every file is read, of a run what it was trained on too.
+        prepared: folders of prepared datasets, `data.dir`.
     """
 
     named: Sequence[Any] = ()
     weights: Sequence[Any] = ()
+    prepared: Sequence[Any] = ()
+
+    @classmethod
+    def of(cls, values: Any, weights: Sequence[Any] = ()) -> "Reads":
+        """What a config's values and checkpoints name."""
+        return cls(list(texts_in(values)), weights, list(texts_in(values, "dir")))
+
+    def whole(self) -> "Reads":
+        """With the command's own files, and what the checkpoints' runs were trained and measured on."""
+        found = Reads((*self.named, *of_command.get()), self.weights, self.prepared)
+        folders = dict.fromkeys(
+            one for name in self.weights for path in _paths(name) for one in (path, *path.absolute().parents[:2])
+        )
+        for folder in folders:
+            file = folder / ("config.json" if _is_run(folder) else "model.json")
+            try:
+                values = strict_json.read(file) if _is_run(folder) or _is_checkpoint(folder) else {}
+                own = Reads.of(values)
+            except (OSError, ValueError):  # the command says so
+                continue
+            found = Reads((*found.named, *own.named), self.weights, (*found.prepared, *own.prepared))
+        return found
 
 
-def texts_in(values: Any) -> Iterator[str]:
-    """Every text in nested settings: those that name what is read are among them."""
+def texts_in(values: Any, key: str = "") -> Iterator[str]:
+    """Every text in nested settings, those that name what is read among them; or only those called `key`."""
     if isinstance(values, str):
-        yield values
+        if not key:
+            yield values
     elif isinstance(values, dict):
-        for value in values.values():
-            yield from texts_in(value)
+        for name, value in values.items():
+            yield from texts_in(value, "" if name == key and isinstance(value, str) else key)
     elif isinstance(values, list | tuple):
         for value in values:
-            yield from texts_in(value)
+            yield from texts_in(value, key)
 
 
 def check_replaces_nothing(flag: str, path: Any, file: Path, reads: Reads) -> None:
@@ -57,21 +89,66 @@ def check_replaces_nothing(flag: str, path: Any, file: Path, reads: Reads) -> No
         reads: what the command reads.
 
     Raises:
-        Refused: it is, by any link, a file that is read; it would be an example of a folder that is read; it lies in a
-            checkpoint; or it is one of a run's own files.
+        Refused: it is, by any link, a file that is read, also one in a folder of data or that a table lists; it would
+            be an example of a folder that is read; it lies in a checkpoint; or it is one of a run's own files.
     """
+    _check_is_not_read(flag, path, file, reads.whole())
+    check_spoils_no_run(flag, path, file)
+
+
+def check_files_in(flag: str, folder: Path, names: Iterable[str], reads: Reads) -> None:
+    """Refuses files to be written in a folder as `check_replaces_nothing` does; what lies in a run, as its evaluations
+    do, may be replaced.
+    """
+    whole = reads.whole()
+    for file in (folder / name for name in names):
+        if not os.path.lexists(file):
+            continue
+        is_link = Path(os.path.realpath(file)) != Path(os.path.realpath(folder)) / file.name
+        own = not is_link and any(map(_is_run, file.absolute().parents))
+        _check_is_not_read(flag, file, file, whole, not own)
+        if is_link:
+            check_spoils_no_run(flag, file, file)
+
+
+def check_apart(*outputs: tuple[str, Path | None]) -> None:
+    """Refuses two outputs of a command that are one file, or of which one is a folder above the other.
+
+    Args:
+        outputs: of each the setting that names it, and the file; None where there is none.
+    """
+    given = [(flag, file) for flag, file in outputs if file is not None]
+    for place, (flag, file) in enumerate(given):
+        for other_flag, other in given[:place]:
+            here, there = Path(os.path.realpath(file)), Path(os.path.realpath(other))
+            if _is_same(file, other) or here.is_relative_to(there) or there.is_relative_to(here):
+                raise Refused(flag, str(file), f"is written by {other_flag} too ({other}); name another file")
+
+
+def _check_is_not_read(flag: str, path: Any, file: Path, reads: Reads, in_folders: bool = True) -> None:
     for name in (*reads.named, *reads.weights):
         for one in _paths(name):
             if one.is_file() and _is_same(one, file):
-                raise Refused(flag, path, f"is {name}, which is read; name another file")
+                raise Refused(flag, str(path), f"is {name}, which is read; name another file")
     for name in reads.named:
-        if file.suffix.lower() in IMAGE_ENDINGS:
+        kind = str(name).partition(":")[0]
+        if kind == "jsonl" and file.suffix.lower() in JSON_LINES:
+            if any(_is_same(folder, file.parent) for folder in _paths(name)):
+                message = f"lies in {name}, which is read: what is written there would be part of it"
+                raise Refused(flag, str(path), f"{message}; name another place")
+        elif in_folders and file.suffix.lower() in IMAGE_ENDINGS:
             _check_not_below(flag, path, file, name)
-    for name in reads.weights:
+        for one in _paths(name) if kind in KINDS and file.exists() else ():
+            if (in_folders and _holds(one, file)) or (kind == "csv" and one.is_file() and _lists(one, file)):
+                raise Refused(flag, str(path), f"is one of the files of {name}, which is read; name another file")
+    for name in reads.weights if in_folders and file.exists() else ():
         for folder in _paths(name):
-            if file.exists() and any(_is_same(one, file) for one in _files_of(folder)):
-                raise Refused(flag, path, f"is one of the files of {name}, which is read; name another file")
-    check_spoils_no_run(flag, path, file)
+            if any(_is_same(one, file) for one in _files_of(folder)):
+                raise Refused(flag, str(path), f"is one of the files of {name}, which is read; name another file")
+    for name in reads.prepared if in_folders and file.exists() else ():
+        for folder in _paths(name):
+            if any(_holds(one, file) for one in _datasets(folder, reads.named)) or _is_directly_in(file, folder):
+                raise Refused(flag, str(path), f"lies in {name}, which is read; name another file")
 
 
 def check_stays_outside(flag: str, path: Any, folder: Path, reads: Reads) -> None:
@@ -91,7 +168,7 @@ def check_is_none_of(flag: str, path: Any, file: Path, files: Iterable[str]) -> 
     if file.exists():
         for one in files:
             if _is_same(Path(one), file):
-                raise Refused(flag, path, f"is {one}, one of the files that are read; name another file")
+                raise Refused(flag, str(path), f"is {one}, one of the files that are read; name another file")
 
 
 def check_spoils_no_run(flag: str, path: Any, output: Path) -> None:
@@ -137,6 +214,58 @@ def _paths(name: Any) -> list[Path]:
         except (OSError, ValueError, RuntimeError):  # no path
             continue
     return found
+
+
+def _holds(folder: Path, file: Path) -> bool:
+    """Whether a file lies below a folder, by links of both kinds too."""
+    real, number = Path(os.path.realpath(file)), file.stat()
+    if not folder.is_dir():
+        return False
+    if real.is_relative_to(os.path.realpath(folder)):
+        return True
+    waiting = [folder]
+    while waiting:
+        try:
+            entries = list(os.scandir(waiting.pop()))
+        except OSError:
+            continue
+        for entry in entries:
+            if entry.is_symlink():
+                target = Path(os.path.realpath(entry.path))
+                if target == real or (target.is_dir() and real.is_relative_to(target)):
+                    return True
+            elif entry.is_dir():
+                waiting.append(Path(entry.path))
+            elif number.st_nlink > 1 and entry.inode() == number.st_ino and _is_same(Path(entry.path), file):
+                return True
+    return False
+
+
+def _lists(table: Path, file: Path) -> bool:
+    """Whether a table of files names a file, in whichever column; separators are those that tables have."""
+    name = Path(os.path.realpath(file)).name
+    try:
+        lines = table.read_text(encoding="utf-8-sig", errors="replace").splitlines()
+    except OSError:
+        return False
+    cells = (cell.strip(' "') for line in lines if name in line for cell in re.split("[,;\t]", line))
+    return any(_is_same(table.parent / expanded(cell), file) for cell in cells if name in cell)
+
+
+def _datasets(folder: Path, named: Sequence[Any]) -> Iterator[Path]:
+    """The datasets in a folder of prepared ones: it may be one itself; one may be named and hold what it likes."""
+    if any((folder / name).exists() for name in PREPARED):
+        yield folder
+    for one in folder.iterdir() if folder.is_dir() else ():
+        is_one = one.name in {str(name).partition("/")[0] for name in named}
+        if is_one or any(next(one.glob(f"{depth}{name}"), None) for depth in ("", "*/", "*/*/") for name in PREPARED):
+            yield one
+
+
+def _is_directly_in(file: Path, folder: Path) -> bool:
+    """Whether a folder holds a file; not asked of the current folder and those above it, which hold other things."""
+    real = Path(os.path.realpath(folder))
+    return Path(os.path.realpath(file)).parent == real and not Path.cwd().is_relative_to(real)
 
 
 def _files_of(folder: Path) -> Iterator[Path]:

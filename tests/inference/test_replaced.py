@@ -42,6 +42,26 @@ def made(tmp_path_factory):
     os.link(root / "weights.npz", root / "hard.npz")
     (root / "soft.csv").symlink_to("labels.csv")
     (root / "linked").symlink_to("run")
+    for folder in ("lines", "texts", "prepared/digits/1.0.0"):
+        (root / folder).mkdir(parents=True)
+    for file in ("lines/train.jsonl", "lines/validation.jsonl", "texts/notes.csv", "texts/a.txt"):
+        (root / file).write_text('{"text": "a b"}\n')
+    for file in ("dataset_info.json", "features.json", "digits-train.jsonl"):
+        (root / "prepared" / "digits" / "1.0.0" / file).write_text("{}")
+    (root / "lines.jsonl").symlink_to("lines/train.jsonl")
+    os.link(root / "texts" / "notes.csv", root / "notes.csv")
+    (root / "photos" / "notes.csv").write_text("x")
+    for folder in ("table", "linked_table", "linked_image", "listed"):
+        (root / folder).mkdir()
+    (root / "table" / "per_class.csv").write_text((root / "labels.csv").read_text().replace("photos", "../photos"))
+    (root / "linked_table" / "metrics.json").symlink_to("../labels.csv")
+    (root / "linked_image" / "confusion.png").symlink_to("../photos/class0/0.png")
+    shutil.copy(root / "photos" / "class0" / "0.png", root / "listed" / "mistakes.png")
+    (root / "listed" / "mine.csv").write_text("file,label,split\nmistakes.png,0,test\n")
+    (root / "flags.csv").write_text(f"--checkpoint={root}/run\n--output={root}/flags.csv\n")
+    (root / "p.csv").write_text("mine")
+    (root / "link.csv").symlink_to("new.npz")
+    (root / "new.npz").write_text("x")
     return root
 
 
@@ -96,6 +116,35 @@ REFUSED = {
                            "ROOT/photos/run"],
     "a sweep among photos": ["sweep", "--config", "quickstart", "--config.data.name=folder:ROOT/photos", "--over",
                              "seed=0,1", "--workdir", "ROOT/photos/runs"],
+    "lines of a folder": ["eval", "--checkpoint", "ROOT/text", "--config.data.name=jsonl:ROOT/lines",
+                          "--config.data.split=validation", "--predictions", "ROOT/lines/train.jsonl"],
+    "new lines of a folder": ["eval", "--checkpoint", "ROOT/text", "--config.data.name=jsonl:ROOT/lines",
+                              "--config.data.split=validation", "--predictions", "ROOT/lines/test.jsonl"],
+    "lines by a link": ["eval", "--checkpoint", "ROOT/text", "--config.data.name=jsonl:ROOT/lines",
+                        "--config.data.split=validation", "--predictions", "ROOT/lines.jsonl"],
+    "a file beside texts": ["eval", "--checkpoint", "ROOT/text", "--config.data.name=text:ROOT/texts",
+                            "--config.data.split=all", "--predictions", "ROOT/texts/notes.csv"],
+    "its hard link": ["eval", "--checkpoint", "ROOT/text", "--config.data.name=text:ROOT/texts",
+                      "--config.data.split=all", "--predictions", "ROOT/notes.csv"],
+    "a file among photos": ["eval", "--checkpoint", "ROOT/run", "--config.data.name=folder:ROOT/photos",
+                            "--config.data.split=all", "--predictions", "ROOT/photos/notes.csv"],
+    "prepared data": ["eval", "--checkpoint", "ROOT/run", "--config.data.dir=ROOT/prepared", "--predictions",
+                      "ROOT/prepared/digits/1.0.0/digits-train.jsonl"],
+    "a prepared folder": ["eval", "--checkpoint", "ROOT/run", "--config.data.dir=ROOT/prepared/digits/1.0.0",
+                          "--predictions", "ROOT/prepared/digits/1.0.0/digits-train.jsonl"],
+    "a table in the folder": ["eval", "--checkpoint", "ROOT/run", "--config.data.name=csv:ROOT/table/per_class.csv",
+                              "--config.data.split=test", "--output", "ROOT/table"],
+    "a linked table": ["eval", "--checkpoint", "ROOT/run", "--output", "ROOT/linked_table"],
+    "a linked image": ["eval", "--checkpoint", "ROOT/run", "--output", "ROOT/linked_image"],
+    "an image that a table lists": ["eval", "--checkpoint", "ROOT/run", "--config.data.name=csv:ROOT/listed/mine.csv",
+                                    "--config.data.split=test", "--output", "ROOT/listed"],
+    "what it was trained on": ["predict", "--checkpoint", "ROOT/run", "ROOT/photos", "--output", "ROOT/labels.csv"],
+    "what its step was trained on": ["predict", "--checkpoint", "ROOT/run/checkpoints/7", "ROOT/photos", "--output",
+                                     "ROOT/labels.csv"],
+    "what a copied step was": ["predict", "--checkpoint", "ROOT/step", "ROOT/photos", "--output", "ROOT/labels.csv"],
+    "what it was, not what is measured": ["eval", "--checkpoint", "ROOT/run", "--config.data.name=folder:ROOT/photos",
+                                          "--config.data.split=all", "--predictions", "ROOT/labels.csv"],
+    "the file of flags": ["predict", "--flagfile", "ROOT/flags.csv", "ROOT/photos"],
     "a training in a step": ["train", "--config", "quickstart", "--workdir", "ROOT/step/run"],
 }  # fmt: skip
 
@@ -111,8 +160,51 @@ def test_an_output_in_the_place_of_an_input_is_refused_and_all_stays(case, made,
     assert contents(made) == before
 
 
+TWICE = {
+    "a table of the folder": ["eval", "--checkpoint", "ROOT/run", "--output", "ROOT/new", "--predictions",
+                              "ROOT/new/per_class.csv"],
+    "by a link": ["predict", "--checkpoint", "ROOT/run", "ROOT/photos", "--output", "ROOT/link.csv", "--features",
+                  "ROOT/new.npz"],
+    "the folder": ["eval", "--checkpoint", "ROOT/run", "--output", "ROOT/new.csv", "--predictions", "ROOT/new.csv"],
+    "texts": ["predict", "--checkpoint", "ROOT/text", "--text", "a", "--output", "ROOT/link.csv", "--features",
+              "ROOT/new.npz"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", TWICE)
+def test_two_outputs_that_are_one_file_are_refused(case, made, capsys):
+    before = contents(made)
+    if case == "a table of the folder":
+        (made / "new").mkdir()
+    assert main([part.replace("ROOT", str(made)) for part in TWICE[case]]) == 2
+    assert "is written by --" in capsys.readouterr().err
+    assert contents(made) == before
+
+
+@pytest.mark.parametrize("ending", ["/", "/."])
+def test_a_name_that_ends_as_a_folder_is_no_file(ending, made, capsys):
+    for command in (["predict", "--checkpoint", "ROOT/run", "ROOT/photos"], ["report", "ROOT/run"]):
+        argv = [part.replace("ROOT", str(made)) for part in command]
+        assert main([*argv, "--output", f"{made}/p.csv{ending}"]) == 2
+        assert "names a folder" in capsys.readouterr().err
+    assert (made / "p.csv").read_text() == "mine"
+
+
+def test_the_next_evaluation_removes_what_a_killed_one_left(made, capsys):
+    left = [made / "run" / "eval" / folder / ".vitzoo-abcd1234" for folder in ("7-ema/test", "3-raw/digits-test")]
+    for folder in left:
+        folder.mkdir(parents=True)
+        (folder / "file.png").write_text("half")
+    for _ in range(2):  # and what it wrote itself it replaces
+        assert main(["eval", "--checkpoint", str(made / "run")]) == 0
+    assert not any(folder.exists() for folder in left)
+    assert "left by a command that was killed" in capsys.readouterr().err
+    shutil.rmtree(made / "run" / "eval")
+
+
 def test_new_files_beside_what_is_read_are_written(made, tmp_path, capsys):
     root = shutil.copytree(made, tmp_path / "copy", symlinks=True)
+    (root / "photos" / "notes.csv").unlink()
     photos = str(root / "photos")
     for _ in range(2):  # and replaced, where they are no input
         assert main(["predict", "--checkpoint", str(root / "run"), photos, "--output", f"{photos}/p.csv"]) == 0

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 from vitzoo.errors import Refused
 from vitzoo.hints import misspelt, shell_flag
 from vitzoo.paths import readable_path
+from vitzoo.replaced import of_command
 from vitzoo.schema import Limits, Text, check_limits, convert, nearest
 
 CONFIG_FLAG = re.compile(r"--(no)?config\.(.+)", re.DOTALL)
@@ -146,6 +147,7 @@ def expand_flagfiles(arguments: Sequence[str], within: Sequence[Path] = ()) -> l
         file = readable_path(flag, value if equals else waiting.pop(0) if waiting else "", pipe=True).resolve()
         if file in within:
             raise Refused(flag, file, "names itself, or a file that names it")
+        of_command.set((*of_command.get(), file))
         found += expand_flagfiles(_flags_of(file), [*within, file])
     return found
 

@@ -1,6 +1,7 @@
 """Where every command begins and ends: the command is found and run, and whatever goes wrong is one line."""
 
 import contextlib
+import contextvars
 import importlib
 import os
 import sys
@@ -55,7 +56,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         leave_on_sigterm(sys.argv[1:])
         keep_freed_memory()
     with for_people():
-        code = _main(list(sys.argv[1:] if argv is None else argv))
+        # in a context of its own: which files say what the command is ends with it
+        code = contextvars.copy_context().run(_main, list(sys.argv[1:] if argv is None else argv))
         if argv is None:
             cluster.end(code)
         if code == Failed.exit_code and argv is None and is_orbax_waiting():

@@ -16,6 +16,7 @@ from vitzoo.config.argument import NoSuchChoice, choices_asked
 from vitzoo.config.kept import read_object
 from vitzoo.errors import Refused, as_text
 from vitzoo.paths import named_path
+from vitzoo.replaced import of_command
 
 PACKAGE = Path(vitzoo.__file__).parent
 FOLDERS = (PACKAGE / "configs", PACKAGE.parent / "configs")
@@ -35,6 +36,7 @@ def load(config: str | Path, arg: str | None = None) -> Any:
     """
     path, given = find_config(config)
     arg = given if arg is None else arg
+    of_command.set((*of_command.get(), path.absolute()))
     if path.suffix == ".json":
         if arg is not None:
             raise Refused("config", f"{config}", f"{path.name} takes no argument ({arg})")

@@ -3,7 +3,7 @@
 import json
 import math
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -22,7 +22,8 @@ from vitzoo.outputs import checked_file, checked_folder
 from vitzoo.parallel import processes
 from vitzoo.parallel.mesh import show_mesh
 from vitzoo.parts import OwnFaults
-from vitzoo.replaced import Reads, texts_in
+from vitzoo.replaced import Reads, check_apart, check_files_in, check_is_none_of
+from vitzoo.staging import remove_leftovers
 from vitzoo.weights.load import ImageInfo
 
 
@@ -68,18 +69,21 @@ def evaluate(
         Failed: no evaluator of several could run, or data was lost or a file not written on the way.
     """
     out = processes.only_first(out or sys.stdout)
-    _check_outputs(predictions, output, Reads(list(texts_in(nested(overrides))), [checkpoint]))
+    _check_outputs(predictions, output, Reads.of(nested(overrides), [checkpoint]))
+    reads = Reads()
 
     def check(values: dict[str, Any], evaluators: Collection[str]) -> None:
-        reads = Reads(list(texts_in(values)), [checkpoint])
+        nonlocal reads
+        reads = Reads.of(values, [checkpoint])
         for name in evaluators:
             _check_outputs(predictions_file(predictions, name, len(evaluators)), output, reads)
 
     ready = make_ready(str(checkpoint), overrides, weights, all_classes, shots, check=check)
+    folders = {name: output_folder(ready, name, output) for name in ready.evaluators}
+    _check_files(ready, folders, predictions, reads)
     say_first(ready, out)
     results = {}
-    for name in ready.evaluators:
-        folder = output_folder(ready, name, output)
+    for name, folder in folders.items():
         try:
             with OwnFaults():
                 results[name] = evaluate_one(ready, name, folder, predictions, out)
@@ -102,6 +106,36 @@ def _check_outputs(predictions: str | Path | None, output: str | Path | None, re
         checked_folder("--output", output, reads)
 
 
+def _check_files(ready: Ready, folders: dict[str, Path | None], predictions: str | Path | None, reads: Reads) -> None:
+    """Refuses files in the evaluators' folders that can't be written, and removes what killed evaluations left there.
+
+    Raises:
+        Refused: one is read, or is what `--predictions` names.
+    """
+    outputs: list[tuple[str, Path | None]] = []
+    for folder in folders.values():
+        if folder is not None:
+            check_files_in("--output", folder, names_of_files(ready), reads)
+            outputs += [("--output", folder / one) for one in names_of_files(ready)]
+    check_apart(*outputs, *(("--predictions", predictions_file(predictions, name, len(folders))) for name in folders))
+    if processes.is_first():
+        clear_folders(ready, [folder for folder in folders.values() if folder is not None])
+
+
+def clear_folders(ready: Ready, folders: Iterable[Path]) -> None:
+    """Removes what killed evaluations left in these folders, and in those of all evaluations of the run."""
+    run = ready.located.run
+    below = [] if run is None else [path for path in (run / "eval").glob("**/") if path.is_dir()]
+    for place in dict.fromkeys((*folders, *below)):
+        remove_leftovers(place)
+
+
+def names_of_files(ready: Ready) -> tuple[str, ...]:
+    """The files that an evaluator's folder may get."""
+    mistakes = "mistakes.png" if isinstance(ready.info, ImageInfo) else "mistakes.csv"
+    return "metrics.json", "per_class.csv", "confusion.png", mistakes
+
+
 def evaluate_one(
     ready: Ready, name: str, folder: Path | None, predictions: str | Path | None, out: TextIO
 ) -> dict[str, Any]:
@@ -109,6 +143,8 @@ def evaluate_one(
     with processes.first_alone():  # what is prepared and kept on disk is made once
         evaluation = bound(ready, name)
     info, count = evaluation.source.info, len(evaluation.examples)
+    for one in () if folder is None else (folder / one for one in names_of_files(ready)):
+        check_is_none_of("--output", one, one, getattr(info, "files", None) or ())
     print(f"data     {info.name} {info.split}: {count:,} examples", file=out)
     if not isinstance(ready.info, ImageInfo):
         print("".join(f"note     {note}\n" for note in evaluation.examples.info.notes), end="", file=out)

@@ -21,7 +21,7 @@ from vitzoo.inference.text_predict import predict_texts
 from vitzoo.inference.writers import write_features, write_predictions
 from vitzoo.outputs import checked_file, wrote
 from vitzoo.paths import expanded
-from vitzoo.replaced import Reads
+from vitzoo.replaced import Reads, check_apart
 from vitzoo.weights.opened import open_weights
 
 ENDINGS = {".txt", ".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".md", *IMAGE_ENDINGS}
@@ -81,6 +81,7 @@ def predict(
     reads = Reads(inputs if isinstance(inputs, list | tuple) else [inputs], [checkpoint])
     output_file = None if output is None else checked_file("--output", output, (".csv", ".jsonl"), reads)
     features_file = None if features is None else checked_file("--features", features, (".npz",), reads)
+    check_apart(("--output", output_file), ("--features", features_file))
     predictor = Predictor(checkpoint, weights=weights, batch_size=batch_size, platform=platform)
     most = predictor.most(top)
     if features_file is not None:

@@ -13,7 +13,7 @@ from vitzoo.inference.text_inputs import TextInput, gather_texts
 from vitzoo.inference.text_predictor import TextPredictor
 from vitzoo.inference.text_writers import shown, write_embeddings, write_rows
 from vitzoo.outputs import checked_file, wrote
-from vitzoo.replaced import Reads
+from vitzoo.replaced import Reads, check_apart
 
 
 def predict_texts(
@@ -66,6 +66,7 @@ def predict_texts(
     reads = Reads(weights=[checkpoint])
     output_file = None if output is None else checked_file("--output", output, (".csv", ".jsonl"), reads)
     features_file = None if features is None else checked_file("--features", features, (".npz",), reads)
+    check_apart(("--output", output_file), ("--features", features_file))
     predictor = TextPredictor(checkpoint, weights=weights, batch_size=batch_size, platform=platform)
     texts = predictor.task.checked(gather_texts(inputs, predictor.info.text))
     if features_file is not None:

@@ -21,7 +21,7 @@ from vitzoo.config.kept import NEEDED, read_kept
 from vitzoo.errors import Failed, Refused
 from vitzoo.hints import shell_flag
 from vitzoo.parallel import processes
-from vitzoo.replaced import Reads, check_stays_outside, texts_in
+from vitzoo.replaced import Reads, check_stays_outside
 
 CONFIG = "config.json"
 PROVENANCE = "provenance.json"
@@ -49,7 +49,7 @@ def check_config(workdir: Path, values: dict[str, Any]) -> Differences:
     Raises:
         Refused: a setting of the training's meaning differs, or `config.json` can't be read.
     """
-    check_stays_outside("workdir", workdir, workdir, Reads(list(texts_in(values))))
+    check_stays_outside("workdir", workdir, workdir, Reads.of(values))
     before = read_config(workdir, NEEDED)
     if before is None:
         return {}

@@ -15,7 +15,7 @@ from vitzoo.evaluation.benchmarks.row import Benchmark
 from vitzoo.evaluation.benchmarks.scores import MORE
 from vitzoo.evaluation.benchmarks.show import say_table
 from vitzoo.evaluation.benchmarks.table import asked_for
-from vitzoo.evaluation.evaluate import finite, say_first, say_metrics
+from vitzoo.evaluation.evaluate import clear_folders, finite, say_first, say_metrics
 from vitzoo.evaluation.folders import safe
 from vitzoo.evaluation.progress import counting
 from vitzoo.evaluation.ready import Ready, make_ready
@@ -23,7 +23,7 @@ from vitzoo.evaluation.report import written
 from vitzoo.outputs import checked_folder
 from vitzoo.parallel import processes
 from vitzoo.parts import find
-from vitzoo.replaced import Reads, texts_in
+from vitzoo.replaced import Reads, check_files_in
 
 TOLD = 3  # reasons that a failure gives; each is printed as it comes
 
@@ -65,14 +65,20 @@ def evaluate_benchmarks(
     check_data(rows, data)
     check_effect(rows, flags, shots)
     if output is not None:
-        checked_folder("--output", output, Reads(list(texts_in(flags)), [checkpoint]))
+        checked_folder("--output", output, Reads.of(flags, [checkpoint]))
     ready = make_ready(str(checkpoint), overrides, weights, instead=data.get("name") or rows[0].dataset or "text")
+    folder = folder_of(ready, output)
+    if folder is not None:
+        places = [folder / safe(row.name) for row in rows]
+        for place in places:
+            check_files_in("--output", place, ["metrics.json"], Reads.of(flags, [checkpoint]))
+        if processes.is_first():
+            clear_folders(ready, places)
     say_first(ready, out)
     results = results_of(rows, ready, shots, data, out)
     info = ready.info
     found = {"checkpoint": info.checkpoint, "step": info.step, "weights": info.weights, "results": results}
     say_table(rows, found, out)
-    folder = folder_of(ready, output)
     if processes.is_first() and folder is not None:
         write_results(folder, results, out)
     if all(result["skipped"] for result in results.values()):
