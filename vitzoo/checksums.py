@@ -22,10 +22,14 @@ def crc32(file: Path) -> str:
 
 
 def write_list(folder: Path) -> None:
-    """Lists the files of a folder with their lengths and checksums in `checksums.json`."""
+    """Lists the files of a folder with their lengths and checksums in `checksums.json`, which has a checksum itself."""
     files = {path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*")) if path.is_file()}
     listed = {name: {"size": path.stat().st_size, "crc32": crc32(path)} for name, path in files.items()}
-    (folder / LIST).write_text(json.dumps(listed))
+    (folder / LIST).write_text(json.dumps({"files": listed, "crc32": _of_list(listed)}))
+
+
+def _of_list(listed: dict[str, dict[str, object]]) -> str:
+    return f"{zlib.crc32(json.dumps(listed, sort_keys=True).encode()):08x}"
 
 
 def fits_list(folder: Path) -> bool:
@@ -42,12 +46,15 @@ def damage(folder: Path, largest: int | None = None) -> tuple[Path, str] | None:
     """
     file = folder / LIST
     try:
-        listed = strict_json.read(file)
+        content = strict_json.read(file)
+        listed, whole = content["files"], content["crc32"] == _of_list(content["files"])
         entries = [(folder / name, int(entry["size"]), str(entry["crc32"])) for name, entry in listed.items()]
     except OSError as error:
         return file, f"can't be read ({error.strerror or error})"
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return file, "is damaged"
+    if not whole:  # else files that are gone with their entries wouldn't be missed
+        return file, "is damaged: its checksum isn't the one that was written"
     if not entries:
         return file, "lists no file"
     for file, size, checksum in entries:

@@ -1,5 +1,6 @@
 """A damaged cache is made anew in silence, whatever the damage, and never ends a command or changes what is read."""
 
+import json
 import os
 import pathlib
 import shutil
@@ -95,6 +96,29 @@ def test_every_damaged_file_of_a_cache_is_found_and_made_anew(kind, damage, book
         assert file.is_file()
     said = capsys.readouterr().err
     assert "warning" not in said or (kind, damage) == ("index", "a folder")
+
+
+LISTS = {
+    "an empty object": lambda listed: {},
+    "no files": lambda listed: {**listed, "files": {}},
+    "one file fewer": lambda listed: {**listed, "files": dict(list(listed["files"].items())[1:])},
+    "a list": lambda listed: [],
+}
+
+
+@pytest.mark.parametrize("change", LISTS)
+@pytest.mark.parametrize("kind", ["tokens", "plan", "tokenizer"])
+def test_a_list_that_lacks_files_which_are_gone_is_not_believed(kind, change, book, monkeypatch):
+    monkeypatch.setattr(packing, "KEPT_FROM", 1)
+    wanted = KINDS[kind](book)
+    lists = list(cache_folder().rglob("checksums.json"))
+    assert lists
+    for file in lists:
+        listed = json.loads(file.read_text())
+        for name in listed["files"]:
+            (file.parent / name).unlink()
+        file.write_text(json.dumps(LISTS[change](listed)))
+    assert KINDS[kind](book) == wanted
 
 
 def test_what_is_undamaged_is_not_made_again(book, monkeypatch):
