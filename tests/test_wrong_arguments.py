@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import vitzoo
+from vitzoo.checkpoints.one_at_a_time import one_at_a_time
 from vitzoo.data.settings import Preprocessing
 from vitzoo.errors import Refused
 from vitzoo.inference.inputs import gather
-from vitzoo.training import lock
 from vitzoo.weights.load import ImageInfo
 
 WRONG = {
@@ -165,10 +165,10 @@ def test_arguments_that_a_function_has_not_are_pythons_to_refuse():
         vitzoo.predict("none", "x.png", tpo=1)
 
 
-def test_trainings_in_several_threads_follow_one_another():
+def test_functions_that_save_in_several_threads_follow_one_another():
     running, most = [], []
 
-    @lock.one_at_a_time
+    @one_at_a_time
     def train(number):
         running.append(number)
         most.append(len(running))

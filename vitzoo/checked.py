@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, ParamSpec, TextIO, TypeVar
 
 from vitzoo.errors import Refused
+from vitzoo.paths import current_folder
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -37,7 +38,8 @@ def checked(**least: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
         least: of arguments that are integers, the smallest.
 
     Raises:
-        Refused: by the function, of an argument of another type or below its smallest; one that is missing, or that
+        Refused: by the function, of an argument of another type or below its smallest, or where the current folder is
+            gone; one that is missing, or that
             the function hasn't, is Python's own TypeError.
     """
 
@@ -50,6 +52,7 @@ def checked(**least: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
                 parameter = signature.parameters[name]
                 if parameter.kind not in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
                     check_argument(name, value, _hints(function)[name], least.get(name))
+            current_folder()
             return function(*args, **kwargs)
 
         return call

@@ -67,6 +67,15 @@ def expanded(path: Any) -> Path:
         return Path(path)
 
 
+def current_folder() -> str:
+    """Where vitzoo is run; Refused where that folder is gone, for every relative path and many a library need it."""
+    try:
+        return os.getcwd()
+    except OSError as error:
+        message = "was deleted" if isinstance(error, FileNotFoundError) else f"can't be entered: {error.strerror}"
+        raise Refused("the current folder", None, f"{message}; change to another (cd) and try again") from None
+
+
 def home() -> Path | None:
     """The user's home folder; None where there is none, as for a container's user who isn't in its list of users."""
     try:

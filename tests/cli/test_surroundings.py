@@ -11,9 +11,11 @@ import numpy as np
 import PIL.Image
 import pytest
 
+import vitzoo
 from vitzoo.cli import main
 from vitzoo.data.folders import cache_folder, data_folders
 from vitzoo.data.settings import Data
+from vitzoo.errors import Refused
 from vitzoo.paths import expanded, named_path
 from vitzoo.training.compilation_cache import use_compilation_cache
 
@@ -42,6 +44,24 @@ def test_a_command_in_a_folder_that_is_gone_says_so(command, tmp_path, monkeypat
     (tmp_path / "here").rmdir()
     assert main(command) == 2
     assert capsys.readouterr().err == "vitzoo: the current folder: was deleted; change to another (cd) and try again\n"
+
+
+CALLS = {
+    "train": lambda: vitzoo.train("quickstart", "run"),
+    "evaluate": lambda: vitzoo.evaluate("run"),
+    "predict": lambda: vitzoo.predict("run", "x.png"),
+    "load": lambda: vitzoo.load("run"),
+    "list_models": lambda: vitzoo.list_models(),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_a_call_in_a_folder_that_is_gone_says_so(call, tmp_path, monkeypatch):
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    (tmp_path / "here").rmdir()
+    with pytest.raises(Refused, match="the current folder: was deleted; change to another"):
+        CALLS[call]()
 
 
 @pytest.fixture

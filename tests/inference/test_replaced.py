@@ -1,5 +1,6 @@
 """No command writes over what it reads, over a run's own files, or into a checkpoint: it is refused, all stays."""
 
+import concurrent.futures
 import os
 import shutil
 
@@ -219,3 +220,19 @@ def test_a_name_in_another_case_is_the_file_where_the_system_says_so(tmp_path, m
     monkeypatch.setattr(os.path, "samefile", lambda a, b: str(a).lower() == str(b).lower())
     with pytest.raises(Refused, match="which is read"):
         check_replaces_nothing("--output", "x", tmp_path / "LABELS.CSV", Reads([f"csv:{tmp_path}/labels.csv"]))
+
+
+def test_commands_that_save_in_several_threads_take_turns(made, tmp_path):
+    run, weights = str(made / "run"), str(made / "step")
+    commands = [
+        ["convert", run, f"{tmp_path}/a", "--format", "vitzoo"],
+        ["convert", weights, f"{tmp_path}/b", "--format", "vitzoo"],
+        ["convert", run, f"{tmp_path}/c", "--format", "vitzoo"],
+    ]
+    other = shutil.copytree(made / "step", tmp_path / "other")
+    commands += [["soup", run, str(other), "--output", f"{tmp_path}/{name}"] for name in "de"]
+    with concurrent.futures.ThreadPoolExecutor(len(commands)) as pool:
+        codes = list(pool.map(main, commands))
+    assert codes == [0] * len(commands)
+    for name in "abcde":
+        assert (tmp_path / name / "checkpoints" / "7" / "manifest.json").is_file()

@@ -19,6 +19,7 @@ from striped import Stripes, config
 from vitzoo.checkpoints import loop_values, read
 from vitzoo.checkpoints.locate import locate
 from vitzoo.checkpoints.steps import listed
+from vitzoo.checkpoints.store import Store
 from vitzoo.cli.dry_run import dry_run
 from vitzoo.config import resolve
 from vitzoo.errors import Failed, Refused
@@ -379,3 +380,32 @@ def test_a_run_whose_folder_is_moved_or_deleted_meanwhile_fails_and_makes_no_new
         run(workdir)
     assert not workdir.exists()
     assert away.exists() == (what == "moved")
+
+
+@pytest.mark.parametrize("name", ["metrics.jsonl", "config.json", "provenance.json", "events.out.*"])
+def test_a_file_of_the_run_that_is_deleted_meanwhile_is_a_failure_that_names_it(name, tmp_path, monkeypatch):
+    workdir = tmp_path / "run"
+
+    def act(batch):
+        for file in workdir.glob(name):
+            file.unlink()
+            if name.startswith("metrics"):
+                file.touch()  # another in its place
+
+    at_batch(monkeypatch, 3, act)
+    what = "run" if name == "provenance.json" else f"run/{name.replace('*', '.*')}"
+    with pytest.raises(Failed, match=rf"{what} was moved, deleted or replaced while this run was writing to it"):
+        run(workdir, log={"every_steps": 1, "tensorboard": name == "events.out.*"})
+
+
+def test_a_last_checkpoint_that_is_gone_at_the_end_is_a_failure(tmp_path, monkeypatch):
+    workdir, wait = tmp_path / "run", Store.wait
+
+    def waits(store):
+        wait(store)
+        for folder in (workdir / "checkpoints").glob("[0-9]*"):
+            shutil.rmtree(folder)
+
+    monkeypatch.setattr(Store, "wait", waits)
+    with pytest.raises(Failed, match=r"checkpoints/\d+ was moved, deleted or replaced"):
+        run(workdir)

@@ -11,6 +11,7 @@ import numpy as np
 from vitzoo.checkpoints import description, loop_values, manifest, read, steps
 from vitzoo.checkpoints.locate import Located, locate
 from vitzoo.checkpoints.loop_values import COUNTERS
+from vitzoo.checkpoints.one_at_a_time import one_at_a_time
 from vitzoo.checkpoints.steps import CHECKPOINTS
 from vitzoo.checkpoints.store import Store
 from vitzoo.errors import Refused
@@ -142,6 +143,7 @@ def _verified(run: Path, step: int) -> Path:
     return folder
 
 
+@one_at_a_time
 def write_mean(newest: Located, mean: Any, averaged: list[Any], target: Path) -> None:
     """Writes a run folder with one checkpoint of these parameters, which is otherwise as `newest`, without optimizer.
 

@@ -114,6 +114,11 @@ class Store:
         except Exception as error:
             raise self._failed(error) from error
 
+    def missing(self) -> list[Path]:
+        """The newest checkpoint's folder, if it was saved and is gone; asked after `wait`."""
+        newest = None if self._last is None else self.folder / str(self._last)
+        return [] if newest is None or newest.is_dir() else [newest]
+
     def close(self) -> None:
         """Wait for the save in progress and release Orbax's threads."""
         manager, self._manager = self._manager, None

@@ -18,7 +18,7 @@ from vitzoo.cli.output import last_line, one_line
 from vitzoo.errors import Failed, Refused, out_of_disk, out_of_memory
 from vitzoo.parallel import cluster
 from vitzoo.parts import own_fault
-from vitzoo.paths import home
+from vitzoo.paths import current_folder, home
 from vitzoo.schema import nearest
 from vitzoo.staging import temporary_folder
 from vitzoo.streams import for_people
@@ -121,7 +121,7 @@ def _command(name: str, arguments: list[str]) -> int:
     set_platform(overrides)
     if home() is None:  # else Matplotlib warns that it made a folder
         os.environ.setdefault("MPLCONFIGDIR", str(temporary_folder()))
-    here = _current_folder()
+    here = current_folder()
     if here not in sys.path:  # the user's own parts, `my_model:MyModel`, lie beside where vitzoo is run
         sys.path.append(here)
     try:
@@ -132,15 +132,6 @@ def _command(name: str, arguments: list[str]) -> int:
     if parsed.json:
         print(last_line(result.values), flush=True)
     return result.exit_code
-
-
-def _current_folder() -> str:
-    """Where vitzoo is run; Refused where that folder is gone, for every relative path and many a library need it."""
-    try:
-        return os.getcwd()
-    except OSError as error:
-        message = "was deleted" if isinstance(error, FileNotFoundError) else f"can't be entered: {error.strerror}"
-        raise Refused("the current folder", None, f"{message}; change to another (cd) and try again") from None
 
 
 def _help() -> str:

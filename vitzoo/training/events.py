@@ -21,7 +21,8 @@ class Events:
 
         self._event, self._summary = event_pb2, summary_pb2
         name = f"events.out.tfevents.{time.time():.6f}.{socket.gethostname()}.{os.getpid()}"
-        self._file = (workdir / name).open("ab", buffering=0)
+        self.path = workdir / name
+        self._file = self.path.open("ab", buffering=0)
         self._write(event_pb2.Event(wall_time=time.time(), file_version="brain.Event:2"))
         if step:
             restart = event_pb2.SessionLog(status=event_pb2.SessionLog.START)
@@ -32,6 +33,10 @@ class Events:
         scalars = [self._summary.Summary.Value(tag=name, simple_value=value) for name, value in values.items()]
         summary = self._summary.Summary(value=scalars)
         self._write(self._event.Event(wall_time=time.time(), step=step, summary=summary))
+
+    def fileno(self) -> int:
+        """The open file's descriptor."""
+        return self._file.fileno()
 
     def close(self) -> None:
         self._file.close()

@@ -4,15 +4,12 @@ import contextlib
 import datetime
 import errno
 import fcntl
-import functools
 import os
 import socket
 import sys
 import tempfile
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import ParamSpec, TypeVar
 
 from vitzoo.checkpoints import steps
 from vitzoo.errors import Failed, Refused
@@ -25,28 +22,6 @@ LOCK = ".lock"
 _LOGS = {".log", ".out", ".err"}  # where a shell or a scheduler may already be writing what this run prints
 _DISK = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EFBIG}
 _held: set[Path] = set()
-_training = threading.RLock()
-
-P = ParamSpec("P")
-R = TypeVar("R")
-
-
-def one_at_a_time(train: Callable[P, R]) -> Callable[P, R]:
-    """A function that one thread calls at a time, and the others wait for: a training has the devices, and what it is
-    saved with is one for the whole process.
-    """
-
-    @functools.wraps(train)
-    def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        if not _training.acquire(blocking=False):
-            print("note    waits for another training in this process", file=sys.stderr, flush=True)
-            _training.acquire()
-        try:
-            return train(*args, **kwargs)
-        finally:
-            _training.release()
-
-    return call
 
 
 @contextlib.contextmanager

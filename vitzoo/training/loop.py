@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any, TextIO
 
+from vitzoo.checkpoints.one_at_a_time import one_at_a_time
 from vitzoo.checkpoints.store import Store
 from vitzoo.config import resolve
 from vitzoo.config.agreement import check_same
@@ -17,7 +18,7 @@ from vitzoo.training import curves, header, run_folder, setup, start
 from vitzoo.training.compilation_cache import use_compilation_cache
 from vitzoo.training.heap import keep_heap
 from vitzoo.training.intervals import due
-from vitzoo.training.lock import locked, one_at_a_time
+from vitzoo.training.lock import locked
 from vitzoo.training.metrics import Metrics
 from vitzoo.training.profiler import Profiler
 from vitzoo.training.records import Records
@@ -98,13 +99,13 @@ def train(config: Any, workdir: str | Path, out: TextIO | None = None) -> dict[s
             progress.step(step)
             signals.poll()
             if due(step, records.log_period) or step == task.total_steps:
-                run_folder.check_there(workdir, begun, step)
+                run_folder.check_there(workdir, begun, step, metrics.missing())
                 line = window.line()
                 metrics.train(task.progress(step), {**line, "goodput": progress.goodput.shares()})
                 progress.train_line(step, line)
             records.evaluate(step, state, metrics, progress, signals)
             if saving.due(step) or step in (task.total_steps, records.best_step) or signals.exit_code:
-                run_folder.check_there(workdir, begun, step)
+                run_folder.check_there(workdir, begun, step, metrics.missing())
                 with progress.paused("saving"):
                     kept = {**records.saved(), "window": window.saved()}
                     store.save(step, state, task.describe(step), kept, assets)
@@ -113,7 +114,7 @@ def train(config: Any, workdir: str | Path, out: TextIO | None = None) -> dict[s
         # ------------------------------------------------------------------ the end
         with progress.paused("saving"):
             store.wait()
-        run_folder.check_there(workdir, begun, step)
+        run_folder.check_there(workdir, begun, step, [*metrics.missing(), *store.missing()])
         progress.close()
         curves.draw(workdir)
         return header.say_end(task, workdir, step, records.best, signals.exit_code, out)

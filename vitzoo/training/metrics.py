@@ -39,7 +39,8 @@ class Metrics:
             return
         self._before = set_back(workdir, step)  # seconds of the processes that were interrupted
         self._began = time.monotonic()
-        self._file = (workdir / FILE).open("a", buffering=1)
+        self._path = workdir / FILE
+        self._file = self._path.open("a", buffering=1)
         self._events = Events(workdir, step) if log.tensorboard else None
         self._wandb = _start_wandb(workdir, log) if log.wandb else None
 
@@ -71,6 +72,15 @@ class Metrics:
         if self._wandb is not None:
             self._wandb.log(numbers, step=line["step"])
 
+    def missing(self) -> list[Path]:
+        """The files to which it writes that are no longer where they were: moved, deleted, or others in their place."""
+        if not self._writes:
+            return []
+        written = [(self._path, self._file.fileno())]
+        if self._events is not None:
+            written.append((self._events.path, self._events.fileno()))
+        return [path for path, number in written if not _is_there(path, number)]
+
     def close(self) -> None:
         if not self._writes:
             return
@@ -79,6 +89,14 @@ class Metrics:
             self._events.close()
         if self._wandb is not None:
             self._wandb.finish()
+
+
+def _is_there(path: Path, number: int) -> bool:
+    """Whether an open file still has its name."""
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(number))
+    except OSError:
+        return False
 
 
 def read(workdir: Path) -> list[dict[str, Any]]:

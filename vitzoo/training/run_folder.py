@@ -9,7 +9,7 @@ import platform
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -105,16 +105,17 @@ def begin(
     return (workdir / PROVENANCE).read_bytes()
 
 
-def check_there(workdir: Path, begun: bytes | None, step: int) -> None:
+def check_there(workdir: Path, begun: bytes | None, step: int, missing: Sequence[Path] = ()) -> None:
     """Whether the folder is still the one that this run writes to: what is missing would be made anew, in part.
 
     Args:
         workdir: the run's folder.
         begun: what `begin` returned.
         step: the step that the run is at.
+        missing: what the run wrote besides and isn't there any more.
 
     Raises:
-        Failed: it was moved or deleted, or another run has begun in its place.
+        Failed: it was moved or deleted, or another run has begun in its place; or a file of it is missing.
     """
     if begun is None:
         return
@@ -125,6 +126,10 @@ def check_there(workdir: Path, begun: bytes | None, step: int) -> None:
     if not same:
         message = f"{workdir} was moved, deleted or replaced while this run was writing to it: stopped at step {step:,}"
         raise Failed(f"{message}; what was saved is in that folder, wherever it is now")
+    for file in (*missing, *(file for file in [workdir / CONFIG] if not file.is_file())):
+        raise Failed(
+            f"{file} was moved, deleted or replaced while this run was writing to it: stopped at step {step:,}"
+        )
 
 
 def read_config(workdir: Path, needed: Collection[str] = ()) -> dict | None:

@@ -13,6 +13,7 @@ import safetensors
 import safetensors.numpy
 
 from vitzoo.checkpoints.locate import Located
+from vitzoo.checkpoints.one_at_a_time import one_at_a_time
 from vitzoo.checkpoints.store import Store
 from vitzoo.data.text.tokenizers.load import load_tokenizer
 from vitzoo.errors import Refused
@@ -129,6 +130,7 @@ def _check_format(form: str) -> None:
     raise Refused("--format", form, f"is none of {OWN}, {', '.join(WRITERS)}")
 
 
+@one_at_a_time
 def _write_own(located: Located, params: Any, target: Path) -> None:
     """A run folder with one checkpoint."""
     counters = {"step": located.step, "updates": located.step, "skipped": 0}
