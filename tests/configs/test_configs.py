@@ -126,10 +126,9 @@ QUICK = {
     "gpt/quickstart",
     "transformer/translate",
     "bert/classify:tiny",
-    "vit/ablation:1d",
+    "vit/imagenet:S/16",
+    "vit/linear_probe",
 }
-QUICK |= {"vit/fashion_mnist:short", "vit/imagenet:S/16", "vit/ablation:map"}
-QUICK |= {"vit/deit3:S/16", "vit/linear_probe", "vit/deit:S/16,distilled"}
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,14 @@ BOTH = Augment(mixup=0.2, cutmix=1.0)
 
 
 @pytest.mark.parametrize(
-    ("count", "augment"), [(7, Augment(mixup=1.0)), (7, Augment(cutmix=1.0)), (7, BOTH), (4, BOTH), (1, BOTH)]
+    ("count", "augment"),
+    [
+        pytest.param(7, Augment(mixup=1.0), marks=pytest.mark.slow),
+        pytest.param(7, Augment(cutmix=1.0), marks=pytest.mark.slow),
+        (7, BOTH),
+        pytest.param(4, BOTH, marks=pytest.mark.slow),
+        (1, BOTH),
+    ],
 )
 def test_labels_say_how_much_of_each_image_there_is_for_any_batch_size(count, augment):
     for seed in range(5):
@@ -96,7 +103,7 @@ def test_shares_are_drawn_from_beta():
     assert abs(((mixed > 0.1) & (mixed < 0.9)).mean() - 0.327) < 0.14
 
 
-@pytest.mark.parametrize("count", [2, 7, 12])
+@pytest.mark.parametrize("count", [pytest.param(2, marks=pytest.mark.slow), 7, 12])
 def test_each_row_is_mixed_with_the_one_half_a_batch_before_it(count):
     # copies of an image stand next to each other, and must not be mixed with themselves
     label = np.asarray(prepared(Augment(mixup=1.0), count)(batch(count), jax.random.key(0))["label"])

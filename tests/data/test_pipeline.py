@@ -198,6 +198,7 @@ def test_evaluation_sees_each_example_once_in_batches_of_one_shape(count, batch_
     assert (seen[weights == 0] == -1).all()
 
 
+@pytest.mark.slow
 def test_evaluation_with_workers_and_rows_counts_10_003_once():
     source, data = numbers(10_003), Data(name="numbers", in_memory="never", workers=2)
     kept = Data(name="numbers")

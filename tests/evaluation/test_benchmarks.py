@@ -215,7 +215,11 @@ def test_each_task_of_vtab_makes_the_class_of_its_records(tasks, name):
 SOME = ["vtab/clevr-distance"]
 
 
-@pytest.mark.parametrize("names", [SOME, pytest.param(["vtab"], marks=pytest.mark.slow)], ids=["some", "all"])
+@pytest.mark.parametrize(
+    "names",
+    [pytest.param(SOME, marks=[pytest.mark.slow, pytest.mark.gate]), pytest.param(["vtab"], marks=pytest.mark.slow)],
+    ids=["some", "all"],
+)
 def test_tasks_of_vtab_have_the_scores_that_they_were_made_to_have(tasks, names):
     results, text = measured(tasks, "run", names)
     rows = {name: result for name, result in results.items() if name != "vtab"}

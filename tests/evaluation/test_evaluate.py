@@ -98,6 +98,8 @@ def test_an_override_of_the_pixels_is_warned_of(run):
     assert ready.notes == ["warning: preprocessing.mean = (0.0,), but the weights were trained with (127.5,)"]
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_several_labels_give_precision_and_f1_and_a_column_a_class(tmp_path):
     config = dataclasses.replace(TINY, num_classes=3)
     make_run(tmp_path, config, ("round", "straight", "closed"), loss="sigmoid", data="made_data:Several")
@@ -109,6 +111,7 @@ def test_several_labels_give_precision_and_f1_and_a_column_a_class(tmp_path):
     assert list(first) == ["id", "label", "prediction", *(f"probability:{n}" for n in ("round", "straight", "closed"))]
 
 
+@pytest.mark.slow
 def test_unreadable_images_are_counted_apart_when_skipped_and_stop_otherwise(run):
     data = {"data.name": "made_data:Holed", "data.split": "test", "data.in_memory": "never"}
     result, text = evaluated(run, data | {"data.bad_files": "skip"})

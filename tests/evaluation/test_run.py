@@ -55,7 +55,10 @@ def truth():
         pytest.param({"batch_size": 64, "devices": 1}, marks=pytest.mark.slow),
         pytest.param({"batch_size": 64, "devices": 8}, marks=pytest.mark.slow),
         {"batch_size": 100, "devices": 8},  # padded to 104
-        {"batch_size": 64, "devices": 1, "workers": 2, "in_memory": "never"},
+        pytest.param(
+            {"batch_size": 64, "devices": 1, "workers": 2, "in_memory": "never"},
+            marks=[pytest.mark.slow, pytest.mark.gate],
+        ),
         pytest.param({"batch_size": 64, "devices": 8, "workers": 0, "in_memory": "never"}, marks=pytest.mark.slow),
     ],
     ids=str,

@@ -64,6 +64,7 @@ def test_the_answer_is_that_to_the_tokens_with_their_start(opened, capsys):
     assert with_start == asked != answer("--checkpoint", str(opened["no"]), "--prompt", "a b")
 
 
+@pytest.mark.slow
 def test_it_stays_when_the_model_is_converted_out_and_in(opened, tmp_path, capsys):
     assert main(["convert", str(opened["tokenizer.json"]), str(tmp_path / "run")]) == 0
     assert main(["convert", str(tmp_path / "run"), str(tmp_path / "out")]) == 0

@@ -41,7 +41,7 @@ def texts():
     ("changes", "reads", "head"),
     [
         ({"pooler": False}, "mean", "classes"),
-        ({"head_reads": "embedding", "pooling": "cls"}, "cls", "number"),
+        pytest.param({"head_reads": "embedding", "pooling": "cls"}, "cls", "number", marks=pytest.mark.slow),
         pytest.param({}, "pooler", "classes", marks=pytest.mark.slow),
     ],
 )

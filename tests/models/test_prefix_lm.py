@@ -114,6 +114,7 @@ def test_loss_and_gradients_are_the_same_alone_padded_and_packed(tiny):
             np.testing.assert_allclose(gradient, right[path], atol=limit, err_msg=f"{name}: {path}")
 
 
+@pytest.mark.slow
 def test_both_derivatives_and_a_mesh_give_the_same(tiny):
     batch = batch_of(*PACKED)
     loss, gradients = tiny.gradients(batch)

@@ -66,9 +66,9 @@ def compiled(function):
     ("case", "how"),
     [
         ("gpt2", "own"),
-        ("gpt1", "plain"),
+        pytest.param("gpt1", "plain", marks=pytest.mark.slow),
         pytest.param("t5", "plain", marks=pytest.mark.slow),  # its logits are compared in tests/weights too
-        ("t5_v1_1", "own"),
+        pytest.param("t5_v1_1", "own", marks=pytest.mark.slow),
         ("bert", "own"),
         ("transformer", "plain"),
     ],
@@ -101,7 +101,7 @@ def test_logits_loss_and_every_gradient_are_the_peers(case, how):
         np.testing.assert_allclose(ours[path], right, atol=1e-5 * max(1, abs(right).max()), err_msg=path)
 
 
-@pytest.mark.parametrize("case", ["gpt2", "t5", "t5_v1_1"])
+@pytest.mark.parametrize("case", ["gpt2", "t5", pytest.param("t5_v1_1", marks=pytest.mark.slow)])
 def test_greedy_decoding_of_prompts_of_different_lengths_gives_what_the_peer_gives_each_alone(case):
     golden = Golden(case)
     prompts = [golden.known[f"prompt_{index}"] for index in range(3)]

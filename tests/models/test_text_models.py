@@ -184,7 +184,10 @@ def test_the_transformer_of_2017_has_what_its_layers_imply(variant, number, prin
             marks=pytest.mark.slow,
         ),
         # those of the others begin with deviation 1, which adds a half
-        (T5, T5Config(vocabulary_size=32_128, width=32, num_heads=2, mlp_dim=64), (0.3, 0.7)),
+        pytest.param(
+            *(T5, T5Config(vocabulary_size=32_128, width=32, num_heads=2, mlp_dim=64), (0.3, 0.7)),
+            marks=pytest.mark.slow,
+        ),
         pytest.param(
             *(T5, T5Config(vocabulary_size=32_128, width=32, num_heads=2, mlp_dim=64, **V1_1), (0.3, 0.7)),
             marks=pytest.mark.slow,
@@ -284,7 +287,10 @@ def test_rows_of_padding_alone_are_finite():
 
 @pytest.mark.parametrize(
     "family",
-    ["gpt", "t5", pytest.param("llama", marks=pytest.mark.slow), pytest.param("transformer", marks=pytest.mark.slow)],
+    [
+        "t5",
+        *(pytest.param(family, marks=pytest.mark.slow) for family in ("gpt", "llama", "transformer")),
+    ],
 )
 def test_decoding_from_a_cache_gives_the_logits_of_the_whole_text_for_rows_of_different_lengths(family):
     tiny = Tiny(family)

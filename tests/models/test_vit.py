@@ -217,7 +217,10 @@ def test_training_with_random_parts_needs_a_key(tiny):
     assert tiny().logits(train=True).shape == (3, 5)  # nothing random, no key needed
 
 
-@pytest.mark.parametrize("positions", ["learned1d", "relative", "relative_bias", "rotary"])
+@pytest.mark.parametrize(
+    "positions",
+    ["learned1d", "relative", *(pytest.param(one, marks=pytest.mark.slow) for one in ("relative_bias", "rotary"))],
+)
 def test_leaving_patches_out_is_the_same_as_not_looking_at_them(tiny, positions):
     model, key = tiny(positions=positions, registers=1, patch_dropout=0.5), jax.random.key(5)
 

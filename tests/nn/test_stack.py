@@ -54,7 +54,7 @@ def outputs_and_gradients(execution, params, key=None):
 WAYS = [
     Execution(scan=True, remat="full", derivatives="own"),
     pytest.param(Execution(scan=True, remat="dots", derivatives="plain"), marks=pytest.mark.slow),
-    Execution(scan=False, remat="none", derivatives="plain"),
+    pytest.param(Execution(scan=False, remat="none", derivatives="plain"), marks=pytest.mark.slow),
     pytest.param(Execution(scan=False, remat="dots", derivatives="own"), marks=pytest.mark.slow),
 ]
 
@@ -115,7 +115,7 @@ def test_remat_keeps_less_for_the_backward_pass(params):
     assert kept("full") < kept("dots") < kept("none")
 
 
-@pytest.mark.parametrize("scan", [True, False])
+@pytest.mark.parametrize("scan", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_tokens_given_one_after_another_with_a_cache_come_out_as_all_at_once(scan):
     context = np.random.default_rng(1).normal(size=(2, 3, 16)).astype(np.float32)
     make = build(Execution(scan=scan), cross=True)

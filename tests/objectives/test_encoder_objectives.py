@@ -102,7 +102,9 @@ def test_a_texts_share_of_loss_and_gradient_is_the_same_alone_padded_and_in_any_
     assert all(float(count) > 0 for count in alone[1].values())
 
 
-@pytest.mark.parametrize("kind", OBJECTIVES)
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=[pytest.mark.slow] * (kind != "masked_lm")) for kind in OBJECTIVES]
+)
 def test_a_batch_of_padding_alone_has_no_loss_and_no_gradient(kind):
     sums, counts, _, gradient = case(kind).of([case(kind).rows.padding()])
     assert all(float(value) == 0 for value in [*sums.values(), *counts.values()])

@@ -230,7 +230,11 @@ def split_layers(tree, depth):
     return unflatten(flat)
 
 
-@pytest.mark.parametrize("optimizer", OPTIMIZERS[:5], ids=lambda o: type(o).__name__)
+@pytest.mark.parametrize(
+    "optimizer",
+    [pytest.param(one, marks=[pytest.mark.slow] * isinstance(one, AdamW | Lion)) for one in OPTIMIZERS[:5]],
+    ids=lambda o: type(o).__name__,
+)
 def test_a_step_on_stacked_layers_is_the_step_on_separate_ones(optimizer):
     depth, params = 3, parameters(depth=3)
     gradients = [random_like(params, seed) for seed in (1, 2)]

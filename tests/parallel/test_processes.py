@@ -125,7 +125,11 @@ def test_what_is_read_from_the_coordinator_is_never_executed(capsys):
 
 
 @pytest.mark.parametrize(
-    ("host", "index", "why"), [("127.0.0.1", 0, ""), ("no.such.host.invalid", 1, "(no.such.host.in")]
+    ("host", "index", "why"),
+    [
+        ("127.0.0.1", 0, ""),
+        pytest.param("no.such.host.invalid", 1, "(no.such.host.in", marks=[pytest.mark.slow, pytest.mark.gate]),
+    ],
 )
 def test_whoever_waits_in_vain_for_the_others_says_so_and_ends(host, index, why):
     code = "from vitzoo.parallel import cluster; cluster.SAY_SECONDS, cluster.JOIN_SECONDS = 1, 3\n"

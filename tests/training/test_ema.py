@@ -81,7 +81,9 @@ def test_evaluation_during_training_is_of_the_weights_that_it_names(runs, which)
     assert held_out[-1]["loss"] == pytest.approx(own, rel=1e-5)
 
 
-@pytest.mark.parametrize(("asked", "which"), [("auto", "ema"), ("raw", "raw")])
+@pytest.mark.parametrize(
+    ("asked", "which"), [("auto", "ema"), pytest.param("raw", "raw", marks=[pytest.mark.slow, pytest.mark.gate])]
+)
 def test_every_command_says_whose_weights_it_takes(runs, asked, which, tmp_path):
     run = str(runs["ema"][0])
     said = said_by("eval", "--checkpoint", run, "--weights", asked, "--output", str(tmp_path / "eval"), "--json")
@@ -111,7 +113,13 @@ def dry(workdir, **changes):
 
 
 @pytest.mark.parametrize(
-    ("ema", "steps", "left"), [(0.9999, 400, "96.1%"), (0.99, 200, "13.4%"), (0.9, 28, "5.2%"), (0.9, 29, None)]
+    ("ema", "steps", "left"),
+    [
+        (0.9999, 400, "96.1%"),
+        pytest.param(0.99, 200, "13.4%", marks=pytest.mark.slow),
+        pytest.param(0.9, 28, "5.2%", marks=pytest.mark.slow),
+        (0.9, 29, None),
+    ],
 )
 def test_an_average_that_will_not_forget_its_start_is_remarked(ema, steps, left, tmp_path):
     # what is left of the first parameters after n steps is decay^n

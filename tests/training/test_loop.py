@@ -234,6 +234,8 @@ def test_a_signal_during_an_evaluation_cuts_it_and_the_resumed_run_makes_it_once
     assert_same_end(tmp_path / "run", straight[0])
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_a_crash_with_a_damaged_newest_checkpoint_goes_back_to_the_one_before(straight, tmp_path, monkeypatch, capsys):
     workdir = tmp_path / "run"
     at_batch(monkeypatch, 14, crash)
@@ -366,7 +368,7 @@ def test_what_does_not_fit_the_data_is_refused_before_the_first_step(tmp_path, c
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize("what", ["moved", "deleted"])
+@pytest.mark.parametrize("what", ["moved", pytest.param("deleted", marks=pytest.mark.slow)])
 def test_a_run_whose_folder_is_moved_or_deleted_meanwhile_fails_and_makes_no_new_one(what, tmp_path, monkeypatch):
     workdir, away = tmp_path / "run", tmp_path / "away"
 

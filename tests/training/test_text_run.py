@@ -129,7 +129,10 @@ PROMPTS = ["the cat", "a", "one large red dog sees"]
 
 @pytest.mark.parametrize(
     "settings",
-    [pytest.param({"temperature": 0.0}, marks=pytest.mark.slow), {"temperature": 0.9, "top_k": 20, "top_p": 0.95}],
+    [
+        pytest.param({"temperature": 0.0}, marks=pytest.mark.slow),
+        pytest.param({"temperature": 0.9, "top_k": 20, "top_p": 0.95}, marks=[pytest.mark.slow, pytest.mark.gate]),
+    ],
 )
 def test_a_prompt_in_a_batch_of_other_lengths_is_answered_as_alone(generator, settings):
     together = generator(PROMPTS, max_new_tokens=20, seed=3, **settings)
@@ -139,6 +142,7 @@ def test_a_prompt_in_a_batch_of_other_lengths_is_answered_as_alone(generator, se
         assert len({one.ids for one in together}) == 3
 
 
+@pytest.mark.slow
 def test_the_most_probable_tokens_with_a_cache_are_those_without(generator):
     import jax
     import numpy as np
