@@ -12,6 +12,7 @@ _KNOWN = {
     "best": typed.optional(typed.OBJECT),
     "evaluated": typed.STEP,
     "total_steps": typed.STEP,
+    "evaluated_data": typed.by_name(typed.TEXT, "texts"),
     "averaged": typed.LIST,
     "teacher": typed.optional(typed.OBJECT),
     "window": typed.optional(typed.OBJECT),

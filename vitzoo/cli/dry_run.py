@@ -42,8 +42,7 @@ def dry_run(resolved: Resolved, workdir: str | None) -> Result:
 def _shown_task(task: Any, there: Any) -> dict[str, Any]:
     from vitzoo.training import header, start
 
-    if there:
-        start.check(task, there.store, there.found)
+    changed = start.check(task, there.store, there.found) if there else []
     leaves = _leaves(task)
     print(f"\nparameters: {task.parameters:,}\n")
     titles = ["  leaf", "shape", "laid out over", "weight decay", "learning rate"]
@@ -61,7 +60,7 @@ def _shown_task(task: Any, there: Any) -> dict[str, Any]:
         print(f"{word:8}{text}")
     new = task.pretrained is not None and found is None and not task.resolved.experiment.init_from_state
     weights = start.pretrained_parameters(task)[1] if new else []
-    notes = [*task.info.notes, *header.warnings(task)]
+    notes = [*task.info.notes, *header.warnings(task), *changed]
     for line in [*weights, *notes, *header.changes(there.differences if there else {})]:
         print(line)
     print("\nNothing was trained or written (--dry-run).")

@@ -16,7 +16,7 @@ from vitzoo.parallel.mesh import show_mesh
 from vitzoo.parts import find
 from vitzoo.schema import to_json
 from vitzoo.steps.state import evaluated
-from vitzoo.training import metrics, room
+from vitzoo.training import evaluated_data, metrics, room
 from vitzoo.training.saving import Saving
 from vitzoo.training.setup import Task
 
@@ -88,6 +88,7 @@ def warnings(task: Task) -> list[str]:
     if experiment.profile and int(experiment.profile.partition(":")[0]) >= total:
         found.append(f"profile = {experiment.profile} begins after the end, step {total:,}: nothing is traced")
     found.append(room.warning(task))
+    found += evaluated_data.overlaps(task)
     return [f"warning: {text}" for text in found if text]
 
 

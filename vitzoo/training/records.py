@@ -5,6 +5,7 @@ from typing import Any
 from vitzoo.errors import Failed, Refused
 from vitzoo.evaluation.naming import of_evaluator
 from vitzoo.steps.state import evaluated
+from vitzoo.training import evaluated_data
 from vitzoo.training.intervals import due, period
 from vitzoo.training.metrics import Metrics
 from vitzoo.training.progress import Progress
@@ -43,6 +44,7 @@ class Records:
     def saved(self) -> dict[str, Any]:
         """Plain values for the checkpoint."""
         kept = {"best": self.best, "evaluated": self._evaluated, "total_steps": self._task.total_steps}
+        kept["evaluated_data"] = evaluated_data.fingerprints(self._task)
         return kept if self.teacher is None else {**kept, "teacher": self.teacher}
 
     def evaluate(self, step: int, state: dict, metrics: Metrics, progress: Progress, signals: Signals) -> None:

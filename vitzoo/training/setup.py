@@ -47,6 +47,7 @@ class Task:
         resolved: the config.
         mesh: the devices.
         info: of the training split.
+        source: the training's examples.
         choice: the model's name and variant.
         model_config: every setting of the model, those from the data filled in.
         feed: how examples become what the model is given; the checkpoint's where the config sets nothing.
@@ -66,6 +67,7 @@ class Task:
     resolved: Resolved
     mesh: Mesh
     info: SourceInfo
+    source: Any
     choice: ModelChoice
     model_config: Any
     feed: Feed
@@ -190,6 +192,7 @@ def prepare(resolved: Resolved, mesh: Mesh) -> Task:
         resolved=resolved,
         mesh=mesh,
         info=rows.info,
+        source=source,
         choice=choice,
         model_config=config,
         feed=feed,

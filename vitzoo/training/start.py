@@ -12,7 +12,7 @@ from vitzoo.errors import Refused
 from vitzoo.nn.state import initialise
 from vitzoo.parallel.processes import place_all
 from vitzoo.steps.state import create
-from vitzoo.training import run_folder
+from vitzoo.training import evaluated_data, run_folder
 from vitzoo.training.setup import Task
 from vitzoo.weights.published import Published
 
@@ -35,8 +35,9 @@ def state_of(task: Task, store: Store, found: int | None) -> tuple[dict, dict[st
     Raises:
         Refused: the data are not those the checkpoint was trained on, or its leaves do not fit the model.
     """
-    check(task, store, found)
+    changed = check(task, store, found)
     state, loop, said = _own_state(task, store, found)
+    said += changed
     if task.teacher is not None:
         state["teacher"], marks = task.teacher.load()
         if found is not None:
@@ -58,18 +59,25 @@ def _own_state(task: Task, store: Store, found: int | None) -> tuple[dict, dict[
     return _fresh(task, place_all(params, task.shardings["params"])), {"step": 0}, report
 
 
-def check(task: Task, store: Store, found: int | None) -> None:
+def check(task: Task, store: Store, found: int | None) -> list[str]:
     """What can be known to stand in the way before anything is made or read.
 
+    Returns:
+        A line for each evaluator whose examples have changed since the checkpoint was saved.
+
     Raises:
-        Refused: the data are not those the checkpoint was trained on, the disk has no room for a checkpoint, or the
-            run to be continued is already past this one's end.
+        Refused: the data are not those the checkpoint was trained on, the disk has no room for a checkpoint, the run
+            to be continued is already past this one's end, or the best is chosen by an evaluator whose examples have
+            changed.
     """
+    changed: list[str] = []
     workdir = store.folder.parent
     if found is not None:
         if not _has_optimizer(store.folder / str(found)):
             raise Refused("workdir", str(workdir), f"{WEIGHTS_ALONE}; {run_folder.start_from(workdir)}")
         _check_data(task, workdir, store.description(found))
+        then = store.loop(found).get("evaluated_data", {})
+        changed = evaluated_data.check_same(task, then, run_folder.start_from(workdir))
     elif task.resolved.experiment.init_from_state:
         assert task.pretrained is not None
         step, name = task.pretrained.located.step, task.pretrained.name
@@ -81,6 +89,7 @@ def check(task: Task, store: Store, found: int | None) -> None:
             message = f"{name} is at step {step:,} of this run's {task.total_steps:,}; set a larger total"
             raise Refused("init_from_state", True, message)
     _check_room(task, workdir)
+    return changed
 
 
 def pretrained_parameters(task: Task) -> tuple[dict[str, Any], list[str]]:
