@@ -92,6 +92,33 @@ def test_how_an_augmentation_acts_that_is_off_has_no_effect(flag, on):
 
 
 @pytest.mark.parametrize(
+    ("flag", "on"),
+    [
+        ("schedule.warmup_start=0.1", "schedule.warmup_steps=1"),
+        ("schedule.warmup_start=0.1", "schedule.warmup_fraction=0.1"),
+        ("model.rotary_base=50", "model.positions=rotary"),
+        ("model.qk_norm_bias=true", "model.qk_norm=true"),
+        ("log.wandb_name=mine", "log.wandb=true"),
+        ("log.wandb_project=ours", "log.wandb=true"),
+        ("preprocessing.crop_offset=half_even", "preprocessing.resize=short_side_crop"),
+        ("preprocessing.crop_offset=half_even", "preprocessing.crop_fraction=0.9"),
+    ],
+)
+def test_what_says_how_something_acts_that_is_off_has_no_effect(flag, on):
+    images = config("digits", False)
+    (note,) = resolve(images, overrides=[flag]).notes
+    assert note.startswith(flag.partition("=")[0])
+    assert " has no effect without " in note
+    assert resolve(images, overrides=[flag, on]).notes == []
+
+
+def test_what_a_checkpoint_may_have_is_not_said_to_be_off():
+    from_checkpoint = {**config("digits", False), "init_from": "/runs/rotary"}
+    flags = ["model.rotary_base=50", "preprocessing.crop_offset=half_even"]
+    assert resolve(from_checkpoint, overrides=flags).notes == []
+
+
+@pytest.mark.parametrize(
     "flag", ["turn_prefix=<{role}>", "turn_suffix=!", "answer_roles=bot", "regression=true", "mask_rate=0.3"]
 )
 def test_a_setting_of_other_rows_is_refused(flag):

@@ -1,26 +1,67 @@
 """Settings that are stated and do nothing for the data of an experiment: refused from a flag, said of a file."""
 
 from collections.abc import Callable, Mapping
+from types import SimpleNamespace
 from typing import Any
 
-from vitzoo.config.experiment import feed_kind
+from vitzoo.config.experiment import feed_kind, variant_fields
 from vitzoo.config.fits import kind_of as kind_of_model
 from vitzoo.data.effect import kind_of, without_effect
-from vitzoo.data.settings import Augment, Data
+from vitzoo.data.settings import Data
 from vitzoo.data.text.settings import Mixture, Text
 from vitzoo.errors import Refused
 from vitzoo.schema import default_of, limits_of
 
-NEEDS: Mapping[str, tuple[str, Callable[[Augment], Any]]] = {
-    "crop_area": ("augment.crop=inception", lambda augment: augment.crop == "inception"),
-    "crop_scale": ("augment.crop=resize_random", lambda augment: augment.crop == "resize_random"),
-    "randaugment_magnitude": ("augment.randaugment_layers", lambda augment: augment.randaugment_layers),
-    "randaugment_operations": ("augment.randaugment_layers", lambda augment: augment.randaugment_layers),
-    "randaugment_deviation": ("augment.randaugment_layers", lambda augment: augment.randaugment_layers),
-    "mix_probability": ("augment.mixup or augment.cutmix", lambda augment: augment.mixup or augment.cutmix),
-    "random_erasing_fill": ("augment.random_erasing", lambda augment: augment.random_erasing),
+Built = Mapping[str, Any]
+"""The sections of an experiment, by name."""
+
+
+def _model_setting(built: Built, field: str) -> Any:
+    """What the model has before its data are known."""
+    choice = built["model"]
+    stated = {**variant_fields(choice.name, choice.variant), **choice.changes}
+    return stated.get(field, default_of(choice.config_class.__dataclass_fields__[field]))
+
+
+def _randaugment(built: Built) -> Any:
+    return built["augment"].randaugment_layers
+
+
+def _has_margin(built: Built) -> bool:
+    """Whether an image is resized to more than the size in one of its sides."""
+    return built["preprocessing"].resize != "squash" or built["preprocessing"].crop_fraction != 1
+
+
+def _warms_up(built: Built) -> Any:
+    names = ("warmup_steps", "warmup_epochs", "warmup_examples", "warmup_fraction")
+    return not hasattr(built["schedule"], names[0]) or any(getattr(built["schedule"], name) for name in names)
+
+
+NEEDS: Mapping[str, tuple[str, Callable[[Built], Any]]] = {
+    "augment.crop_area": ("augment.crop=inception", lambda built: built["augment"].crop == "inception"),
+    "augment.crop_scale": ("augment.crop=resize_random", lambda built: built["augment"].crop == "resize_random"),
+    "augment.randaugment_magnitude": ("augment.randaugment_layers", _randaugment),
+    "augment.randaugment_operations": ("augment.randaugment_layers", _randaugment),
+    "augment.randaugment_deviation": ("augment.randaugment_layers", _randaugment),
+    "augment.mix_probability": (
+        "augment.mixup or augment.cutmix",
+        lambda built: built["augment"].mixup or built["augment"].cutmix,
+    ),
+    "augment.random_erasing_fill": ("augment.random_erasing", lambda built: built["augment"].random_erasing),
+    "schedule.warmup_start": ("a warm-up (schedule.warmup_steps)", _warms_up),
+    "preprocessing.crop_offset": ("a margin (preprocessing.resize=short_side_crop or crop_fraction)", _has_margin),
+    "preprocessing.antialias": (
+        "an interpolation other than nearest",
+        lambda built: built["preprocessing"].interpolation != "nearest",
+    ),
+    "model.rotary_base": ("model.positions=rotary", lambda built: _model_setting(built, "positions") == "rotary"),
+    "model.qk_norm_bias": ("model.qk_norm=true", lambda built: _model_setting(built, "qk_norm")),
+    "log.wandb_project": ("log.wandb=true", lambda built: built["log"].wandb),
+    "log.wandb_name": ("log.wandb=true", lambda built: built["log"].wandb),
 }
-"""Settings of the augmentation that say how another one acts, and whether that is on."""
+"""Settings that say how another one acts, what that is, and whether it is on."""
+OF_CHECKPOINTS = ("model", "preprocessing")
+"""Sections that a checkpoint to start from fills."""
 
 
 def say_without_effect(
@@ -54,10 +95,19 @@ def say_without_effect(
     if text and kind in ("decoder", "encoder") and "source_length" in _changed(flags.get("text"), built["text"], Text):
         message = f"has no effect on {model.name}, which is no encoder-decoder; text.sequence_length is its length"
         raise Refused("text.source_length", built["text"].source_length, message)
-    for field in _changed(flags.get("augment"), built["augment"], Augment):
-        other, is_on = NEEDS.get(field, ("", bool))
-        if other and not is_on(built["augment"]):
-            notes.append(f"augment.{field} = {getattr(built['augment'], field)} has no effect without {other}")
+    filled = OF_CHECKPOINTS if flags.get("init_from") or file.get("init_from") else ()
+    for section in dict.fromkeys(name.partition(".")[0] for name in NEEDS if name.partition(".")[0] not in filled):
+        part, values = built[section], built[section]
+        if section == "model":
+            if not model.name:
+                continue
+            part = model.config_class
+            defaults = {name: default_of(field) for name, field in part.__dataclass_fields__.items()}
+            values = SimpleNamespace(**{**defaults, **model.changes})
+        for field in _changed(flags.get(section), values, part):
+            other, is_on = NEEDS.get(f"{section}.{field}", ("", bool))
+            if other and not is_on(built):
+                notes.append(f"{section}.{field} = {getattr(values, field)} has no effect without {other}")
     if built["data"].name != "mixture":
         for field in _changed(flags.get("mixture"), built["mixture"], Mixture):
             if field != "sources":
