@@ -6,9 +6,12 @@ import re
 from pathlib import Path
 
 import pytest
+from made_checkpoint import make_run
 from published import copied, leaves, refused
 
+from vitzoo.cli import main
 from vitzoo.config.experiment import config_class_of
+from vitzoo.data.settings import Preprocessing
 from vitzoo.errors import Refused
 from vitzoo.schema import build
 from vitzoo.weights.files.json_file import read_json, shown
@@ -171,6 +174,15 @@ def test_heads_beside_config_json_are_stated_too():
         ("timm-vit/wide", {"pretrained_cfg": {"crop_pct": 9}}, "has crop_pct = 9; a number from 0.01 to 1 is right"),
         ("timm-vit/wide", {"pretrained_cfg": {"std": [0.5, 0, 1]}}, "has std = [0.5, 0, 1]; a number, or one for each"),
         ("timm-vit/wide", {"pretrained_cfg": {"input_size": [3, 0, 6]}}, "has an image size of (0, 6); a number"),
+        ("timm-vit/wide", {"label_names": ["a", "b"]}, "has 2 label_names in config.json for 5 classes"),
+        ("timm-vit/wide", {"label_names": "ants"}, "has label_names = 'ants'; a list of a name for each class"),
+        ("timm-vit/wide", {"label_names": {"0": "a"}}, "has 1 label_names in config.json for 5 classes"),
+        ("timm-vit/wide", {"num_classes": 6}, "has num_classes = 6, and its arrays are of 5"),
+        ("timm-vit/wide", {"pretrained_cfg": {"input_size": [1, 4, 6]}}, "has input_size = [1, 4, 6]; channels, heig"),
+        ("timm-vit/wide", {"pretrained_cfg": {"input_size": [4, 6]}}, "has input_size = [4, 6]; channels, height"),
+        ("timm-vit/wide", {"pretrained_cfg": {"crop_pct": 0}}, "has crop_pct = 0; a number from 0.01 to 1 is right"),
+        ("hf-vit/vit", {"num_labels": 6, "id2label": None}, "has num_labels = 6, and its arrays are of 5"),
+        ("bert_classes", {"num_labels": 2}, "has num_labels = 2, and its arrays are of 3"),
         ("timm-vit/wide", {"label_names": ["a", None, "c", "d", "e"]}, "has label_names 1 = None; text is right"),
     ],
 )  # fmt: skip
@@ -220,6 +232,50 @@ def test_a_processor_that_makes_no_sense_is_refused(content, line, tmp_path):
     folder = copied(GOLDENS / "hf-vit" / "vit", tmp_path)
     (folder / "preprocessor_config.json").write_text(json.dumps(content))
     assert f"preprocessor_config.json {line}" in refused(folder)
+
+
+def grey_weights(folder, form):
+    """A grey model as another program keeps it."""
+    make_run(folder / "run")
+    assert main(["convert", str(folder / "run"), str(folder / form), "--format", form]) == 0
+    return folder / form
+
+
+GREY_FILES = {"hf-vit": ("preprocessor_config.json", "image_"), "timm-vit": ("config.json", "")}
+
+
+@pytest.mark.parametrize("field", ["mean", "std"])
+@pytest.mark.parametrize("form", GREY_FILES)
+def test_a_grey_models_mean_and_deviation_are_one_number(form, field, tmp_path):
+    folder = grey_weights(tmp_path, form)
+    name, prefix = GREY_FILES[form]
+    content = json.loads((folder / name).read_text())
+    images = content["pretrained_cfg"] if form == "timm-vit" else content
+    images[prefix + field] = [0.25, 0.25, 0.25]
+    (folder / name).write_text(json.dumps(content))
+    assert leaves(folder)[0].preprocessing[field] == (63.75,)  # 255 / 4
+    images[prefix + field] = [0.25, 0.5, 0.75]
+    (folder / name).write_text(json.dumps(content))
+    line = refused(folder)
+    assert (
+        f"{name} has {prefix}{field} = [0.25, 0.5, 0.75]; its images have one channel, so one number is right" in line
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "line"),
+    [
+        ({"crop_fraction": 1e-9}, "crop_fraction = 1e-09: must be at least 0.01"),
+        ({"crop_fraction": 0.0}, "crop_fraction = 0.0: must be at least 0.01"),
+        ({"std": (1e-46,)}, "at least 1e-06"),
+        ({"std": (1.0, 1.0, 0.0)}, "at least 1e-06"),
+        ({"mean": (-1e38,)}, "at most 1e+09"),
+    ],
+)
+def test_preprocessing_keeps_numbers_finite(fields, line):
+    with pytest.raises(Refused) as caught:
+        build(Preprocessing, fields)
+    assert line in str(caught.value)
 
 
 # ------------------------------------------------------------------------------------------------ text's files

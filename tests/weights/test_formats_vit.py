@@ -209,8 +209,9 @@ def test_what_timms_config_says_and_has_no_place_is_refused_by_name(changes, mes
 
 
 def test_timms_config_says_preprocessing_and_classes():
-    reading = find_format("timm-vit").read(with_config("timm-vit/clip", label_names={"1": "b", "0": "a"}), {})
-    assert reading.classes is None  # two names of five
+    names = {str(index): name for index, name in reversed(list(enumerate("abcde")))}
+    reading = find_format("timm-vit").read(with_config("timm-vit/clip", label_names=names), {})
+    assert reading.classes == ("a", "b", "c", "d", "e")
     assert reading.preprocessing["mean"] == pytest.approx((122.7709, 116.7460, 104.0937), abs=1e-4)
     wide = find_format("timm-vit").read(source_of("timm-vit/wide"), {})
     assert wide.classes == ("ant", "bee", "cat", "dog", "eel")

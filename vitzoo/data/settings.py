@@ -6,6 +6,9 @@ from vitzoo.errors import Refused
 from vitzoo.paths import LONGEST
 from vitzoo.schema import setting
 
+SMALLEST_STD, LARGEST_MEAN = 1e-6, 1e9
+"""Of pixels of 0..255: with these their quotient is still far from float32's largest number."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Data:
@@ -70,7 +73,7 @@ class Preprocessing:
     interpolation: str = setting("bilinear", "of resizing", choices=("nearest", "bilinear", "bicubic", "lanczos"))
     antialias: bool = setting(True, "filter when shrinking (as PIL); false reads points (as tf.image.resize)")
     crop_fraction: float = setting(
-        1.0, "part of the resized side that the centre crop keeps (224/256 = 0.875)", above=0.0, maximum=1.0
+        1.0, "part of the resized side that the centre crop keeps (224/256 = 0.875)", minimum=0.01, maximum=1.0
     )
     crop_offset: str = setting(
         "floor",
@@ -92,8 +95,10 @@ class Preprocessing:
             values = getattr(self, field)
             if values is not None and len(values) not in (1, 3):
                 raise Refused(field, values, "takes one value for all channels, or one for each of the three")
-        if self.std is not None and min(self.std) <= 0:
-            raise Refused("std", self.std, "must be positive")
+        if self.std is not None and min(self.std) < SMALLEST_STD:
+            raise Refused("std", self.std, f"must be positive, and at least {SMALLEST_STD:g}")
+        if self.mean is not None and max(map(abs, self.mean)) > LARGEST_MEAN:
+            raise Refused("mean", self.mean, f"must be at most {LARGEST_MEAN:g}")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,7 +10,7 @@ import vitzoo
 from vitzoo.checkpoints.description import describe
 from vitzoo.checkpoints.locate import Located
 from vitzoo.config.experiment import config_class_of
-from vitzoo.data.image_feed import described_preprocessing
+from vitzoo.data.image_feed import described_preprocessing, for_channels
 from vitzoo.data.settings import Preprocessing
 from vitzoo.data.text.settings import Text
 from vitzoo.errors import Refused
@@ -130,7 +130,7 @@ def _fields(reading: Reading) -> dict[str, Any]:
 def _of_images(config: Any, reading: Reading) -> dict[str, Any]:
     height, width, channels = image_shape(config)
     own = build(Preprocessing, dict(reading.preprocessing), "preprocessing")
-    return described_preprocessing(own, (height, width), channels)
+    return described_preprocessing(for_channels(own, channels), (height, width), channels)
 
 
 def _scratch() -> Path:

@@ -51,7 +51,7 @@ ONLY = {"do_resize": True, "do_pad": False, "rescale_offset": False}
 """Settings that have one value here."""
 
 
-def read(source: Source, usual: str, whole: Size, size: Size) -> tuple[dict[str, Any], list[str]]:
+def read(source: Source, usual: str, whole: Size, size: Size, channels: int = 3) -> tuple[dict[str, Any], list[str]]:
     """Fields of `Preprocessing`, and notes.
 
     Args:
@@ -59,6 +59,7 @@ def read(source: Source, usual: str, whole: Size, size: Size) -> tuple[dict[str,
         usual: the processor of this kind of models, which the file may leave out.
         whole: the image size that the model's config says.
         size: the part of it that whole patches cover, which our model takes.
+        channels: of the model's images.
 
     Raises:
         Refused: the file can't be read, or says what no preprocessing here does.
@@ -86,7 +87,7 @@ def read(source: Source, usual: str, whole: Size, size: Size) -> tuple[dict[str,
         "interpolation": RESAMPLES[values["resample"]],
         "crop_fraction": shares.pop() * seen,
         "crop_offset": OFFSET,
-        **_scale(source, values),
+        **_scale(source, values, channels),
     }
     notes = _notes(kept, whole, size)
     if resize == "short_side_crop" and not values["do_center_crop"]:
@@ -177,7 +178,7 @@ def _sides(source: Source, field: str, stated: Any) -> Size:
     return values[0], values[1]
 
 
-def _scale(source: Source, values: Mapping[str, Any]) -> dict[str, tuple[float, ...]]:
+def _scale(source: Source, values: Mapping[str, Any], channels: int) -> dict[str, tuple[float, ...]]:
     """Mean and deviation on the scale of pixels, 0..255."""
     factor = values["rescale_factor"] if flag(source, "do_rescale", True) else 1.0
     if not is_number(factor) or not SMALLEST_FACTOR <= factor <= 1:
@@ -186,7 +187,9 @@ def _scale(source: Source, values: Mapping[str, Any]) -> dict[str, tuple[float, 
     normalised = flag(source, "do_normalize", True)
     found = {name: values[name] if normalised else usual for name, usual in plain.items()}
     return {
-        name.removeprefix("image_"): tuple(round(value / factor, 6) for value in of_channels(source, name, stated))
+        name.removeprefix("image_"): tuple(
+            round(value / factor, 6) for value in of_channels(source, name, stated, channels)
+        )
         for name, stated in found.items()
     }
 

@@ -75,7 +75,9 @@ class DINOv2:
         if dropped := settings.shares(source, {"drop_path": "drop_path_rate"}).get("drop_path"):
             fields |= {"drop_path": dropped, "drop_path_schedule": "uniform"}
         classes, objective = head_of(source, outputs)
-        preprocessing, more = hf_images.read(source, "BitImageProcessor", whole, shared["image_size"])
+        preprocessing, more = hf_images.read(
+            source, "BitImageProcessor", whole, shared["image_size"], shared["channels"]
+        )
         return Reading(
             model={"name": "vit", **fields},
             rows=tuple(_rows(ViTConfig(**fields), names)),

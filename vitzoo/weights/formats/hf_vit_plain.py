@@ -69,7 +69,7 @@ class PlainViT:
         }
         classes, objective = head_of(source, outputs)
         kind = "DeiTImageProcessor" if distilled != "none" else "ViTImageProcessor"
-        preprocessing, more = hf_images.read(source, kind, whole, shared["image_size"])
+        preprocessing, more = hf_images.read(source, kind, whole, shared["image_size"], shared["channels"])
         if any(name.startswith("decoder.decoder_embed") for name in source.tensors):
             notes.append("MAE's encoder: nothing is masked")
         unread = Ignored(

@@ -69,7 +69,9 @@ class SigLIP:
             **settings.shares(tower, {"attention_dropout": "attention_dropout"}),
         }
         classes, objective = head_of(source, outputs)
-        preprocessing, more = hf_images.read(source, "SiglipImageProcessor", whole, shared["image_size"])
+        preprocessing, more = hf_images.read(
+            source, "SiglipImageProcessor", whole, shared["image_size"], shared["channels"]
+        )
         return Reading(
             model={"name": "vit", **fields},
             rows=tuple(_rows(ViTConfig(**fields), p)),

@@ -5,6 +5,7 @@ from typing import Any
 
 from vitzoo.weights.files.json_file import shown
 from vitzoo.weights.files.source import Source
+from vitzoo.weights.formats.settings import agrees
 
 
 def labels(source: Source, outputs: int) -> tuple[str, ...] | None:
@@ -12,8 +13,10 @@ def labels(source: Source, outputs: int) -> tuple[str, ...] | None:
     placeholders of a model whose classes were never named.
 
     Raises:
-        Refused: it is no table of a name for each output.
+        Refused: it is no table of a name for each output, or `num_labels` is another number.
     """
+    if outputs:
+        agrees(source, {"num_labels": outputs})
     stated = source.config.get("id2label")
     if stated is None or stated == {} or not outputs:
         return None

@@ -97,13 +97,19 @@ def is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e38
 
 
-def of_channels(source: Source, field: str, stated: Any) -> list[float]:
-    """A mean or a deviation of pixels: one number, or one for each of three channels; deviations are above 0."""
+def of_channels(source: Source, field: str, stated: Any, channels: int) -> list[float]:
+    """A mean or a deviation of pixels: one number, or one for each of the model's channels; deviations are above 0.
+
+    Three equal numbers are one to a model of grey images.
+    """
     values = stated if isinstance(stated, list) else [stated]
     if len(values) not in (1, 3) or not all(map(is_number, values)) or ("std" in field and min(values) <= 0):
         right = "a number, or one for each channel, is right" + (", above 0" if "std" in field else "")
         raise source.refused(f"{source.config_name} has {field} = {shown(stated)}; {right}")
-    return values
+    if len(values) > channels and len(set(values)) > 1:
+        right = "its images have one channel, so one number is right"
+        raise source.refused(f"{source.config_name} has {field} = {shown(stated)}; {right}")
+    return values[:channels]
 
 
 def shares(source: Source, names: Mapping[str, str]) -> dict[str, float]:

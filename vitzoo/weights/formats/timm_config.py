@@ -10,7 +10,7 @@ from vitzoo.models.vit_config import ViTConfig
 from vitzoo.weights.files.json_file import shown
 from vitzoo.weights.files.source import Source
 from vitzoo.weights.formats.labels import checked_names
-from vitzoo.weights.formats.settings import is_number, must_be, named, of_channels, theirs_of
+from vitzoo.weights.formats.settings import agrees, is_number, must_be, named, of_channels, theirs_of
 from vitzoo.weights.formats.timm_architectures import ACTIVATIONS
 from vitzoo.weights.formats.vit_shapes import IMAGENET, LARGEST_SIDE, SMALLEST_CROP, Size, crop_fraction, departures
 
@@ -58,7 +58,15 @@ def sizes(source: Source) -> list[Any]:
     return found
 
 
-def preprocessing(source: Source, size: Size) -> tuple[dict[str, Any], list[str]]:
+def check_channels(source: Source, channels: int) -> None:
+    """Refuses an `input_size` that isn't channels, height and width, or is of other channels than the arrays."""
+    size = _pretrained(source).get("input_size")
+    if size is not None and not (isinstance(size, list) and len(size) == 3 and size[0] == channels):
+        right = f"channels, height and width are right, and its arrays are for {channels} channels"
+        raise source.refused(f"config.json has input_size = {shown(size)}; {right}")
+
+
+def preprocessing(source: Source, size: Size, channels: int) -> tuple[dict[str, Any], list[str]]:
     """The fields of `Preprocessing`, and a line where convention took their place.
 
     Raises:
@@ -69,7 +77,8 @@ def preprocessing(source: Source, size: Size) -> tuple[dict[str, Any], list[str]
         note = "preprocessing as of DeiT and DINO (ImageNet's mean and deviation, bicubic, crop 0.875): no config.json"
         return {**usual, "crop_offset": OFFSET, **IMAGENET}, [note]
     config = dataclasses.replace(source, config=_pretrained(source))
-    part = config.config.get("crop_pct") or 0.875
+    stated = config.config.get("crop_pct")
+    part = 0.875 if stated is None else stated
     if not is_number(part) or not SMALLEST_CROP <= part <= 1:
         raise source.refused(f"config.json has crop_pct = {shown(part)}; a number from {SMALLEST_CROP} to 1 is right")
     interpolations = {name: name for name in INTERPOLATIONS}
@@ -81,20 +90,35 @@ def preprocessing(source: Source, size: Size) -> tuple[dict[str, Any], list[str]
     }
     for field in ("mean", "std"):
         stated = config.config.get(field)
-        values = () if stated is None else tuple(round(255 * x, 6) for x in of_channels(source, field, stated))
+        values = (
+            () if stated is None else tuple(round(255 * x, 6) for x in of_channels(config, field, stated, channels))
+        )
         fields[field] = values or IMAGENET[field]
     return fields, []
 
 
 def classes(source: Source, count: int) -> tuple[str, ...] | None:
-    """The names by index, if there are as many as outputs."""
-    config = source.config
-    found = config.get("label_names") or _pretrained(source).get("label_names") or config.get("labels")
-    if isinstance(found, Mapping):
-        found = [found[key] for key in sorted(found, key=int)] if all(map(str.isdecimal, found)) else None
-    if not isinstance(found, list) or len(found) != count:
+    """The names by index; None where there are none, or no outputs.
+
+    Raises:
+        Refused: they are no name for each output, or `num_classes` is another number.
+    """
+    parts = (source.config, _pretrained(source))
+    # to timm the first is the model's; the second may still be that of the weights that training began with
+    counting = [part for part in parts if part.get("num_classes") is not None]
+    for part in [section(source, "model_args"), *counting[:1]] if count else ():
+        agrees(dataclasses.replace(source, config=part), {"num_classes": count})
+    stated = (parts[0].get("label_names"), parts[1].get("label_names"), parts[0].get("labels"))
+    found = next((one for one in stated if one), None)
+    if found is None or not count:
         return None
-    return checked_names(source, "label_names", found) or None
+    if isinstance(found, Mapping) and all(map(str.isdecimal, found)):
+        found = [found[key] for key in sorted(found, key=int)]
+    if not isinstance(found, list):
+        raise source.refused(f"config.json has label_names = {shown(found)}; a list of a name for each class is right")
+    if len(found) != count:
+        raise source.refused(f"has {len(found)} label_names in config.json for {count} classes")
+    return checked_names(source, "label_names", found)
 
 
 def written(config: ViTConfig, description: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:

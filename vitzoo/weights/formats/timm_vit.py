@@ -44,6 +44,7 @@ class TimmViT:
         agrees(source, {"num_features": fields["width"]})
         stated = dataclasses.replace(source, config=arguments, config_name="config.json's model_args")
         agrees(stated, {"embed_dim": fields["width"], "depth": fields["depth"], "in_chans": fields["channels"]})
+        timm_config.check_channels(source, fields["channels"])
         found, notes = of_architecture(source, name, arguments, given, fields["width"])
         fields |= found | RESIZE | {"pooling": _pooling(source, fields, arguments)}
         before = int(fields["class_token"]) + int(fields["distilled"] != "none")
@@ -55,11 +56,11 @@ class TimmViT:
             rows = source.shape("pos_embed", 3)[1]
             size, placed = table_of(source, rows, fields["patch_size"], prefixes, sizes, given)
             fields |= {"image_size": size, "prefix_positions": placed}
-            if any(sizes) and size not in [pair(one) for one in sizes if one]:
+            if any(pair(one) != size for one in sizes if one):
                 notes.append(f"positions are of {size[0]} × {size[1]} pixels, which isn't what config.json says")
         else:
             fields["image_size"] = next((size for size in [*sizes, given.get("image_size")] if size), (224, 224))
-        preprocessing, more = timm_config.preprocessing(source, fields["image_size"])
+        preprocessing, more = timm_config.preprocessing(source, fields["image_size"], fields["channels"])
         return Reading(
             model={"name": "vit", **fields},
             rows=tuple(timm_rows(ViTConfig(**fields))),
