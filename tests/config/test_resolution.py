@@ -200,7 +200,8 @@ def test_parts_may_be_the_users_own(write, tmp_path, monkeypatch):
     assert resolved.experiment.optimizer.push == 2.0
     assert resolve(resolved.values).experiment == resolved.experiment
     assert "can't be imported" in refusal(write(), "optimizer.name=my_missing:Mine")
-    assert "is no dataclass of settings" in refusal(write(), "optimizer.name=json:JSONDecoder")
+    assert "is no dataclass of settings" in refusal(write(), "optimizer.name=numpy:ndarray")
+    assert "is of Python's own module json" in refusal(write(), "optimizer.name=json:JSONDecoder")
 
 
 def test_another_model_by_flag_keeps_what_it_knows_and_drops_the_rest(changed, tmp_path, monkeypatch):
