@@ -168,7 +168,7 @@ def compare(straight: Path, killed: Path) -> list[str]:
     """What differs between the ends of two runs."""
     import jax
 
-    from vitzoo.checkpoints import manifest, read
+    from vitzoo.checkpoints import loop_values, manifest, read
 
     found = []
     left, right = (workdir / "checkpoints" / str(STEPS) for workdir in (straight, killed))
@@ -178,7 +178,7 @@ def compare(straight: Path, killed: Path) -> list[str]:
             *(jax.tree_util.tree_leaves_with_path(read.arrays(side / item)) for side in (left, right)), strict=True
         )
         found += [f"{item}{jax.tree_util.keystr(path)}" for (path, a), (_, b) in pairs if not bitwise(a, b)]
-    if read.values(left / "loop") != read.values(right / "loop"):
+    if loop_values.read(left) != loop_values.read(right):
         found.append("loop")
     if lines_of(straight) != lines_of(killed):
         found.append("metrics.jsonl")

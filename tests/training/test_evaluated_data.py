@@ -35,7 +35,8 @@ import vitzoo
 def get_config():
     config = vitzoo.config.default()
     config.total_steps = 2
-    config.model = dict(name="vit", variant="Ti/16", patch_size=8, width=8, depth=1, num_heads=1, mlp_dim=8, image_size=8)
+    sizes = dict(patch_size=8, width=8, depth=1, num_heads=1, mlp_dim=8, image_size=8)
+    config.model = dict(name="vit", variant="Ti/16", **sizes)
     config.objective = dict(name="classification")
     config.data = dict(name="folder:{photos}", split="train", batch_size=4)
     config.optimizer = dict(name="adamw", learning_rate=1e-3)
