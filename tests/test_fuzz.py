@@ -14,7 +14,11 @@ from fuzzing.data import json_lines
 from fuzzing.mutations import damage_bytes, damage_json, damage_text, odd_entry
 from fuzzing.surfaces import BEGAN
 
-LIMITS = runner.Limits(seconds=1.0, bytes=runner.resident(os.getpid()) + 2**28)
+
+@pytest.fixture
+def limits():
+    """Of memory, what this process has by now, and a little more."""
+    return runner.Limits(seconds=1.0, bytes=runner.resident(os.getpid()) + 2**28)
 
 
 def raise_error():
@@ -75,18 +79,18 @@ PLANTED = {
 }
 
 
-def test_every_kind_of_planted_fault_is_caught_and_nothing_else(tmp_path):
+def test_every_kind_of_planted_fault_is_caught_and_nothing_else(tmp_path, limits):
     """Exit code 1 is right after work has begun, and wrong before; 3, and a signal, are never right."""
     cases = [
         runner.Case(f"planted:{number}", lambda command=command: command, lambda said: BEGAN.search(said) is not None)
         for number, command in enumerate(PLANTED)
     ]
-    found = {outcome.case.name: outcome.fault for outcome in runner.run(cases, tmp_path, 4, LIMITS)}
+    found = {outcome.case.name: outcome.fault for outcome in runner.run(cases, tmp_path, 4, limits)}
     assert found == {case.name: fault for case, fault in zip(cases, PLANTED.values(), strict=True)}
 
 
-def test_a_case_that_could_not_be_made_is_the_fuzzers_own_fault(tmp_path):
-    (outcome,) = runner.run([runner.Case("planted:0", lambda: 1 / 0)], tmp_path, 1, LIMITS)
+def test_a_case_that_could_not_be_made_is_the_fuzzers_own_fault(tmp_path, limits):
+    (outcome,) = runner.run([runner.Case("planted:0", lambda: 1 / 0)], tmp_path, 1, limits)
     assert outcome.fault == "broken"
     assert "ZeroDivisionError" in outcome.said
 

@@ -36,12 +36,13 @@ class Limits:
     below: float | None = None
     choices: Sequence[str] | None = None
     form: str = ""  # of several values, what each is: HEIGHT,WIDTH
+    subnormal: bool = False  # what float32 takes for 0 is allowed: whoever reads it knows of this
     execution: bool = False  # may differ when a run is resumed: it changes how, not what, is computed
 
 
 def setting(default: Any = dataclasses.MISSING, help: str = "", *, factory: Any = dataclasses.MISSING, **limits) -> Any:
     """A dataclass field with a help text and limits: `minimum`, `above`, `maximum`, `below`, `choices`, `form`,
-    `execution`.
+    `subnormal`, `execution`.
     """
     return dataclasses.field(default=default, default_factory=factory, metadata={"limits": Limits(help, **limits)})
 
@@ -434,7 +435,8 @@ def convert_fields(cls: type, values: Any, prefix: str = "") -> dict[str, Any]:
             limits = limits_of(field)
             converted[field.name] = convert(hints[field.name], values[field.name], name, limits.form)
             check_limits(limits, converted[field.name], name)
-            _check_survives_float32(limits, converted[field.name], name)
+            if not limits.subnormal:
+                _check_survives_float32(limits, converted[field.name], name)
     return converted
 
 

@@ -151,7 +151,7 @@ def _look(one: _Running, limits: Limits) -> Outcome | None:
                 _kill(one)
         return None
     _kill(one)  # whatever it started besides
-    said = one.output.read_text(errors="replace")
+    said = one.output.read_text(errors="replace") if one.output.exists() else ""  # it was ended before it began
     code = os.waitstatus_to_exitcode(status)
     peak = used.ru_maxrss * 1024
     fault = one.stopped or ("memory" if peak > limits.bytes else _judge(one.case, code, said))

@@ -42,7 +42,7 @@ TEXTS = {
     b"\xff\xfe": "is not UTF-8",
     b"12": "holds 12, where",
     b'"text"': "holds text, where",
-    b'{"a": 1' + b"0" * 5000 + b"}": "is not JSON",
+    b'{"a": 1' + b"0" * 5000 + b"}": "too long to be read",
     b'{"a": ' * 1000 + b"1" + b"}" * 1000: "is nested too deeply",
     b'{"a": NaN}': "NaN is no number",
     b'{"a": [-Infinity]}': "-Infinity is no number",
@@ -267,7 +267,7 @@ def test_a_grey_models_mean_and_deviation_are_one_number(form, field, tmp_path):
     [
         ({"crop_fraction": 1e-9}, "crop_fraction = 1e-09: must be at least 0.01"),
         ({"crop_fraction": 0.0}, "crop_fraction = 0.0: must be at least 0.01"),
-        ({"std": (1e-46,)}, "at least 1e-06"),
+        ({"std": (1e-46,)}, "too near to 0"),
         ({"std": (1.0, 1.0, 0.0)}, "at least 1e-06"),
         ({"mean": (-1e38,)}, "at most 1e+09"),
     ],

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import tensorstore as ts
 
 from vitzoo.checkpoints.manifest import Damaged
@@ -17,7 +18,7 @@ _DESCRIPTION = ".zarray"
 
 def shapes_of(leaves: Iterable[Any]) -> Shapes:
     """How many arrays there are of each shape."""
-    return collections.Counter(tuple(leaf.shape) for leaf in leaves)
+    return collections.Counter(np.shape(leaf) for leaf in leaves)
 
 
 def check_complete(folder: Path, wanted: Shapes) -> None:

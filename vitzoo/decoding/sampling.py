@@ -22,10 +22,15 @@ class Sampling:
         "below 1 sharper, above 1 flatter; 0: always the most probable; none: 1, but 0 of an encoder-decoder without "
         "top_k and top_p, since an answer is wanted",
         minimum=0.0,
+        subnormal=True,
     )
     top_k: int = setting(0, "only the k most probable; 0: all", minimum=0)
-    top_p: float = setting(1.0, "only the most probable that together have this probability", above=0.0, maximum=1.0)
-    repetition_penalty: float = setting(1.0, "divides the odds of tokens that are there already", above=0.0)
+    top_p: float = setting(
+        1.0, "only the most probable that together have this probability", above=0.0, maximum=1.0, subnormal=True
+    )
+    repetition_penalty: float = setting(
+        1.0, "divides the odds of tokens that are there already", above=0.0, subnormal=True
+    )
 
     def of_answers(self) -> "Sampling":
         """What is meant for an encoder-decoder: the most probable, unless draws are asked for."""
