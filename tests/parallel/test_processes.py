@@ -128,7 +128,7 @@ def test_what_is_read_from_the_coordinator_is_never_executed(capsys):
     ("host", "index", "why"),
     [
         ("127.0.0.1", 0, ""),
-        pytest.param("no.such.host.invalid", 1, "(no.such.host.in", marks=[pytest.mark.slow, pytest.mark.gate]),
+        pytest.param("no.such.host.invalid", 1, "(no.such.host.in", marks=pytest.mark.slow),
     ],
 )
 def test_whoever_waits_in_vain_for_the_others_says_so_and_ends(host, index, why):

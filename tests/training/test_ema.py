@@ -82,7 +82,7 @@ def test_evaluation_during_training_is_of_the_weights_that_it_names(runs, which)
 
 
 @pytest.mark.parametrize(
-    ("asked", "which"), [("auto", "ema"), pytest.param("raw", "raw", marks=[pytest.mark.slow, pytest.mark.gate])]
+    ("asked", "which"), [("auto", "ema"), pytest.param("raw", "raw", marks=pytest.mark.slow)]
 )
 def test_every_command_says_whose_weights_it_takes(runs, asked, which, tmp_path):
     run = str(runs["ema"][0])
