@@ -81,9 +81,7 @@ def test_evaluation_during_training_is_of_the_weights_that_it_names(runs, which)
     assert held_out[-1]["loss"] == pytest.approx(own, rel=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("asked", "which"), [("auto", "ema"), pytest.param("raw", "raw", marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize(("asked", "which"), [("auto", "ema"), pytest.param("raw", "raw", marks=pytest.mark.slow)])
 def test_every_command_says_whose_weights_it_takes(runs, asked, which, tmp_path):
     run = str(runs["ema"][0])
     said = said_by("eval", "--checkpoint", run, "--weights", asked, "--output", str(tmp_path / "eval"), "--json")
