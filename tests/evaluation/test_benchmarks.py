@@ -217,7 +217,7 @@ SOME = ["vtab/clevr-distance"]
 
 @pytest.mark.parametrize(
     "names",
-    [pytest.param(SOME, marks=[pytest.mark.slow, pytest.mark.gate]), pytest.param(["vtab"], marks=pytest.mark.slow)],
+    [pytest.param(SOME, marks=pytest.mark.slow), pytest.param(["vtab"], marks=pytest.mark.slow)],
     ids=["some", "all"],
 )
 def test_tasks_of_vtab_have_the_scores_that_they_were_made_to_have(tasks, names):

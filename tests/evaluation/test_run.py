@@ -57,7 +57,7 @@ def truth():
         {"batch_size": 100, "devices": 8},  # padded to 104
         pytest.param(
             {"batch_size": 64, "devices": 1, "workers": 2, "in_memory": "never"},
-            marks=[pytest.mark.slow, pytest.mark.gate],
+            marks=pytest.mark.slow,
         ),
         pytest.param({"batch_size": 64, "devices": 8, "workers": 0, "in_memory": "never"}, marks=pytest.mark.slow),
     ],

@@ -131,7 +131,7 @@ PROMPTS = ["the cat", "a", "one large red dog sees"]
     "settings",
     [
         pytest.param({"temperature": 0.0}, marks=pytest.mark.slow),
-        pytest.param({"temperature": 0.9, "top_k": 20, "top_p": 0.95}, marks=[pytest.mark.slow, pytest.mark.gate]),
+        pytest.param({"temperature": 0.9, "top_k": 20, "top_p": 0.95}, marks=pytest.mark.slow),
     ],
 )
 def test_a_prompt_in_a_batch_of_other_lengths_is_answered_as_alone(generator, settings):
