@@ -23,6 +23,14 @@ def stated(schedule, **changes):
     return config(schedule={"name": "cosine", **schedule}, **changes)
 
 
+def refusals(resolved, folder):
+    """What each way to train says as it refuses."""
+    for way in (lambda: loop.train(resolved, folder, io.StringIO()), lambda: dry_run(resolved, str(folder))):
+        with contextlib.redirect_stdout(io.StringIO()), pytest.raises(Refused) as refusal:
+            way()
+        yield str(refusal.value)
+
+
 TOO_LONG = [
     ({"warmup_steps": 20}, {"total_steps": 20}, "warmup_steps = 20", "total_steps = 20"),
     ({"warmup_steps": 21}, {"total_steps": 20}, "warmup_steps = 21", "total_steps = 20"),
@@ -36,14 +44,7 @@ TOO_LONG = [
 
 @pytest.mark.parametrize(("schedule", "length", "warmup", "told"), TOO_LONG)
 def test_it_is_refused_by_every_way_to_train_and_nothing_is_written(schedule, length, warmup, told, tmp_path):
-    resolved = resolve(stated(schedule, **length))
-    for way in (
-        lambda folder: loop.train(resolved, folder, io.StringIO()),
-        lambda folder: dry_run(resolved, str(folder)),
-    ):
-        with contextlib.redirect_stdout(io.StringIO()), pytest.raises(Refused) as refusal:
-            way(tmp_path / "run")
-        said = str(refusal.value)
+    for said in refusals(resolve(stated(schedule, **length)), tmp_path / "run"):
         assert said.startswith(f"schedule.{warmup}: is not shorter than the training ({told}")
         assert "optimizer.learning_rate = 0.01 is never reached" in said
         assert not any((tmp_path / "run").glob("[!.]*"))
@@ -66,14 +67,7 @@ OVERLAP = [
 
 @pytest.mark.parametrize(("schedule", "length", "named", "told"), OVERLAP)
 def test_a_warm_up_and_a_cooldown_that_overlap_are_refused(schedule, length, named, told, tmp_path):
-    resolved = resolve(stated(schedule, **length))
-    for way in (
-        lambda folder: loop.train(resolved, folder, io.StringIO()),
-        lambda folder: dry_run(resolved, str(folder)),
-    ):
-        with contextlib.redirect_stdout(io.StringIO()), pytest.raises(Refused) as refusal:
-            way(tmp_path / "run")
-        said = str(refusal.value)
+    for said in refusals(resolve(stated(schedule, **length)), tmp_path / "run"):
         assert said.startswith(f"schedule.{named}: ")
         assert told in said
         assert "longer than the training" in said
