@@ -70,6 +70,7 @@ def run(here, commands):
     return here / "runs" / "mine"
 
 
+@pytest.mark.gate
 def test_parts_of_ones_own_train_and_are_measured(run, commands, capsys):
     lines = vitzoo.train("my_parts.py", run)["metrics"]  # a finished run: nothing is done
     assert lines["train"]["step"] == 100

@@ -238,6 +238,7 @@ def test_a_command_trains_with_worker_processes_and_a_flag_file(tmp_path):
     assert (config["data"]["workers"], config["optimizer"]["learning_rate"]) == (2, 1e-4)
 
 
+@pytest.mark.gate
 def test_what_a_terminal_cannot_show_is_shown_by_its_number():
     command = [sys.executable, "-m", "vitzoo", "train", "--config", "quickstart", "--config.data.name=folder:é\033[1m"]
     done = subprocess.run(

@@ -145,6 +145,7 @@ def test_erasing_sets_one_rectangle_of_the_stated_area_to_the_mean():
     assert erased.sum() == erased.any(1).sum() * erased.any(0).sum()
 
 
+@pytest.mark.gate
 def test_the_mixture_is_the_same_on_one_device_and_on_eight():
     mesh = jax.make_mesh((8,), ("data",), axis_types=(jax.sharding.AxisType.Auto,))
     spread = jax.device_put(batch(16), jax.NamedSharding(mesh, jax.P("data")))

@@ -101,6 +101,7 @@ for start in (0, 1, 5):
 """
 
 
+@pytest.mark.gate
 def test_a_new_process_goes_on_with_the_same_examples():
     whole = ids(batches(stream(numbers(100), 7, EVERY_DRAW), 0, 29))  # two epochs
     code = RESUME.format(tests=str(pathlib.Path(__file__).parent))
@@ -229,6 +230,7 @@ def test_a_file_that_vanishes_is_a_row_of_weight_0_counted_and_named_once_a_run(
     assert capsys.readouterr().err == f"warning: left out, can't be read: {lost}\n"
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize(("memory", "workers"), [("always", 0), ("never", 0), ("never", 1)])
 def test_a_file_that_vanishes_stops_the_run_under_stop(photos, memory, workers):
     data = Data(name=f"folder:{photos}", batch_size=27, in_memory=memory, workers=workers)
@@ -293,6 +295,7 @@ time.sleep(60)
 """
 
 
+@pytest.mark.gate
 def test_workers_of_a_script_without_a_guard_start_once_and_end_when_their_parent_is_killed(tmp_path):
     script = tmp_path / "train.py"
     script.write_text(ORPHANS.format(tests=str(pathlib.Path(__file__).parent)))

@@ -106,6 +106,7 @@ def measured(made, run, names, **options):
 EVERY = [row.name for row in IMAGES if row.imagenet]
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize(
     "names",
     [["imagenet", "imagenet-real", "imagenet-a"], pytest.param(EVERY, marks=pytest.mark.slow)],

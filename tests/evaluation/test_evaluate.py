@@ -53,6 +53,7 @@ def test_a_run_is_measured_by_its_own_evaluators(run, tmp_path):
     assert one["metrics"]["accuracy"] == right
 
 
+@pytest.mark.gate
 def test_other_data_are_asked_for_by_name_and_split_and_have_a_folder_of_these_names(run):
     overrides = ["data.name=made_data:Four", "data.split=test[:30]", "data.batch_size=7"]
     result, text = evaluated(f"{run}@7", overrides, weights="raw", all_classes=True)
@@ -98,7 +99,6 @@ def test_an_override_of_the_pixels_is_warned_of(run):
     assert ready.notes == ["warning: preprocessing.mean = (0.0,), but the weights were trained with (127.5,)"]
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_several_labels_give_precision_and_f1_and_a_column_a_class(tmp_path):
     config = dataclasses.replace(TINY, num_classes=3)

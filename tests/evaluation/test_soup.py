@@ -41,6 +41,7 @@ def mean_of(folders):
     return jax.tree.map(lambda *leaves: np.mean([leaf.astype(np.float64) for leaf in leaves], 0).astype("f4"), *parts)
 
 
+@pytest.mark.gate
 def test_a_uniform_soup_is_the_mean_of_all_and_a_checkpoint_that_can_be_measured(runs, tmp_path, capsys):
     output = str(tmp_path / "soup")
     assert main(["soup", *runs, "--output", output, "--json"]) == 0

@@ -61,6 +61,7 @@ def bound(evaluator, model, data, name, batch=4, devices=1, **text):
 METRICS = ("bleu", "chrf", "rougeL", "exact_match", "squad_f1", "word_error_rate")
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize(("model", "batch", "devices"), HOW)
 def test_what_is_written_is_what_the_model_writes_whatever_the_batch_and_the_devices(data, model, batch, devices):
     how = {"split": "all", "max_new_tokens": 5, "metrics": METRICS, "baselines": True, "shot_split": "all"}

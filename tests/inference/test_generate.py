@@ -32,6 +32,7 @@ def generator(request, runs):
 DRAWN = {"top_k": 20, "top_p": 0.98, "temperature": 1.3}
 
 
+@pytest.mark.gate
 def test_a_prompt_is_answered_alike_whatever_stands_with_it_and_one_given_twice_in_two_ways(generator):
     how = DRAWN | {"max_new_tokens": 8, "seed": 3}
     first, second, third = PROMPTS

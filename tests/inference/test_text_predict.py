@@ -82,6 +82,7 @@ def test_a_text_is_answered_alike_alone_and_among_others(predictors, kind):
     assert all(close(one, other) for one, other in zip(together, alone, strict=True))
 
 
+@pytest.mark.gate
 def test_classes_are_those_of_the_row_that_training_makes(predictors, runs):
     row = predictors["classes"]("see you")[0]
     model, info = load(str(runs / "classes"))

@@ -37,6 +37,7 @@ def texts():
     return tokens, segments, [tokens[row : row + 1, :length] for row, length in enumerate(LENGTHS)]
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize(
     ("changes", "reads", "head"),
     [

@@ -103,6 +103,7 @@ def test_each_text_of_a_row_has_a_prefix_of_its_own():
     np.testing.assert_array_equal(seen, expected)
 
 
+@pytest.mark.gate
 def test_loss_and_gradients_are_the_same_alone_padded_and_packed(tiny):
     loss, right = tiny.gradients(batch_of(["first"], ["second"], length=4))
     padded = tiny.gradients(batch_of(["first"], ["second"]))

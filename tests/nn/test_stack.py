@@ -64,6 +64,7 @@ def reference(params):
     return outputs_and_gradients(Execution(derivatives="own"), params, jax.random.key(3))
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize("way", WAYS, ids=str)
 def test_every_way_of_running_gives_the_same_outputs_and_gradients_branches_dropped(way, params, reference):
     other = outputs_and_gradients(way, params, jax.random.key(3))
@@ -139,6 +140,7 @@ def test_tokens_given_one_after_another_with_a_cache_come_out_as_all_at_once(sca
     np.testing.assert_allclose(run(in_turn)(params), run(at_once)(params), atol=1e-5)
 
 
+@pytest.mark.gate
 def test_a_row_of_a_cache_may_be_shorter_than_another():
     make = build(Execution())
     params, (graph, _) = state.initialise(make, 0), state.abstract(make)

@@ -195,6 +195,7 @@ def test_sgd_is_torch_sgd_with_momentum(nesterov):
     assert float(ours["w"]) == pytest.approx(weight, rel=1e-6)
 
 
+@pytest.mark.gate
 def test_adafactor_without_stacks_is_the_chain_of_big_vision():
     params = {path.replace("blocks", "layer"): leaf for path, leaf in flatten(parameters()).items()}
     params = unflatten(params)
@@ -230,6 +231,7 @@ def split_layers(tree, depth):
     return unflatten(flat)
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize(
     "optimizer",
     [pytest.param(one, marks=[pytest.mark.slow] * isinstance(one, AdamW | Lion)) for one in OPTIMIZERS[:5]],

@@ -124,6 +124,7 @@ def test_what_is_read_from_the_coordinator_is_never_executed(capsys):
     assert capsys.readouterr().out == ""
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize(
     ("host", "index", "why"),
     [

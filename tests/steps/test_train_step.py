@@ -133,6 +133,7 @@ def test_the_schedule_goes_on_over_a_skipped_step_and_the_optimizers_own_count_d
         np.testing.assert_allclose(change, 2 * changes["alone"][path], rtol=1e-3, atol=2e-7, err_msg=path)
 
 
+@pytest.mark.gate
 def test_a_batch_with_infinity_is_skipped_with_accumulation_and_factored_moments():
     check_skip(Run(optimizer=Adafactor(min_factored_size=16), settings={"ema": 0.9, "accumulate": 2}))
 
@@ -171,6 +172,7 @@ def drawing():
     return Run(objective=Drawing(), model=net(dropout=0.5), settings={"accumulate": 2})
 
 
+@pytest.mark.gate
 def test_slices_of_equal_inputs_get_different_dropout_masks(drawing):
     first, second = (metrics["drawn"].tolist() for metrics in drawing.again().train(batches(2)))
     assert 0.5 in first  # the mean of two slices' draws: with the same key it would be 0 or 1
@@ -196,6 +198,7 @@ def test_a_batch_is_prepared_whole_before_it_is_split():
     assert seen == [((16, 8, 8, 3), ())]
 
 
+@pytest.mark.gate
 def test_micro_batches_are_rows_that_each_device_already_holds():
     text = Run("data:8", 8, settings={"accumulate": 2}).compile(next(batches(1))).as_text()
     assert "all-reduce" in text

@@ -65,6 +65,7 @@ def measured(workdir, params):
     return float(-np.asarray(log_p)[np.arange(20), held_out.info.labels()].mean())
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize("which", ["ema", "raw"])
 def test_evaluation_during_training_is_of_the_weights_that_it_names(runs, which):
     workdir, said = runs[which]
@@ -81,6 +82,7 @@ def test_evaluation_during_training_is_of_the_weights_that_it_names(runs, which)
     assert held_out[-1]["loss"] == pytest.approx(own, rel=1e-5)
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize(("asked", "which"), [("auto", "ema"), pytest.param("raw", "raw", marks=pytest.mark.slow)])
 def test_every_command_says_whose_weights_it_takes(runs, asked, which, tmp_path):
     run = str(runs["ema"][0])
@@ -96,6 +98,7 @@ def test_every_command_says_whose_weights_it_takes(runs, asked, which, tmp_path)
     assert "weights raw" in said_by("average", "--workdir", run, "--last", "2", "--output", str(tmp_path / "mean"))
 
 
+@pytest.mark.gate
 def test_a_report_has_a_column_for_whose_weights_were_evaluated(runs, tmp_path):
     folders = [str(runs[which][0]) for which in ("ema", "raw")]
     said = said_by("report", *folders, "--output", str(tmp_path / "report.html"), "--json")
@@ -129,6 +132,7 @@ def test_an_average_that_will_not_forget_its_start_is_remarked(ema, steps, left,
     assert "moving average is still" not in dry(tmp_path / "run", **settings)
 
 
+@pytest.mark.gate
 def test_a_warm_start_forgets_the_first_parameters(runs):
     # the decay after n steps is (1 + n) / (10 + n) here: over 4 steps 2/11 · 3/12 · 4/13 · 5/14 = 0.5 % of the start
     folders = [runs["ema"][0] / "checkpoints" / str(step) for step in (1, 2, 3, 4)]

@@ -81,6 +81,7 @@ def run(config, photos, tmp_path_factory):
     return folder
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize("dry", [True, False])
 @pytest.mark.parametrize(
     ("flags", "code", "said"),

@@ -197,6 +197,7 @@ def test_a_trace_that_the_training_is_too_short_for_is_remarked(tmp_path):
     assert "warning: profile = 20:22 begins after the end, step 20" in dry(tmp_path / "run", profile="20:22")
 
 
+@pytest.mark.gate
 def test_sigterm_saves_at_once_and_a_run_resumed_twice_ends_as_if_undisturbed(straight, tmp_path, monkeypatch):
     for batch, step in ((7, 7), (6, 13)):
         at_batch(monkeypatch, batch, send(signal.SIGTERM))
@@ -234,7 +235,6 @@ def test_a_signal_during_an_evaluation_cuts_it_and_the_resumed_run_makes_it_once
     assert_same_end(tmp_path / "run", straight[0])
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_a_crash_with_a_damaged_newest_checkpoint_goes_back_to_the_one_before(straight, tmp_path, monkeypatch, capsys):
     workdir = tmp_path / "run"
@@ -311,6 +311,7 @@ def test_changed_data_is_refused(tmp_path, monkeypatch):
         run(tmp_path)
 
 
+@pytest.mark.gate
 def test_a_step_that_is_not_finite_stops_the_run_before_anything_of_it_is_saved(tmp_path, monkeypatch):
     at_batch(monkeypatch, 5, poison)
     with pytest.raises(Failed, match=r"step 5: loss nan.*non_finite = stop"):
@@ -318,6 +319,7 @@ def test_a_step_that_is_not_finite_stops_the_run_before_anything_of_it_is_saved(
     assert steps_of(tmp_path) == [4]  # the best so far; nothing of step 5, where a checkpoint was due
 
 
+@pytest.mark.gate
 def test_a_step_that_is_not_finite_is_skipped_and_counted(tmp_path, monkeypatch):
     at_batch(monkeypatch, 5, poison)
     summary, _ = run(tmp_path)
@@ -328,6 +330,7 @@ def test_a_step_that_is_not_finite_is_skipped_and_counted(tmp_path, monkeypatch)
     assert summary["finished"]
 
 
+@pytest.mark.gate
 def test_a_checkpoint_is_saved_when_due_with_evaluation_off(tmp_path, monkeypatch):
     at_batch(monkeypatch, 5, crash)
     with pytest.raises(Crash):
@@ -384,6 +387,7 @@ def test_a_run_whose_folder_is_moved_or_deleted_meanwhile_fails_and_makes_no_new
     assert away.exists() == (what == "moved")
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize("name", ["metrics.jsonl", "config.json", "provenance.json", "events.out.*"])
 def test_a_file_of_the_run_that_is_deleted_meanwhile_is_a_failure_that_names_it(name, tmp_path, monkeypatch):
     workdir = tmp_path / "run"
@@ -400,6 +404,7 @@ def test_a_file_of_the_run_that_is_deleted_meanwhile_is_a_failure_that_names_it(
         run(workdir, log={"every_steps": 1, "tensorboard": name == "events.out.*"})
 
 
+@pytest.mark.gate
 def test_a_last_checkpoint_that_is_gone_at_the_end_is_a_failure(tmp_path, monkeypatch):
     workdir, wait = tmp_path / "run", Store.wait
 

@@ -52,6 +52,7 @@ def tuned(pretrained, tmp_path_factory):
     return workdir, said
 
 
+@pytest.mark.gate
 def test_weights_are_the_average_all_but_the_new_head_and_resized_positions(pretrained, tuned):
     before, after = (
         flatten(read.arrays(locate(run).folder / item)) for run, item in ((pretrained, "ema"), (tuned[0], "params"))
@@ -64,6 +65,7 @@ def test_weights_are_the_average_all_but_the_new_head_and_resized_positions(pret
     np.testing.assert_array_equal(after["positions/embedding"][:, 0], before["positions/embedding"][:, 0])
 
 
+@pytest.mark.gate
 def test_what_became_of_the_weights_is_said(tuned):
     said = tuned[1]
     assert "step 4, averaged weights" in said
@@ -71,6 +73,7 @@ def test_what_became_of_the_weights_is_said(tuned):
     assert "2×2 → 2×4 patches" in said
 
 
+@pytest.mark.gate
 def test_it_starts_at_step_0_with_fresh_moments(tuned):
     counters = loop_values.read(locate(tuned[0]).folder)
     assert (counters["step"], counters["updates"]) == (3, 3)
@@ -78,12 +81,14 @@ def test_it_starts_at_step_0_with_fresh_moments(tuned):
     assert int(moments["updates"]) == 3
 
 
+@pytest.mark.gate
 def test_preprocessing_is_the_checkpoints_but_for_what_the_config_sets(tuned):
     preprocessing = locate(tuned[0]).description["preprocessing"]
     assert preprocessing["size"] == [8, 16]
     assert (preprocessing["mean"], preprocessing["std"]) == ([100.0], [50.0])
 
 
+@pytest.mark.gate
 def test_the_architecture_is_the_checkpoints_but_for_what_the_config_changes(pretrained):
     resolved = resolve(finetune(pretrained, model={"drop_path": 0.3}))
     model = setup.prepare(resolved, setup.mesh_of(resolved.experiment)).model_config
@@ -105,6 +110,7 @@ def test_a_longer_training_with_its_state_is_the_one_that_was_never_interrupted(
         )
 
 
+@pytest.mark.gate
 def test_a_last_line_comes_though_the_training_is_shorter_than_the_interval(pretrained):
     lines = [json.loads(line) for line in (pretrained / "metrics.jsonl").read_text().splitlines()]
     assert [(line["step"], line["split"]) for line in lines] == [(4, "train")]
@@ -122,6 +128,7 @@ def test_a_dry_run_shows_what_becomes_of_the_weights(pretrained, tuned, tmp_path
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.gate
 def test_a_state_that_is_already_past_the_end_is_refused(pretrained, tmp_path):
     over = pretraining(total_steps=4, init_from=str(pretrained), init_from_state=True)
     with pytest.raises(Refused, match="is at step 4 of this run's 4"):
@@ -136,6 +143,7 @@ def test_a_missing_checkpoint_is_refused_and_never_means_starting_from_nothing(t
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.gate
 def test_another_depth_is_refused(pretrained, tmp_path):
     with pytest.raises(Refused, match="depth"):
         run(finetune(pretrained, model={"depth": 4}), tmp_path / "run")

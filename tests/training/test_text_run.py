@@ -76,6 +76,7 @@ def lines_of(workdir):
     return [{key: value for key, value in line.items() if key not in ("seconds", "goodput")} for line in lines]
 
 
+@pytest.mark.gate
 def test_a_run_says_what_it_reads_and_what_to_do_next(run):
     workdir, result, said = run
     assert result["finished"]
@@ -86,6 +87,7 @@ def test_a_run_says_what_it_reads_and_what_to_do_next(run):
     assert last["loss"] < first["loss"]
 
 
+@pytest.mark.gate
 def test_dropout_packing_and_accumulation_resume_bitwise(run, corpus, tmp_path):
     with pytest.MonkeyPatch.context() as patch:
         stop_after_save(patch, 4)
@@ -111,6 +113,7 @@ def stop_after_save(patch, step):
     patch.setattr(Store, "save", once)
 
 
+@pytest.mark.gate
 def test_evaluation_counts_every_token_once_whatever_the_batch(run, corpus):
     results = [evaluate(str(run[0]), {"data.batch_size": size}, out=io.StringIO())["results"]["val"] for size in (8, 6)]
     first, second = (result["metrics"] for result in results)
@@ -127,6 +130,7 @@ def generator(run):
 PROMPTS = ["the cat", "a", "one large red dog sees"]
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize(
     "settings",
     [
@@ -161,6 +165,7 @@ def test_the_most_probable_tokens_with_a_cache_are_those_without(generator):
         ids.append(id)
 
 
+@pytest.mark.gate
 def test_an_answer_ends_where_it_should(generator):
     long = generator(["the cat"], max_new_tokens=400, temperature=1.0, seed=1)[0]
     assert long.reason in ("end", "context")
@@ -184,12 +189,14 @@ def test_another_variant_is_another_model_than_the_quickstarts():
     assert sizes == [128, 48, 768]
 
 
+@pytest.mark.gate
 def test_what_is_shown_as_it_is_written_is_the_answer(generator):
     shown = []
     answer = generator(["the"], max_new_tokens=30, seed=2, wrote=lambda row, text: shown.append(text))[0]
     assert "".join(shown) == answer.text
 
 
+@pytest.mark.gate
 def test_a_prompt_that_fills_the_context_is_refused(generator):
     with pytest.raises(Refused, match=r"prompt.*has 60 tokens, and the model takes 48"):
         generator(["x" * 60])

@@ -59,6 +59,7 @@ def beside(folder, writing):
         (folder / name).write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
 
 
+@pytest.mark.gate
 def test_a_folder_is_a_checkpoint_wherever_one_is_taken(made, folder, capsys):
     model, info = vitzoo.load(str(folder))
     for path, leaf in flatten(read_weights(open_weights(folder))[0]).items():
@@ -182,6 +183,7 @@ def test_a_folder_that_is_there_is_not_written_over_and_unknown_names_are_told(f
     assert (tmp_path / "full" / "mine").read_text() == "mine"
 
 
+@pytest.mark.gate
 def test_an_exported_function_needs_only_jax_and_gives_the_same(tmp_path):
     make_run(tmp_path / "run")
     assert main(["convert", str(tmp_path / "run"), str(tmp_path / "model.stablehlo")]) == 0

@@ -60,6 +60,7 @@ def published(tmp_path_factory):
     return root
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize("form", [*FORMS, "timm-vit alone"])
 def test_both_ways_to_another_size_of_as_many_patches_give_one_model(form, published, tmp_path):
     given = [] if form not in ("timm-vit alone", "torchvision-vit") else ["--config.model.num_heads=3"]
