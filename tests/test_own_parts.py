@@ -84,6 +84,7 @@ def test_parts_of_ones_own_train_and_are_measured(run, commands, capsys):
     assert results["test"]["metrics"]["accuracy"] == lines["test"]["accuracy"]
 
 
+@pytest.mark.gate
 def test_a_model_of_ones_own_predicts_and_is_loaded(run, here, commands, capsys):
     Image.new("L", (8, 8), 80).save(here / "digit.png")
     assert main(commands[2]) == 0

@@ -59,6 +59,7 @@ def greedy_by(monkeypatch, scores, better):
     monkeypatch.setattr(soups, "_scorer", lambda *_: (lambda params: left.pop(0), better))
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize(
     ("scores", "better", "taken", "score"),
     [

@@ -101,6 +101,7 @@ def test_logits_loss_and_every_gradient_are_the_peers(case, how):
         np.testing.assert_allclose(ours[path], right, atol=1e-5 * max(1, abs(right).max()), err_msg=path)
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize("case", ["gpt2", "t5", pytest.param("t5_v1_1", marks=pytest.mark.slow)])
 def test_greedy_decoding_of_prompts_of_different_lengths_gives_what_the_peer_gives_each_alone(case):
     golden = Golden(case)

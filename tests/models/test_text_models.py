@@ -148,6 +148,7 @@ def test_berts_have_the_published_number_of_parameters(variant):
     assert count(BERT, BERTConfig.from_variant(variant, head="none")) == BERT_SIZES[variant]
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize("variant", T5_SIZES)
 def test_t5s_have_the_published_number_of_parameters(variant):
     assert count(T5, T5Config.from_variant(variant)) == T5_SIZES[variant]
@@ -231,6 +232,7 @@ def _padded(*rows):
     return {"tokens": tokens, "segments": segments, "positions": positions}
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize(
     "family",
     [
@@ -285,6 +287,7 @@ def test_rows_of_padding_alone_are_finite():
 # decoding
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize(
     "family",
     [

@@ -30,7 +30,6 @@ def step(model, shape):
 RANDOM = {"registers": 1, "drop_path": 0.3, "dropout": 0.1, "patch_dropout": 0.25}
 
 
-@pytest.mark.gate
 @pytest.mark.parametrize(
     ("shape", "fields"), [((1, 2, 1), {"depth": 1}), pytest.param((2, 2, 2), RANDOM, marks=pytest.mark.slow)]
 )

@@ -77,6 +77,7 @@ def test_dropped_weights_are_those_of_the_key(once):
     assert (one != other).any()
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize("qk_norm", [False, True])
 def test_a_module_gives_the_same_either_way(once, qk_norm):
     x, context = draw(4, 2, 5, 12), draw(5, 2, 7, 12)

@@ -63,6 +63,7 @@ def test_converting_keeps_them(name, tmp_path):
     assert preprocessing_at(tmp_path / "ours") == preprocessing_at(name)
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize(
     ("form", "settings", "notes"),
     [

@@ -135,6 +135,7 @@ def test_what_the_file_itself_says_counts(form, tmp_path):
     np.testing.assert_array_equal(table_at(tmp_path / "out", image_size=8)[0], right)
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize("form", ["vision_transformer", "big_vision", "torchvision-vit"])
 def test_other_counts_take_the_stated_size(form, tmp_path):
     make_run(tmp_path / "run", changed(**FORMS[form], image_size=(4, 12)), None)
