@@ -141,6 +141,7 @@ def f1_by_hand(label, said):
 SOME = ["glue/mrpc", "superglue/multirc"]
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize(
     ("run", "names"),
     [

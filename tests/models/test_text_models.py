@@ -175,6 +175,7 @@ def test_the_transformer_of_2017_has_what_its_layers_imply(variant, number, prin
 # the first loss
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize(
     ("model", "config", "above"),
     [

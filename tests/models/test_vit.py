@@ -202,6 +202,7 @@ def test_plain_derivatives_have_a_forward_mode(tiny):
 STOCHASTIC = {"dropout": 0.3, "drop_path": 0.4, "patch_dropout": 0.5, "attention_dropout": 0.1}
 
 
+@pytest.mark.gate
 def test_training_draws_from_the_key_alone(tiny):
     model = tiny(registers=1, **STOCHASTIC)
     key, other = jax.random.key(0), jax.random.key(1)

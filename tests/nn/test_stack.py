@@ -116,6 +116,7 @@ def test_remat_keeps_less_for_the_backward_pass(params):
     assert kept("full") < kept("dots") < kept("none")
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize("scan", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_tokens_given_one_after_another_with_a_cache_come_out_as_all_at_once(scan):
     context = np.random.default_rng(1).normal(size=(2, 3, 16)).astype(np.float32)

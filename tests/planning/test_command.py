@@ -25,6 +25,7 @@ def planned():
     return out.getvalue(), json.loads(last_line(made[0].to_json()))
 
 
+@pytest.mark.gate
 def test_the_figures_add_up(planned):
     values = planned[1]
     sizes = values["bytes_per_device"]

@@ -112,6 +112,7 @@ def test_a_batch_with_infinity_changes_nothing_but_the_step_and_the_count(base):
     check_skip(base.again())
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize("optimizer", [SGD(momentum=0.0), AdamW(weight_decay=0.1)])
 def test_the_schedule_goes_on_over_a_skipped_step_and_the_optimizers_own_count_does_not(optimizer):
     # `step`, the batches consumed, indexes the schedule: the second batch has the second rate, whatever became of the
@@ -214,6 +215,7 @@ def test_only_the_head_trains_when_all_else_is_frozen():
     assert {path for path in after if (after[path] != before[path]).any()} == {"head/kernel", "head/bias"}
 
 
+@pytest.mark.gate
 def test_a_frozen_layer_and_its_average_stay_bitwise_on_a_mesh_while_the_other_layers_train():
     optimizer = AdamW(weight_decay=0.1, freeze=("blocks/0/.*", "embedding/.*"))
     run = Run("fsdp:8", 8, optimizer=optimizer, settings={"ema": 0.9})

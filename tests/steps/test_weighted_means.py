@@ -139,6 +139,7 @@ def test_loss_and_gradient_are_those_of_the_definition_for_any_scale_of_the_weig
         np.testing.assert_allclose(gradient, reference[1], rtol=1e-5, atol=1e-7)
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize(("mesh", "accumulate"), [("", 4), ("fsdp:2,data:2", 2)])
 @pytest.mark.parametrize("kind", ["softmax", "causal_lm"])
 def test_the_weights_are_summed_over_the_global_batch_before_anything_is_divided(kind, mesh, accumulate):
