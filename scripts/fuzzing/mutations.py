@@ -231,7 +231,7 @@ def damage_file(path: Path, draw: random.Random, others: Sequence[Path] = ()) ->
         place = draw.randrange(len(lines)) if lines else 0
         try:
             lines[place : place + 1] = [json_text(damage_json(json.loads(lines[place]), draw), draw)]
-        except (ValueError, IndexError):
+        except (ValueError, IndexError, RecursionError):  # the second damage of a file that nests deeply
             lines = [damage_text(text, draw)]
         write(path, "\n".join(lines))
     elif path.suffix in (".csv", ".txt", ".py", ".json", ".jsonl") and draw.random() < 0.7:
