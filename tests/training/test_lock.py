@@ -1,6 +1,7 @@
 """Who may use a run folder, and what a look at one finds without a trace."""
 
 import errno
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -103,3 +104,20 @@ def test_a_look_leaves_no_trace(tmp_path):
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
     assert look(tmp_path / "run")
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
+
+
+@pytest.mark.parametrize("target", ["/dev/null", "/dev/zero", "elsewhere", "nowhere", "pipe", "folder"])
+@pytest.mark.parametrize("use", [lock.check_usable, lambda workdir: lock.locked(workdir).__enter__()])
+def test_a_lock_that_is_no_plain_file_is_refused(target, use, tmp_path):
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "elsewhere").write_text("a user's words")
+    file = tmp_path / ".lock"
+    if target == "pipe":
+        os.mkfifo(file)
+    elif target == "folder":
+        file.mkdir()
+    else:
+        file.symlink_to(target)
+    with pytest.raises(Refused, match=r"its \.lock is a link, a pipe, a folder or a device; remove it"):
+        use(tmp_path)
+    assert (tmp_path / "elsewhere").read_text() == "a user's words"

@@ -6,6 +6,7 @@ import errno
 import fcntl
 import os
 import socket
+import stat
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -91,6 +92,9 @@ def _check(workdir: Path) -> None:
         raise Refused("workdir", str(workdir), "is a file; name a folder")
     if workdir.resolve() in _held:
         raise Refused("workdir", str(workdir), "is in use by this very process")
+    lock = workdir / LOCK
+    if os.path.lexists(lock) and not stat.S_ISREG(lock.lstat().st_mode):
+        raise Refused("workdir", str(workdir), f"its {LOCK} is a link, a pipe, a folder or a device; remove it")
     if not workdir.is_dir() or (workdir / CONFIG).is_file():
         return
     foreign = sorted(p.name for p in workdir.iterdir() if not p.name.startswith(".") and p.suffix not in _LOGS)
