@@ -10,7 +10,7 @@ from typing import Any
 from vitzoo.errors import Failed, Refused
 from vitzoo.paths import expanded, folder_of_checkpoints, folder_to_fill, named_path
 from vitzoo.replaced import Reads, check_replaces_nothing, check_stays_outside
-from vitzoo.staging import check_unmoved, is_held, is_staged, remove_leftovers, staged
+from vitzoo.staging import check_unmoved, claimed, is_claimed, is_held, is_staged, remove_leftovers, staged
 
 
 def checked_file(flag: str, path: str | Path, endings: Sequence[str], reads: Reads | None = None) -> Path:
@@ -87,12 +87,24 @@ def checked_new_folder(flag: str, path: str | Path, checkpoint: bool = False, re
     folder = checked_folder(flag, path, reads)
     if checkpoint:
         check_takes_checkpoints(flag, folder)
-    content = list(folder.iterdir()) if folder.exists() else []
+    target = Path(os.path.realpath(folder))
+    if is_claimed(target.parent, target):
+        raise _being_filled(flag, path)
+    _check_empty(flag, path, folder)
+    return folder
+
+
+def _check_empty(flag: str, path: str | Path, folder: Path, own: Path | None = None) -> None:
+    """Refuses a folder that holds anything but `own`."""
+    content = [one for one in folder.iterdir() if one != own] if folder.exists() else []
     if any(is_staged(one) and is_held(one) for one in content):
-        raise Refused(flag, str(path), "is being filled by another command; wait for it, or give another folder")
+        raise _being_filled(flag, path)
     if content:
         raise Refused(flag, str(path), "is there already and not empty; give another folder")
-    return folder
+
+
+def _being_filled(flag: str, path: str | Path) -> Refused:
+    return Refused(flag, str(path), "is being filled by another command; wait for it, or give another folder")
 
 
 def check_takes_checkpoints(flag: str, folder: Path) -> None:
@@ -120,11 +132,16 @@ def write_whole(path: Path, write: Callable[[Path], Any]) -> bool:
 
 
 @contextlib.contextmanager
-def whole_folder(path: Path) -> Iterator[Path]:
+def whole_folder(path: Path, flag: str = "--output") -> Iterator[Path]:
     """A folder to be filled in place of `path`, which is new or empty; it takes that place where the block ends well,
     and is gone otherwise.
 
+    Args:
+        path: as `checked_new_folder` gave it.
+        flag: the setting that names it, for the message.
+
     Raises:
+        Refused: another command fills it, or has filled it since it was checked.
         Failed: it can't be written.
     """
     target = Path(os.path.realpath(path))
@@ -134,7 +151,10 @@ def whole_folder(path: Path) -> Iterator[Path]:
     with _told(path), contextlib.ExitStack() as undo:
         undo.callback(_remove_empty, new)
         place.mkdir(parents=True, exist_ok=True)
-        held = undo.enter_context(staged(place))
+        held = undo.enter_context(claimed(place, target))
+        if held is None:
+            raise _being_filled(flag, path)
+        _check_empty(flag, path, target, held)
         folder = held / "folder"
         folder.mkdir()
         try:

@@ -9,11 +9,13 @@ import contextlib
 import errno
 import fcntl
 import functools
+import hashlib
 import os
 import re
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,6 +27,7 @@ _LOCK = "lock"
 _NAME = re.compile(re.escape(PREFIX) + "(prepare-)?[a-z0-9_]{8}")
 _CONTENT = re.compile(rf"{_LOCK}|folder|file([.]\w+)?")
 _IN_USE = (errno.EACCES, errno.EAGAIN)
+_TRIES, _PAUSE = 5, 0.05  # seconds: a leftover is being removed for a moment only
 _locks: dict[Path, int] = {}
 
 
@@ -43,6 +46,35 @@ def staged(place: Path) -> Iterator[Path]:
         del _locks[folder]
         shutil.rmtree(folder, ignore_errors=True)
         os.close(descriptor)
+
+
+@contextlib.contextmanager
+def claimed(place: Path, target: Path) -> Iterator[Path | None]:
+    """As `staged`, for what is to become `target`: at most one at a time has it, of all processes and threads.
+
+    Yields:
+        The folder; None where another has it.
+
+    Raises:
+        OSError: it can't be made.
+    """
+    folder = place / _name_for(target)
+    descriptor = _taken(folder)
+    if descriptor is None:
+        yield None
+        return
+    _locks[folder] = descriptor
+    try:
+        yield folder
+    finally:
+        del _locks[folder]
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(descriptor)
+
+
+def is_claimed(place: Path, target: Path) -> bool:
+    """Whether a living process fills what is to become `target`."""
+    return is_held(place / _name_for(target))
 
 
 @functools.cache
@@ -75,7 +107,7 @@ def remove_leftovers(place: Path) -> None:
     for folder in _staged_in(place):
         if is_held(folder):
             continue
-        shutil.rmtree(folder, ignore_errors=True)
+        _remove_locked(folder)
         if not folder.exists():
             print(f"removed  {folder}, left by a command that was killed", file=sys.stderr, flush=True)
 
@@ -112,6 +144,37 @@ def _staged_in(place: Path) -> list[Path]:
         return [path for path in place.iterdir() if path.name.startswith(PREFIX) and is_staged(path)]
     except OSError:
         return []
+
+
+def _name_for(target: Path) -> str:
+    """The name of the folder in which `target` is made."""
+    return PREFIX + hashlib.sha256(os.fsencode(target)).hexdigest()[:8]
+
+
+def _taken(folder: Path) -> int | None:
+    """The lock of a folder of this name, which is made and empty then; None where another holds it."""
+    for _ in range(_TRIES):
+        folder.mkdir(mode=0o700, exist_ok=True)
+        with contextlib.suppress(FileNotFoundError):  # another has removed it, for a leftover or since it is done
+            descriptor = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            if _locked(descriptor) and _is_same(descriptor, folder):
+                for left in [one for one in folder.iterdir() if one.name != _LOCK]:
+                    shutil.rmtree(left, ignore_errors=True)
+                return descriptor
+            os.close(descriptor)
+        time.sleep(_PAUSE)
+    return None
+
+
+def _remove_locked(folder: Path) -> None:
+    """Removes a leftover, its lock held, so that nobody takes it meanwhile."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            if _locked(descriptor) and _is_same(descriptor, folder):
+                shutil.rmtree(folder, ignore_errors=True)
+        finally:
+            os.close(descriptor)
 
 
 def _made(place: Path) -> tuple[Path, int]:

@@ -136,7 +136,7 @@ def _write_own(located: Located, params: Any, target: Path) -> None:
     counters = {"step": located.step, "updates": located.step, "skipped": 0}
     assets = located.folder / "assets"
     saved = {"params": params, **counters}
-    with whole_folder(target) as folder, contextlib.closing(Store(folder / "checkpoints")) as store:
+    with whole_folder(target, "DST") as folder, contextlib.closing(Store(folder / "checkpoints")) as store:
         store.save(located.step, saved, located.description, {}, assets if assets.is_dir() else None)
         store.wait()
 
@@ -173,7 +173,7 @@ def _writing(located: Located, config: Any, params: Mapping[str, np.ndarray], fo
 
 def _write_published(target: Path, writing: Writing, form: str) -> None:
     files = {"config.json": dict(writing.config), **writing.files} if writing.config else dict(writing.files)
-    with whole_folder(target) as folder:
+    with whole_folder(target, "DST") as folder:
         if getattr(find_format(form), "kind", "safetensors") == "npz":
             np.savez(folder / "model.npz", allow_pickle=False, **dict(writing.tensors))
         else:

@@ -70,7 +70,7 @@ def prepare_tokenizer(
     source = open_text(build(Data, {"name": name, **settings}, "data"), None, build(Text, text or {}, "text"))
     texts = all_text(source)
     made = train_tokenizer(how, texts)
-    with whole_folder(folder) as staged:
+    with whole_folder(folder, "output") as staged:
         made.save(staged)
     sizes = np.array([(len(made.encode(one)), byte_length(one)) for one in texts], np.int64).sum(0)
     of_tokenizer = {"kind": "file", "file": folder, **_not_in_file(how)}
