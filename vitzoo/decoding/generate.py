@@ -78,6 +78,8 @@ def write(
         allowed: bool [vocabulary], ids that may be written; None is all.
         seed: of draws: a row's depend on it, on the prompt, and on how many equal prompts stand before it.
     """
+    # what fills a row up may be no id at all, whose embedding isn't finite and would count though it is masked
+    tokens = jnp.where(jnp.arange(tokens.shape[1]) < lengths[:, None], tokens, 0)
     room, most = _room(model, tokens, lengths, new)
     if isinstance(how, BeamSearch):
         found = search(model, start(model, tokens, lengths, room), most, new, how, ends, allowed)
@@ -136,14 +138,20 @@ def generate(
             (`num_beams=4`, `length_penalty`, `length_normalisation`, `early_stopping`).
 
     Raises:
-        Refused: settings, shapes or lengths that don't fit.
+        Refused: settings, shapes, lengths or ids that don't fit. Under a trace lengths and ids can't be looked at.
     """
     how = how_of(settings, encodes=hasattr(model, "encode"))
     if max_new_tokens < 1:
         raise Refused("max_new_tokens", max_new_tokens, "must be at least 1")
     tokens, lengths = _checked(model, tokens, lengths)
     graph, params = state.split(model)
-    ends = () if end_id is None else (int(end_id),)
+    vocabulary = _vocabulary(model)
+    if end_id is not None:
+        end_id = convert(int, end_id, "end_id")
+        _check_ids("end_id", np.array([end_id]), vocabulary)
+    ends = () if end_id is None else (end_id,)
+    if allowed is not None and vocabulary is not None and np.shape(allowed) != (vocabulary,):
+        raise Refused("allowed", list(np.shape(allowed)), f"must be one for each of the {vocabulary:,} ids")
     allowed = None if allowed is None else jnp.asarray(allowed, bool)
     return _compiled(
         graph, params, tokens, lengths, allowed, np.uint32(seed % 2**32), new=max_new_tokens, how=how, ends=ends,
@@ -151,17 +159,49 @@ def generate(
 
 
 def _checked(model: Any, tokens: Any, lengths: Any) -> tuple[jax.Array, jax.Array]:
-    tokens = jnp.asarray(tokens)
-    if tokens.ndim != 2 or not jnp.issubdtype(tokens.dtype, jnp.integer) or not tokens.size:
-        raise Refused("tokens", f"{tokens.dtype}{list(tokens.shape)}", "must be whole numbers [batch, tokens]")
+    field = "source_tokens" if hasattr(model, "encode") else "tokens"  # as the models' own methods call them
+    tokens = _whole_numbers(field, tokens, 2, "[batch, tokens]")
     rows, width = tokens.shape
     context = context_of(model)
     if context is not None and width >= context:
         raise Refused("tokens", width, f"tokens, and the model takes {context} with what is added (context_length)")
-    lengths = np.full(rows, width) if lengths is None else lengths
-    if np.shape(lengths) != (rows,):
-        raise Refused("lengths", list(np.shape(lengths)), f"must be one for each of the {rows} rows of tokens")
-    known = not isinstance(lengths, jax.core.Tracer)
-    if known and not ((np.asarray(lengths) >= 1) & (np.asarray(lengths) <= width)).all():
-        raise Refused("lengths", np.asarray(lengths).tolist(), f"must be from 1 to the {width} tokens of a row")
-    return tokens.astype(jnp.int32), jnp.asarray(lengths, jnp.int32)
+    lengths = np.full(rows, width) if lengths is None else _whole_numbers("lengths", lengths, 1, "[batch]")
+    if lengths.shape != (rows,):
+        raise Refused("lengths", list(lengths.shape), f"must be one for each of the {rows} rows of tokens")
+    known = _known(lengths)
+    if known is not None and not ((known >= 1) & (known <= width)).all():
+        raise Refused("lengths", known.tolist(), f"must be from 1 to the {width} tokens of a row")
+    if known is not None and (ids := _known(tokens)) is not None:
+        _check_ids(field, ids[np.arange(width) < known[:, None]], _vocabulary(model))
+    return jnp.asarray(tokens, jnp.int32), jnp.asarray(lengths, jnp.int32)
+
+
+def _whole_numbers(field: str, values: Any, axes: int, shape: str) -> Any:
+    """An array, which may be a traced one: of whole numbers, with so many axes and none of them empty."""
+    try:
+        array = values if isinstance(values, jax.Array) else np.asarray(values)
+    except ValueError:  # rows of several lengths
+        raise Refused(field, None, f"must be whole numbers {shape}, rows of one length") from None
+    if array.ndim != axes or not jnp.issubdtype(array.dtype, jnp.integer) or not array.size:
+        raise Refused(field, f"{array.dtype}{list(array.shape)}", f"must be whole numbers {shape}")
+    return array
+
+
+def _vocabulary(model: Any) -> int | None:
+    """How many ids a model knows; None of a user's own that doesn't say."""
+    return getattr(getattr(model, "config", None), "vocabulary_size", None)
+
+
+def _known(values: Any) -> np.ndarray | None:
+    """Values that can be looked at; None under a trace, or where other processes hold some of them."""
+    if isinstance(values, jax.core.Tracer) or (isinstance(values, jax.Array) and not values.is_fully_addressable):
+        return None
+    return np.asarray(values)
+
+
+def _check_ids(field: str, ids: np.ndarray, vocabulary: int | None) -> None:
+    """Refuses ids that a model has no row for: indexing would take another's, or zeros, in silence."""
+    if vocabulary is None:
+        return
+    if (outside := ids[(ids < 0) | (ids >= vocabulary)]).size:
+        raise Refused(field, int(outside[0]), f"is no id of this model: its vocabulary has 0 to {vocabulary - 1:,}")
