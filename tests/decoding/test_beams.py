@@ -9,8 +9,11 @@ import numpy as np
 import pytest
 from test_text_goldens import Golden, compiled
 
+from vitzoo.cli import main
 from vitzoo.decoding.beams import BeamSearch, search
+from vitzoo.decoding.generate import how_of
 from vitzoo.decoding.start import start
+from vitzoo.errors import Refused
 from vitzoo.nn import state
 from vitzoo.nn.attention import Memory
 from vitzoo.nn.stack import Cache
@@ -150,3 +153,24 @@ def assert_recorded(found, known, name, begins):
             np.testing.assert_array_equal(found.ids[row, beam, :length], wanted[:length])
             assert length == NEW or found.ids[row, beam, length - 1] == known["end"]
         np.testing.assert_allclose(found.scores[row], known[f"scores/{name}_{row}"], atol=1e-5)
+
+
+@pytest.mark.parametrize("penalty", [-1000.0, -5.01, 5.01, 1e38, -1e300, float("inf"), float("nan")])
+@pytest.mark.parametrize("normalisation", ["power", "gnmt"])
+def test_a_penalty_by_which_no_text_could_be_told_from_another_is_refused(penalty, normalisation, capsys):
+    with pytest.raises(Refused, match="^length_penalty = .*: must be (a finite number|at least -5 and at most 5)$"):
+        how_of({"num_beams": 2, "length_penalty": penalty, "length_normalisation": normalisation})
+    flags = ["--num-beams", "2", f"--length-penalty={penalty}", "--length-normalisation", normalisation]
+    assert main(["generate", "--checkpoint", "none", "--prompt", "a", *flags]) == 2
+    assert "length" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("penalty", [-5.0, -1.0, 0.0, 5.0])
+@pytest.mark.parametrize("normalisation", ["power", "gnmt"])
+@pytest.mark.parametrize("length", [1, 3, 1024, 2**20])
+def test_every_penalty_that_is_taken_leaves_finite_scores_that_differ(penalty, normalisation, length):
+    how = BeamSearch(length_penalty=penalty, length_normalisation=normalisation)
+    scores = np.asarray(jnp.array([-1e8, -2.0, -1.0, -1e-6]) / how.divisor(jnp.int32(length)))
+    assert np.isfinite(scores).all()
+    assert (np.diff(scores) > 0).all()
+    assert scores[-1] < 0

@@ -218,6 +218,7 @@ def test_bits_per_byte_of_answers_are_counted_by_what_their_tokens_stand_for(dat
         ({"metrics": ("blue",)}, "metrics = blue: did you mean bleu"),
         ({"metrics": ()}, "metrics = (): names none"),
         ({"length_penalty": 0.6}, "length_penalty = 0.6: acts with num_beams above 1 only"),
+        ({"length_penalty": 5.1, "num_beams": 2}, "length_penalty = 5.1: must be at least -5 and at most 5"),
         ({"question_format": "Q:"}, "question_format = Q:: must hold {question}"),
         ({"rows": "windows"}, "rows = windows"),
     ],

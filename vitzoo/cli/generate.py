@@ -57,7 +57,7 @@ def arguments(parser: Parser) -> None:
     number("--top-p", float, None, "only the most probable tokens that reach this probability (1)", above=0, maximum=1)
     number("--repetition-penalty", float, None, "above 1: tokens that are there come less often (1)", above=0)
     number("--num-beams", int, None, "above 1: beam search of so many hypotheses, in place of draws (1)", minimum=1)
-    number("--length-penalty", float, None, "of beam search: scores are divided by length to this power (1)")
+    number("--length-penalty", float, None, "of beam search: scores are divided by length to this power, -5 to 5 (1)")
     parser.add_argument(
         "--length-normalisation", choices=("power", "gnmt"), help="of beam search: length, or (5 + length) / 6 (power)"
     )

@@ -23,13 +23,23 @@ from vitzoo.decoding.start import Started, is_end, next_logits, permitted
 from vitzoo.nn.stack import Cache
 from vitzoo.schema import setting
 
+LARGEST_PENALTY = 5.0
+"""Of a million tokens, 2**20, the divisor is then 2**100 or 2**-100 at most, and a score still a finite float32 above 0
+for sums of log p from 1e-7 to 1e8. Beyond, every text would score 0 or minus infinity, and none could be chosen.
+"""
+
 
 @dataclasses.dataclass(frozen=True)
 class BeamSearch:
     """How the most probable text is looked for."""
 
     num_beams: int = setting(4, "hypotheses that a step goes on with", minimum=2)
-    length_penalty: float = setting(1.0, "power of the length by which scores are divided: above 0 favours long texts")
+    length_penalty: float = setting(
+        1.0,
+        "power of the length by which scores are divided: above 0 favours long texts",
+        minimum=-LARGEST_PENALTY,
+        maximum=LARGEST_PENALTY,
+    )
     length_normalisation: str = setting(
         "power", "n ** penalty; gnmt: ((5 + n) / 6) ** penalty, of 2016 and 2017", choices=("power", "gnmt")
     )

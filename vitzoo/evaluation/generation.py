@@ -40,7 +40,7 @@ class GenerationEvaluator(AskingEvaluator):
     )  # type: ignore[assignment]
     max_new_tokens: int = setting(64, "most tokens of an answer", minimum=1, execution=True)
     num_beams: int = setting(1, "above 1: beam search", minimum=1, execution=True)
-    length_penalty: float = setting(1.0, "of beam search: see `decoding.beams`", execution=True)
+    length_penalty: float = setting(1.0, "of beam search, -5 to 5: see `decoding.beams`", execution=True)
     length_normalisation: str = setting("power", "of beam search", choices=("power", "gnmt"), execution=True)
     early_stopping: bool | Literal["never"] = setting(False, "of beam search", execution=True)
     stop: tuple[str, ...] = setting((), "an answer ends there; with shots, at shot_separator too", execution=True)

@@ -60,7 +60,7 @@ def generate(
         log: where it is told which weights write; nowhere by default.
         settings: of drawing, `temperature` (1, of encoder-decoders 0: always the most probable), `top_k` (0: all),
             `top_p` (1: all), `repetition_penalty` (1: none); or of beam search, `num_beams` (above 1), `length_penalty`
-            (1), `length_normalisation` (`power`, `gnmt`), `early_stopping` (False, True, `never`): see
+            (1; -5 to 5), `length_normalisation` (`power`, `gnmt`), `early_stopping` (False, True, `never`): see
             `decoding.beams`.
 
     Returns:
