@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from vitzoo import literals
-from vitzoo.checkpoints import description, manifest, steps
+from vitzoo.checkpoints import belonging, description, manifest, steps
 from vitzoo.checkpoints.best import best_step
 from vitzoo.checkpoints.steps import CHECKPOINTS
 from vitzoo.errors import Refused
@@ -41,8 +41,8 @@ def locate(checkpoint: str | Path) -> Located:
             copied elsewhere.
 
     Raises:
-        Refused: nothing is there, it is no checkpoint of vitzoo, or it is damaged; says what was looked for and what
-            is there.
+        Refused: nothing is there, it is no checkpoint of vitzoo, it is damaged, or of another model or objective than
+            the run's `config.json`; says what was looked for and what is there.
     """
     text = str(checkpoint)
     if not text.strip() or text.endswith("@"):
@@ -91,6 +91,8 @@ def _checked(text: str, folder: Path, run: Path | None, verified: bool = False) 
         content = description.read(folder)
     except manifest.Damaged as error:
         raise Refused("checkpoint", text, str(error)) from None
+    if other := belonging.stray(run, content):
+        raise Refused("checkpoint", text, f"{folder} {other}; to use it, move it out of this run's folder")
     return Located(folder, int(content["step"]), run, content)
 
 

@@ -36,4 +36,4 @@ def look(workdir: Path, resolved: Resolved) -> There:
     differences = run_folder.check_config(workdir, resolved.values)
     store = Store(workdir / "checkpoints", resolved.experiment.checkpoint.keep)
     found = store.look().step
-    return There(store, found, start.is_finished(store, found), differences)
+    return There(store, found, start.is_finished(resolved, store, found), differences)

@@ -61,7 +61,7 @@ def train(config: Any, workdir: str | Path, out: TextIO | None = None) -> dict[s
         differences = run_folder.check_config(workdir, resolved.values)
         store = opened.enter_context(contextlib.closing(Store(workdir / "checkpoints", experiment.checkpoint.keep)))
         found = store.latest_good()
-        if found is not None and start.is_finished(store, found):
+        if found is not None and start.is_finished(resolved, store, found):
             return header.say_finished(store, workdir, found, out)
 
         # ------------------------------------------------------------------ data, model, state

@@ -7,7 +7,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from vitzoo.checkpoints import belonging
 from vitzoo.checkpoints.store import Store, restore
+from vitzoo.config import Resolved
+from vitzoo.data.folders import is_moved
 from vitzoo.errors import Refused
 from vitzoo.nn.state import initialise
 from vitzoo.parallel.processes import place_all
@@ -19,9 +22,43 @@ from vitzoo.weights.published import Published
 WEIGHTS_ALONE = "holds weights without an optimizer's state, as `average` and `convert` write them"
 
 
-def is_finished(store: Store, found: int | None) -> bool:
-    """Whether the newest good checkpoint is the last of its run."""
-    return found is not None and found == store.loop(found).get("total_steps")
+def is_finished(resolved: Resolved, store: Store, found: int | None) -> bool:
+    """Whether the newest good checkpoint is the last of its run.
+
+    Raises:
+        Refused: it is of another run, as far as that can be known without the data.
+    """
+    if found is None:
+        return False
+    values, saved = resolved.values, store.description(found)
+    data = values["data"]["name"], saved["data"]["name"]
+    # what isn't set is the data's to say, or the checkpoint's that the run started from
+    named = [] if resolved.experiment.init_from else resolved.experiment.model.changes
+    model = {name: values["model"][name] for name in named if values["model"].get(name) is not None}
+    other = (
+        belonging.other_name(values, saved)
+        or belonging.other_setting(model, saved["model"], "model")
+        or belonging.other_setting(values["objective"], saved["objective"], "objective")
+        or ("" if data[0] == data[1] or is_moved(*data) else belonging.told("data.name", data[1], data[0]))
+    )
+    total = store.loop(found).get("total_steps")
+    _refuse_other(store, found, other or _other_length(found, total, resolved.experiment.total_steps))
+    return found == total
+
+
+def _other_length(step: int, total: int | None, wanted: int | None) -> str:
+    """What tells a checkpoint apart from those of a run of `wanted` steps; empty where nothing does."""
+    if wanted is None:
+        return ""
+    if total not in (None, wanted):
+        return belonging.told("total_steps", total, wanted)
+    return belonging.told("step", step, f"total_steps {wanted}") if step > wanted else ""
+
+
+def _refuse_other(store: Store, step: int, other: str) -> None:
+    if other:
+        folder = store.folder / str(step)
+        raise Refused("workdir", str(store.folder.parent), f"{folder} {other}; move it out of this run's folder")
 
 
 def state_of(task: Task, store: Store, found: int | None) -> tuple[dict, dict[str, Any], list[str]]:
@@ -66,7 +103,8 @@ def check(task: Task, store: Store, found: int | None) -> list[str]:
         A line for each evaluator whose examples have changed since the checkpoint was saved.
 
     Raises:
-        Refused: the data are not those the checkpoint was trained on, the disk has no room for a checkpoint, the run
+        Refused: the data are not those the checkpoint was trained on, it is of another run's model or length, the disk
+            has no room for a checkpoint, the run
             to be continued is already past this one's end, or the best is chosen by an evaluator whose examples have
             changed.
     """
@@ -75,8 +113,11 @@ def check(task: Task, store: Store, found: int | None) -> list[str]:
     if found is not None:
         if not _has_optimizer(store.folder / str(found)):
             raise Refused("workdir", str(workdir), f"{WEIGHTS_ALONE}; {run_folder.start_from(workdir)}")
-        _check_data(task, workdir, store.description(found))
-        then = store.loop(found).get("evaluated_data", {})
+        saved, loop = store.description(found), store.loop(found)
+        _check_data(task, workdir, saved)
+        other = belonging.other_setting(task.describe(found)["model"], saved["model"], "model")
+        _refuse_other(store, found, other or _other_length(found, loop.get("total_steps"), task.total_steps))
+        then = loop.get("evaluated_data", {})
         changed = evaluated_data.check_same(task, then, run_folder.start_from(workdir))
     elif task.resolved.experiment.init_from_state:
         assert task.pretrained is not None
