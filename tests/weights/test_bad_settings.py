@@ -146,7 +146,7 @@ def test_heads_beside_config_json_are_stated_too():
 @pytest.mark.parametrize(
     ("name", "config", "line"),
     [
-        *(("t5", {key: 80}, f"has {key} = 80; an integer from 0 to 79") for key in ("pad_token_id", "eos_token_id")),
+        ("t5", {"pad_token_id": 80}, "has pad_token_id = 80; an integer from 0 to 79"),
         ("t5", {"decoder_start_token_id": 80}, "has decoder_start_token_id = 80; an integer from 0 to 79"),
         ("t5", {"decoder_start_token_id": "0"}, "has decoder_start_token_id = '0'; an integer from 0 to 79"),
         ("t5", {"relative_attention_num_buckets": 32}, "_num_buckets = 32, and its arrays are of 8"),

@@ -60,7 +60,8 @@ def describe(
         examples: examples consumed.
         preprocessing: `size` [height, width], `channels`, `resize`, `interpolation`, `antialias`, `crop_fraction`,
             `crop_offset`, `rounding`, `mean` and `std` (one number a channel, on the 0..255 scale), for images.
-        tokenizer: `kind`, `file` (below `assets/`) and `sha256`, for text.
+        tokenizer: `kind`, `file` (below `assets/`) and `sha256`, for text; `ends`, ids that end what the model writes,
+            where they are not the tokenizer's end token.
     """
     values = (FORMAT, version, model, objective, preprocessing, classes, tokenizer, data, step, examples)
     return dict(zip(KINDS, values, strict=True))
@@ -93,9 +94,8 @@ def read(folder: Path) -> dict[str, Any]:
     typed.check(file, content["objective"], {"name": typed.TEXT}, within="objective")
     typed.check(file, content["data"], dict.fromkeys(("name", "split", "fingerprint"), typed.TEXT), within="data")
     if content["tokenizer"] is not None:
-        typed.check(
-            file, content["tokenizer"], dict.fromkeys(("kind", "file", "sha256"), typed.TEXT), within="tokenizer"
-        )
+        needed = dict.fromkeys(("kind", "file", "sha256"), typed.TEXT)
+        typed.check(file, content["tokenizer"], needed, {"ends": typed.each(typed.COUNT, "ids")}, "tokenizer")
     else:
         typed.check(file, content["preprocessing"], _OF_IMAGES, _OF_IMAGES_TOO, "preprocessing")
     return content

@@ -116,14 +116,14 @@ class Generation:
 
     def outputs(self, model: Any, batch: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
         """What a pass keeps of each question, computed on device: `ids` int32 [batch, new tokens], `length` int32."""
-        settings, end = self.settings, self.tokenizer.end_id
+        settings, ends = self.settings, self.tokenizer.end_ids
         written = write(
             model,
             batch["tokens"],
             batch["length"],
             new=settings.max_new_tokens,
             how=settings.how,
-            ends=() if end is None else (end,),
+            ends=ends,
             allowed=jnp.asarray(self.allowed),
         )
         return {"weight": batch["weight"], "ids": written.ids, "length": written.lengths}
@@ -164,7 +164,8 @@ class Generation:
             stops.append(self.settings.shot_separator)
         texts = []
         for ids, length in zip(rows["ids"], rows["length"].tolist(), strict=True):
-            text = self.tokenizer.decode(ids[:length], skip_specials=True)
+            ended = length > 0 and int(ids[length - 1]) in self.tokenizer.end_ids
+            text = self.tokenizer.decode(ids[: length - ended], skip_specials=True)
             cuts = [place for stop in stops if (place := text.find(stop)) >= 0]
             texts.append((text[: min(cuts)] if cuts else text).strip())
         return texts

@@ -81,7 +81,8 @@ class Generator:
         if not isinstance(info, TextInfo) or not hasattr(model, "extend"):
             raise Refused("checkpoint", checkpoint, "holds no model that writes: a gpt, t5 or transformer")
         if special_in_text:
-            info = dataclasses.replace(info, tokenizer=info.tokenizer.with_special_in_text())
+            with_names = info.tokenizer.with_special_in_text()
+            info = dataclasses.replace(info, tokenizer=with_names.ending_with(info.tokenizer.ends))
         self.info = info
         self.encodes = hasattr(model, "encode")
         self.context = context_of(model)
@@ -89,8 +90,7 @@ class Generator:
         with jax.default_device(self.device):
             self._params = jax.device_put(params, self.device)
             allowed = jnp.asarray(info.tokenizer.writable(model.config.vocabulary_size))
-        end = info.tokenizer.end_id
-        self._ends = () if end is None else (end,)
+        self._ends = info.tokenizer.end_ids
 
         def begin(params: Any, prompts: Any, lengths: Any, seed: Any, room: int) -> Texts:
             return begin_texts(state.merge(graph, params), prompts, lengths, seed, room)
@@ -264,9 +264,8 @@ class _Answers:
         return np.array([answer is not None for answer in self.answers])
 
     def _answer(self, row: int, ids: np.ndarray, full: bool) -> Answer | None:
-        end = self.tokenizer.end_id
-        ended = end is not None and len(ids) > 0 and ids[-1] == end
-        text = self._text(row, ids)
+        ended = len(ids) > 0 and int(ids[-1]) in self.tokenizer.end_ids
+        text = self._text(row, ids[:-1] if ended else ids)
         cuts = [place for stop in self.stop if (place := text.find(stop)) >= 0]
         text = text[: min(cuts)] if cuts else text
         over = bool(cuts) or ended or full

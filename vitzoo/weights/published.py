@@ -25,6 +25,7 @@ from vitzoo.weights.files.source import Source
 from vitzoo.weights.formats.base import Format, Reading
 from vitzoo.weights.formats.known import FORMATS, check_format, find_format, recognise
 from vitzoo.weights.rows import read_rows
+from vitzoo.weights.tokenizers import stated_ends
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,7 +90,10 @@ def open_published(name: str, given: Mapping[str, Any] | None = None, form: str 
                 f"merges.txt, spiece.model) into {source.folder}"
             )
         folder = _scratch()
-        tokenizer = reading.tokenizer.save(folder / "assets")
+        ends = stated_ends(source, config.vocabulary_size)
+        if ends == reading.tokenizer.end_ids:
+            ends = ()
+        tokenizer = reading.tokenizer.ending_with(ends).save(folder / "assets")
     description = describe(
         version=vitzoo.__version__,
         model={"name": reading.model["name"], "variant": "", **to_json(config)},

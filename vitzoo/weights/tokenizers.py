@@ -12,8 +12,10 @@ from vitzoo.data.text.tokenizers.library import LibraryTokenizer, token_names
 from vitzoo.data.text.tokenizers.published import FILES, read_published
 from vitzoo.errors import Refused
 from vitzoo.weights.files.json_file import read_json, shown
+from vitzoo.weights.files.source import Source
 from vitzoo.weights.tokenizer_json import as_definition, with_marks, with_names_as_text
 
+GENERATION = "generation_config.json"
 CONFIG, SPECIAL, ADDED = "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"
 NAMES = {
     "pad_token": "pad",
@@ -92,11 +94,34 @@ def tokenizer_config(folder: Path) -> Mapping[str, Any]:
     return content_of(folder / CONFIG)
 
 
-def special_ids(tokenizer: TextTokenizer | None, *names: str) -> dict[str, int | None]:
-    """Ids of special tokens as `config.json` has them: `bos` as `bos_token_id`; None where there is none."""
+def special_ids(tokenizer: TextTokenizer | None, *names: str) -> dict[str, Any]:
+    """Ids of special tokens as `config.json` has them: `bos` as `bos_token_id`; None where there is none; of ends that
+    are stated several, a list.
+    """
     if tokenizer is None:
         return {}
-    return {f"{name}_token_id": getattr(tokenizer.specials, NAMES[f"{name}_token"]) for name in names}
+    ids: dict[str, Any] = {f"{name}_token_id": getattr(tokenizer.specials, NAMES[f"{name}_token"]) for name in names}
+    if "eos" in names and tokenizer.ends:
+        ids["eos_token_id"] = list(tokenizer.ends) if len(tokenizer.ends) > 1 else tokenizer.ends[0]
+    return ids
+
+
+def stated_ends(source: Source, vocabulary_size: int) -> tuple[int, ...]:
+    """The ids that end what a model writes, as files of transformers state them: `generation_config.json` decides
+    before `config.json`; empty where neither does, and the tokenizer's end token ends a text.
+
+    Raises:
+        Refused: one of them states what is no id of the model.
+    """
+    found: list[tuple[int, ...]] = []
+    for name, content in ((GENERATION, content_of(source.folder / GENERATION)), (source.config_name, source.config)):
+        stated = content.get("eos_token_id")
+        ids = stated if isinstance(stated, list) else [] if stated is None else [stated]
+        if stated == [] or not all(type(id) is int and 0 <= id < vocabulary_size for id in ids):
+            right = f"an integer from 0 to {vocabulary_size - 1:,}, or a list of such, is right"
+            raise source.refused(f"{name} has eos_token_id = {shown(stated)}; {right}")
+        found += [tuple(dict.fromkeys(ids))] if ids else []
+    return found[0] if found else ()
 
 
 def tokenizer_files(

@@ -16,7 +16,7 @@ from vitzoo.weights.formats import settings
 from vitzoo.weights.formats.base import Reading, Writing
 from vitzoo.weights.formats.model_types import type_of
 from vitzoo.weights.rows import Flat, Ignored, Row, write_rows
-from vitzoo.weights.tokenizers import content_of, special_ids, t5_tokenizer, tokenizer_files
+from vitzoo.weights.tokenizers import GENERATION, content_of, special_ids, t5_tokenizer, tokenizer_files
 
 SHARED = "shared.weight"
 EMBEDDINGS = (SHARED, "encoder.embed_tokens.weight", "decoder.embed_tokens.weight")
@@ -29,7 +29,6 @@ UNUSED = Ignored(
 ACTIVATIONS = {"relu": "relu", **settings.GELUS}
 GATED = {"gated-gelu": "gelu_tanh", **{f"gated-{name}": ours for name, ours in ACTIVATIONS.items() if name != "gelu"}}
 """Of `feed_forward_proj`; `gated-gelu` is the tanh form, `gelu` alone the exact one."""
-GENERATION = "generation_config.json"
 ONLY = {"is_encoder_decoder": True, "is_decoder": False}
 
 
@@ -203,13 +202,11 @@ def _start(source: Source, vocabulary: int) -> int:
 
 
 def _check_ids(source: Source, vocabulary: int) -> None:
-    """Refuses ids outside the vocabulary; of ends there may be several."""
-    for name in ("pad_token_id", "eos_token_id"):
-        stated = source.config.get(name)
-        for id in stated if isinstance(stated, list) else [stated]:
-            if id is not None and (type(id) is not int or not 0 <= id < vocabulary):
-                right = f"an integer from 0 to {vocabulary - 1:,} is right"
-                raise source.refused(f"{source.config_name} has {name} = {shown(stated)}; {right}")
+    """Refuses a padding outside the vocabulary."""
+    id = source.config.get("pad_token_id")
+    if id is not None and (type(id) is not int or not 0 <= id < vocabulary):
+        right = f"an integer from 0 to {vocabulary - 1:,} is right"
+        raise source.refused(f"{source.config_name} has pad_token_id = {shown(id)}; {right}")
 
 
 def _scaling(source: Source, own_head: bool) -> tuple[bool, tuple[str, ...]]:

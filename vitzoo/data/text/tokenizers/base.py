@@ -1,6 +1,7 @@
 """What every tokenizer gives, and the special tokens it may have."""
 
 import abc
+import copy
 import dataclasses
 import functools
 import hashlib
@@ -63,6 +64,8 @@ class TextTokenizer(abc.ABC):
     specials: Specials
     opening_ids: tuple[int, ...] = ()
     """What the published tokenizer puts before a text by itself, a start token: given to a decoder with a prompt."""
+    ends: tuple[int, ...] = ()
+    """Ids that end what the model writes, where they are stated and not the end token: see `ending_with`."""
 
     @abc.abstractmethod
     def encode(self, text: str) -> Ids:
@@ -125,13 +128,16 @@ class TextTokenizer(abc.ABC):
             digest.update(content)
         return digest.hexdigest()
 
-    def save(self, folder: str | pathlib.Path) -> dict[str, str]:
-        """Writes the tokenizer's files; gives `{"kind", "file", "sha256"}`, from which `load_tokenizer` reads it."""
+    def save(self, folder: str | pathlib.Path) -> dict[str, Any]:
+        """Writes the tokenizer's files; gives `{"kind", "file", "sha256"}`, and `ends` if stated, from which
+        `load_tokenizer` reads it.
+        """
         folder, files = pathlib.Path(folder), self.files()
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in files.items():
             (folder / name).write_bytes(content)
-        return {"kind": self.kind, "file": next(iter(files)), "sha256": self.sha256}
+        stated = {"ends": list(self.ends)} if self.ends else {}
+        return {"kind": self.kind, "file": next(iter(files)), "sha256": self.sha256, **stated}
 
     @property
     def pad_id(self) -> int | None:
@@ -144,6 +150,19 @@ class TextTokenizer(abc.ABC):
     @property
     def end_id(self) -> int | None:
         return self.specials.end
+
+    def ending_with(self, ends: Sequence[int]) -> Self:
+        """The same tokenizer, for a model whose answers end with any of these ids."""
+        if tuple(ends) == self.ends:
+            return self
+        other = copy.copy(self)
+        other.ends = tuple(ends)
+        return other
+
+    @property
+    def end_ids(self) -> tuple[int, ...]:
+        """The ids that end what a model writes: those stated beside its weights, else the end token."""
+        return self.ends or (() if self.end_id is None else (self.end_id,))
 
     @property
     def unknown_id(self) -> int | None:
@@ -194,10 +213,11 @@ class TextTokenizer(abc.ABC):
 
     def writable(self, count: int) -> np.ndarray:
         """Which of a model's `count` ids it may write, bool [count]: those of this vocabulary, without padding (but
-        where that is the end token too).
+        where that is the end token too), and those that end a text.
         """
         ids = np.arange(count)
-        return (ids < self.vocabulary_size) & ((ids != self.pad_id) | (ids == self.end_id))
+        padding = (ids == self.pad_id) & (ids != self.end_id)
+        return ((ids < self.vocabulary_size) & ~padding) | np.isin(ids, self.end_ids)
 
     def __getstate__(self) -> dict[str, Any]:
         # what is derived is made anew in a worker process

@@ -3,6 +3,7 @@
 import json
 import pathlib
 from collections.abc import Mapping
+from typing import Any
 
 from vitzoo.data.text.tokenizers.base import TextTokenizer
 from vitzoo.data.text.tokenizers.bytes import ByteTokenizer
@@ -12,7 +13,7 @@ from vitzoo.errors import Refused
 SAVED = {"bytes": ByteTokenizer, "characters": CharacterTokenizer}
 
 
-def load_tokenizer(folder: str | pathlib.Path, description: Mapping[str, str]) -> TextTokenizer:
+def load_tokenizer(folder: str | pathlib.Path, description: Mapping[str, Any]) -> TextTokenizer:
     """The tokenizer whose `save(folder)` gave `description`.
 
     Raises:
@@ -28,7 +29,7 @@ def load_tokenizer(folder: str | pathlib.Path, description: Mapping[str, str]) -
         raise Refused(str(main), None, f"the tokenizer can't be read: {error}") from error
     if tokenizer.sha256 != description["sha256"]:
         raise Refused(str(main), None, "is not the tokenizer that was saved here (its sha256 differs)")
-    return tokenizer
+    return tokenizer.ending_with(description.get("ends", ()))
 
 
 def _read(folder: pathlib.Path, main: pathlib.Path, kind: str) -> TextTokenizer:
