@@ -102,6 +102,17 @@ def test_missing_files_are_named_or_counted(table):
         (lines("file,label", ",a", ","), "row 3 has no label"),
         (lines("file,label", ",a,b"), "row 2 has 3 cells, the header 2"),
         (lines("file,label,split", ",a,"), "row 2 names no split"),
+        *[
+            (
+                lines("file,label,split", ",a,train", f",a,{name}"),
+                f"row 3 names the split '{name}'; `all` is",
+            )
+            for name in ("all", " all", "ALL")
+        ],
+        *[
+            (lines(f"file,label,split,{more}", ",a,train,x"), f"several columns fit for the split: split, {more}; keep")
+            for more in ("set", "Subset", "part")
+        ],
         (lines("file,label,split", ",a,train", ",b,val"), "validation has labels that train lacks: b"),
     ],
 )

@@ -94,3 +94,14 @@ def test_an_example_named_twice_is_refused(expression, told):
 def test_pieces_that_only_touch_are_joined():
     joined = [Piece("train", 5, 10), Piece("train", 0, 5)]
     assert parse("train[5:]+train[:5]+train[3:3]", {"train": 10}) == joined
+
+
+@pytest.mark.parametrize("expression", ["all", "train+all", " all "])
+def test_all_is_refused_where_it_is_the_name_of_one_split_among_others(expression):
+    counts = {"train": 6, "all": 4}
+    with pytest.raises(Refused, match=r"write train\+all\[:100%\] for all of them, all\[:100%\] for the one"):
+        parse(expression, counts)
+    assert parse("train+all[:100%]", counts) == [Piece("train", 0, 6), Piece("all", 0, 4)]
+    assert parse("all[:100%]", counts) == [Piece("all", 0, 4)]
+    assert parse("train", counts) == [Piece("train", 0, 6)]
+    assert parse("all", {"all": 4}) == [Piece("all", 0, 4)]

@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from vitzoo import literals, names
 from vitzoo.errors import Refused
 
+ALL = "all"
+"""All splits together."""
 _PART = re.compile(r"(?P<name>[\w-]+)(?:\[(?P<slice>[^\]]*)\])?")
 _SYNTAX = "is not a split; write train, train[:99%], train[100:200], train+test or all"
 
@@ -65,7 +67,11 @@ def _pieces(part: str, expression: str, counts: Mapping[str, int]) -> Sequence[P
         raise Refused("data.split", expression, _SYNTAX)
     name, bounds = match["name"], match["slice"]
     name = names.find(name, counts) or name
-    if name == "all" and "all" not in counts:
+    if name == ALL and name in counts and len(counts) > 1 and bounds is None:
+        every = "+".join(f"{one}[:100%]" if one == ALL else one for one in counts)
+        message = f"is all splits together, and these data have one of this name too; write {every} for all of them"
+        raise Refused("data.split", expression, f"`all` {message}, all[:100%] for the one")
+    if name == ALL and name not in counts:
         if bounds is not None:
             raise Refused("data.split", expression, "`all` can't be sliced; slice the splits it is made of")
         return [Piece(split, 0, count) for split, count in counts.items()]

@@ -13,6 +13,7 @@ from vitzoo.data.folders import path_of
 from vitzoo.data.images import decode, to_pil
 from vitzoo.data.progress import progress
 from vitzoo.data.sources.base import Dataset, Source
+from vitzoo.data.splits import ALL
 from vitzoo.errors import Refused
 
 FILE = "file"  # the feature that holds an image's file, relative to the folder or to the CSV file's folder
@@ -31,7 +32,7 @@ def builder_of(dataset: Dataset, origin: str, name: str) -> type:
     """
     sources = {split: dataset.open(split) for split, count in dataset.counts().items() if count}
     for split in sources:
-        if split == "all" or not re.fullmatch(r"[\w-]+", split):
+        if split == ALL or not re.fullmatch(r"[\w-]+", split):
             right = "prepared data name splits by letters, digits, _ and -, and `all` is all of them"
             raise Refused("data.name", origin, f"has a split named {split!a}; {right}")
     made = f"{name.title().replace('_', '')}Copy"

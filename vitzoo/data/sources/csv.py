@@ -11,6 +11,7 @@ from vitzoo.data.settings import Data
 from vitzoo.data.sources import delimited
 from vitzoo.data.sources.base import Table
 from vitzoo.data.sources.files import LabelledFile, standard_split, table_of_files
+from vitzoo.data.splits import ALL
 from vitzoo.errors import Refused
 from vitzoo.paths import expanded
 
@@ -55,12 +56,12 @@ def open_csv(data: Data, path: str) -> Table:
 
     Raises:
         Refused: no such file or columns, a malformed row, one without a label, unreadable images (under
-            `bad_files=stop`), or a label in another split that train lacks.
+            `bad_files=stop`), a split called `all`, or a label in another split that train lacks.
     """
     file = expanded(path).absolute()
     header, rows = _read(file, data)
     image = _column(header, "image_column", data.image_column, FILE_COLUMNS)
-    split = next((column for column in header if column.lower() in SPLIT_COLUMNS), None)
+    split = _split_column(header, data)
     labels = _label_columns(header, rows, data, taken={image, split})
     one_column_a_class = len(labels) > 1 and all(_is_binary(column, rows) for column in labels)
     multi_label = len(labels) > 1 or any(SEPARATOR in row[labels[0]] for row in rows)
@@ -118,6 +119,14 @@ def _column(header: Sequence[str], setting: str, asked: str, usual: Sequence[str
     return found[0]
 
 
+def _split_column(header: Sequence[str], data: Data) -> str | None:
+    found = [column for column in header if column.lower() in SPLIT_COLUMNS]
+    if len(found) > 1:
+        message = f"several columns fit for the split: {_listed(found)}; keep one, and call the others something else"
+        raise Refused("data.name", data.name, message)
+    return found[0] if found else None
+
+
 def _label_columns(header: Sequence[str], rows: Sequence[Record], data: Data, taken: set) -> list[str]:
     """Those named by `data.label_column`; else the usual one; else label1, label2 ...; else all others, if 0 and 1."""
     if data.label_column:
@@ -161,6 +170,9 @@ def _split(row: Record, column: str, data: Data) -> str:
     name = names.normalise(row[column])
     if not name:
         raise Refused("data.name", data.name, f"{row.where} names no split")
+    if name.lower() == ALL:
+        right = "`all` is all splits together, so none of them can be called so: give it another name"
+        raise Refused("data.name", data.name, f"{row.where} names the split {row[column]!r}; {right}")
     return standard_split(name) or name
 
 
