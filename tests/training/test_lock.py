@@ -121,3 +121,13 @@ def test_a_lock_that_is_no_plain_file_is_refused(target, use, tmp_path):
     with pytest.raises(Refused, match=r"its \.lock is a link, a pipe, a folder or a device; remove it"):
         use(tmp_path)
     assert (tmp_path / "elsewhere").read_text() == "a user's words"
+
+
+@pytest.mark.parametrize(
+    "name", ["config.json", "provenance.json", "metrics.jsonl", "metrics.lost.jsonl", "curves.png"]
+)
+@pytest.mark.parametrize("make", [os.mkdir, os.mkfifo])
+def test_a_file_of_the_run_that_is_none_is_refused(name, make, tmp_path):
+    make(tmp_path / name)
+    with pytest.raises(Refused, match=f"its {name} is a folder, a pipe or a device; remove it"):
+        lock.check_usable(tmp_path)

@@ -74,6 +74,13 @@ def test_another_number_of_classes_gives_a_new_head_without_names(run):
     assert "10 → 5, new, zero-initialised" in info.report.lines()[-1]
 
 
+@pytest.mark.parametrize("field", ["image_size", "channels", "num_classes"])
+def test_none_for_what_the_data_fill_in_leaves_what_the_checkpoint_has(run, field):
+    model, info = vitzoo.load(str(run[0]), **{field: None})
+    assert (info.size, info.channels, info.num_classes) == ((8, 8), 1, 10)
+    assert getattr(model.config, field) == getattr(vitzoo.load(str(run[0]))[0].config, field)
+
+
 def test_another_image_size_resizes_positions_and_pixels(run):
     model, info = vitzoo.load(str(run[0]), image_size=(16, 8))
     assert info.size == (16, 8)

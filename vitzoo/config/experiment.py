@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from vitzoo import literals
-from vitzoo.config.contracts import check_filled, check_model
+from vitzoo.config.contracts import FILLED, check_filled, check_model
 from vitzoo.config.fits import check_acts, check_evaluator, check_head, check_learns, check_prefix, check_rows, rows_of
 from vitzoo.data.settings import Augment, Data, Preprocessing
 from vitzoo.data.text.settings import Mixture, Text, Tokenizer
@@ -109,14 +109,15 @@ class ModelChoice:
 
         Args:
             from_data: `num_classes`, `image_size`, `vocabulary_size`, where the data knows them; `None` is not known,
-                and what the model has no setting for is left out.
+                and what the model has no setting for is left out. Of these, a change to `None` leaves what is known.
         """
         base = self.base or variant_fields(self.name, self.variant)
         fields = {field.name for field in dataclasses.fields(self.config_class)}
         known = {key: value for key, value in from_data.items() if value is not None and key in fields}
         if self.base.get("vocabulary_size"):  # a checkpoint may have more ids than its tokenizer
             known.pop("vocabulary_size", None)
-        changes = {key: value for key, value in self.changes.items() if value is not None or key not in known}
+        given = {*known, *(key for fields in FILLED.values() for key in fields if self.base.get(key) is not None)}
+        changes = {key: value for key, value in self.changes.items() if value is not None or key not in given}
         return build(self.config_class, {**base, **known, **changes}, "model")
 
 

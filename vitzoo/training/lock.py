@@ -17,7 +17,7 @@ from vitzoo.errors import Failed, Refused
 from vitzoo.parallel import processes
 from vitzoo.paths import folder_of_checkpoints
 from vitzoo.replaced import check_spoils_no_run
-from vitzoo.training.run_folder import CONFIG, existing, start_from
+from vitzoo.training.run_folder import CONFIG, RUN_FILES, existing, start_from
 
 LOCK = ".lock"
 _LOGS = {".log", ".out", ".err"}  # where a shell or a scheduler may already be writing what this run prints
@@ -95,6 +95,9 @@ def _check(workdir: Path) -> None:
     lock = workdir / LOCK
     if os.path.lexists(lock) and not stat.S_ISREG(lock.lstat().st_mode):
         raise Refused("workdir", str(workdir), f"its {LOCK} is a link, a pipe, a folder or a device; remove it")
+    for file in (workdir / name for name in RUN_FILES):
+        if file.exists() and not file.is_file():
+            raise Refused("workdir", str(workdir), f"its {file.name} is a folder, a pipe or a device; remove it")
     if not workdir.is_dir() or (workdir / CONFIG).is_file():
         return
     foreign = sorted(p.name for p in workdir.iterdir() if not p.name.startswith(".") and p.suffix not in _LOGS)

@@ -25,6 +25,8 @@ from vitzoo.replaced import Reads, check_stays_outside
 
 CONFIG = "config.json"
 PROVENANCE = "provenance.json"
+RUN_FILES = (CONFIG, PROVENANCE, "metrics.jsonl", "metrics.lost.jsonl", "curves.png")
+"""The files that a run writes beside its checkpoints."""
 _PACKAGES = ("vitzoo", "jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "grain", "tensorflow-datasets", "numpy")
 
 
