@@ -178,3 +178,21 @@ def test_a_model_of_pairs_takes_no_single_text_and_one_of_texts_no_pair(paired, 
     else:
         assert "inputs = a cat | a dog: text 1 is a pair, and the model was trained on single texts" in said
     assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["predict --checkpoint {run} --input -", "generate --checkpoint {run} --prompts -"],
+    ids=lambda line: line[:8],
+)
+@pytest.mark.parametrize("closed", ["as Python began", "later"])
+def test_a_closed_standard_input_is_refused_by_the_flag_that_asks_for_it(line, closed, tmp_path, monkeypatch, capsys):
+    make_text_run(tmp_path / "run", "bert", "none", objective="masked_lm")
+    stream = io.TextIOWrapper(io.BytesIO(b""))
+    stream.close()
+    monkeypatch.setattr(sys, "stdin", stream if closed == "later" else None)  # of `<&-` Python makes None
+    assert main(line.format(run=tmp_path / "run").split()) == 2
+    flag = line.split()[-2]
+    assert capsys.readouterr().err.endswith(
+        f"{flag} = -: can't be read: standard input is closed; give it texts, or name a file\n"
+    )

@@ -3,6 +3,7 @@
 import re
 import sys
 from pathlib import Path
+from typing import BinaryIO
 
 from vitzoo.errors import Refused
 from vitzoo.paths import readable_path
@@ -26,7 +27,14 @@ def read_lines(flag: str, file: str | Path) -> list[str]:
     """
     named = None if str(file) == STANDARD_INPUT else readable_path(flag, file, pipe=True)
     try:
-        content = sys.stdin.buffer.read() if named is None else named.read_bytes()
+        content = _standard_input(flag, file).read() if named is None else named.read_bytes()
         return _END.split(content.decode("utf-8-sig"))
     except (OSError, ValueError) as error:  # ValueError: not UTF-8
         raise Refused(flag, file, f"can't be read: {getattr(error, 'strerror', None) or error}") from None
+
+
+def _standard_input(flag: str, file: str | Path) -> BinaryIO:
+    found = getattr(sys.stdin, "buffer", None)  # None where it was closed as Python began (`<&-`)
+    if found is None or found.closed:
+        raise Refused(flag, file, "can't be read: standard input is closed; give it texts, or name a file")
+    return found
