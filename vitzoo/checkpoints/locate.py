@@ -101,6 +101,8 @@ def _run_of(folder: Path) -> Path | None:
 
 
 def _not_a_run(path: Path) -> str:
+    if any((path / name).is_file() for name in WEIGHTS):
+        return published_weights(str(path), "holds")
     if path.is_file():
         return "is a file, not a run folder or a checkpoint folder"
     if path.parent.name == CHECKPOINTS and steps.is_step(path.name):
@@ -109,6 +111,14 @@ def _not_a_run(path: Path) -> str:
         f"is neither a run folder (looked for {path / CHECKPOINTS}/STEP) nor a checkpoint "
         f"(looked for {path / manifest.MANIFEST}) nor published weights ({WEIGHTS[0]} and others); "
         f"it holds {_contents(path)}{_further_in(path)}"
+    )
+
+
+def published_weights(path: str, what: str) -> str:
+    """What to say of published weights where only a checkpoint of vitzoo's own will do: `holds`, `is the name of`."""
+    return (
+        f"{what} published weights, and a run or checkpoint of vitzoo's own is needed here; "
+        f"`vitzoo convert {shlex.quote(path)} NEW_FOLDER` makes one of them"
     )
 
 

@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 from vitzoo.checkpoints.average import check_finite, write_mean
-from vitzoo.checkpoints.locate import Located, locate
+from vitzoo.checkpoints.locate import Located
 from vitzoo.checkpoints.read import chosen_weights, read_params
 from vitzoo.config.resolution import Overrides, nested
 from vitzoo.errors import Refused
@@ -21,6 +21,7 @@ from vitzoo.evaluation.ready import make_ready
 from vitzoo.outputs import checked_new_folder
 from vitzoo.parallel.processes import place_all
 from vitzoo.schema import nearest
+from vitzoo.weights.opened import locate_own
 
 ALIKE = ("model", "classes", "preprocessing", "tokenizer")
 """What all ingredients must share, of a checkpoint's description."""
@@ -88,7 +89,7 @@ def soup(
     target = checked_new_folder("--output", output, checkpoint=True)
     if len(names) < 2:
         raise Refused("CKPT", ", ".join(names) or None, "a soup is of two checkpoints or more")
-    located = [locate(name) for name in names]
+    located = [locate_own(name) for name in names]
     _check_alike(names, located)
     if overrides and not greedy:
         raise Refused("--config", None, "settings are for the evaluation of a greedy soup; give --greedy too")

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from vitzoo.checkpoints.locate import Located, locate
+from vitzoo.checkpoints.locate import Located, locate, published_weights
 from vitzoo.checkpoints.manifest import MANIFEST
 from vitzoo.checkpoints.read import read_params
 from vitzoo.checkpoints.steps import CHECKPOINTS
@@ -33,7 +33,7 @@ def open_weights(checkpoint: str | Path, given: Mapping[str, Any] | None = None,
     """
     text = str(checkpoint)
     path = _path(text)
-    ours = path.is_dir() and ((path / CHECKPOINTS).is_dir() or (path / MANIFEST).exists())
+    ours = _is_own(path)
     if ours and form:
         raise Refused("--source-format", form, f"{text} is a run of vitzoo's, which is of no such format; leave it out")
     if text and not ours and is_published(text):
@@ -46,6 +46,22 @@ def open_weights(checkpoint: str | Path, given: Mapping[str, Any] | None = None,
         if (name := catalogue.meant(text)) is None or path.exists():
             raise
         raise Refused(refusal.field, refusal.value, f"{refusal.message}; did you mean {name}?") from None
+
+
+def locate_own(checkpoint: str | Path) -> Located:
+    """As `open_weights`, of vitzoo's own checkpoints only.
+
+    Raises:
+        Refused: there is none, it is damaged, or they are published weights.
+    """
+    text = str(checkpoint)
+    path = _path(text)
+    if text.strip() and not _is_own(path):
+        if is_published(text):
+            raise Refused("checkpoint", text, published_weights(text, "holds"))
+        if not path.exists() and catalogue.find(text.partition("@")[0]) is not None:
+            raise Refused("checkpoint", text, published_weights(text, "is the name of"))
+    return locate(checkpoint)
 
 
 def check_given(located: Located, given: Mapping[str, Any]) -> None:
@@ -67,6 +83,10 @@ def check_given(located: Located, given: Mapping[str, Any]) -> None:
             raise Refused(
                 f"model.{key}", value, f"{name_of(located)} {shown}, and converting changes no model; leave it out"
             )
+
+
+def _is_own(path: Path) -> bool:
+    return path.is_dir() and ((path / CHECKPOINTS).is_dir() or (path / MANIFEST).exists())
 
 
 def name_of(located: Located) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from vitzoo.checkpoints.locate import WEIGHTS
 from vitzoo.config.kept import read_object
 from vitzoo.errors import Refused
 
@@ -68,6 +69,8 @@ def read_run(folder: Path, name: str, curves: Curves, last: Last, weights: str |
     file = folder / "config.json"
     if not file.is_file():
         raise Refused("DIR", str(folder), "is no run: it has no config.json")
+    if any((folder / name).is_file() for name in WEIGHTS):
+        raise Refused("DIR", str(folder), "is no run: it holds published weights, which have no training to show")
     return Run(name, flat(read_object(file, "DIR")), curves, last, weights, tuple(_evaluated(folder / "eval")))
 
 
