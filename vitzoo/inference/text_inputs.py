@@ -9,7 +9,7 @@ from typing import Any
 from vitzoo import names
 from vitzoo.data.text.lines import read_lines
 from vitzoo.data.text.settings import Text
-from vitzoo.data.text.sources.fields import asked_for, converter, form_of
+from vitzoo.data.text.sources.fields import asked_for, converter, form_of, several_fit
 from vitzoo.data.text.unicode import HALF, is_whole
 from vitzoo.errors import Refused
 from vitzoo.strict_json import parsed
@@ -110,6 +110,8 @@ def _as_input(one: Any, number: int, text: Text) -> TextInput:
     if own is None:
         forms = "; ".join(" + ".join(form) for form in FORMS[:3])
         raise Refused("inputs", ", ".join(map(str, one)), f"the fields of text {number} are none of: {forms}")
+    if several := several_fit(own, one, text):
+        raise Refused("inputs", ", ".join(map(str, one)), f"text {number}: {several.partition('; ')[0]}; keep one")
     try:
         found = converter(own)(one)
     except ValueError as error:

@@ -1,6 +1,7 @@
 """Where text comes from: files, JSON lines, the standard library, TFDS; splits that hold every text once."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -233,6 +234,37 @@ def test_the_usual_fields_of_json_lines_are_recognised(tmp_path, record, fields)
     source = read(write(tmp_path, [record]), validation_fraction=0.0)
     assert source.fields == tuple(fields)
     assert source[0] == fields
+
+
+@pytest.mark.parametrize(
+    ("record", "fitting", "setting"),
+    [
+        ({"text": "a", "label": "x", "class": "y"}, "label: label, class", "label_field"),
+        ({"text": "a", "category": "x", "target": "y"}, "label: category, target", "label_field"),
+        ({"text": "a", "content": "b"}, "text: text, content", "text_field"),
+        ({"sentence": "a", "document": "b", "label": 1}, "text: sentence, document", "text_field"),
+        ({"premise": "a", "sentence1": "b", "question2": "c"}, "sentence1: sentence1, premise", "first_field"),
+        ({"input": "a", "src": "b", "output": "c"}, "source: input, src", "source_field"),
+        ({"words": ["a"], "ner_tags": ["N"], "pos_tags": ["V"]}, "tags: ner_tags, pos_tags", "label_field"),
+        ({"prompt": "a", "instruction": "b", "completion": "c"}, "prompt: prompt, instruction", ""),
+        ({"question": "a", "context": "b", "choices": ["c", "d"], "answer": 1}, "question: question, context", ""),
+    ],
+)  # fmt: skip
+def test_several_fields_that_fit_are_refused_as_several_columns_are(tmp_path, record, fitting, setting):
+    *_, one, other = re.split("[:,] ", fitting)
+    plain = {field: value for field, value in record.items() if field != other}
+    for records in ([record], [plain, record]):  # the first, and one further down
+        name = write(tmp_path, records)
+        with pytest.raises(Refused, match=f"several fields fit for {fitting}; keep one") as refusal:
+            read(name, validation_fraction=0.0)
+        assert refusal.value.field == "data.name"
+    if setting:
+        for wanted in (one, other):
+            name = write(tmp_path, [record])
+            source = read(name, text=Text(**{setting: wanted}), validation_fraction=0.0)
+            told = source.info.classes if setting == "label_field" else source[0].values()
+            value = record[wanted]
+            assert str(value[0] if isinstance(value, list) else value) in told
 
 
 def test_fields_can_be_named(tmp_path):

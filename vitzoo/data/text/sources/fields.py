@@ -6,7 +6,7 @@ from typing import Any
 from vitzoo import literals, names
 from vitzoo.data.text.settings import Text
 from vitzoo.data.text.sources.labels import whole_number
-from vitzoo.data.text.sources.template import Template, value_of
+from vitzoo.data.text.sources.template import Template, names_of, value_of
 from vitzoo.data.text.unicode import HALF, is_whole
 from vitzoo.errors import Refused
 
@@ -62,7 +62,8 @@ def recognise(record: Mapping[str, Any], text: Text, data_name: str) -> dict[str
         data_name: for the message.
 
     Raises:
-        Refused: a field that is asked for isn't there or of no use, or no form fits; what was looked for is said.
+        Refused: a field that is asked for isn't there or of no use, no form fits, or several fields fit one part of
+            the form; what was looked for is said.
     """
     asked = asked_for(text)
     for setting, name in [*asked.items(), *(("template", name) for name in _in_template(text))]:
@@ -70,6 +71,8 @@ def recognise(record: Mapping[str, Any], text: Text, data_name: str) -> dict[str
             raise Refused(f"text.{setting}", name, f"no such field in {data_name}; there are: {', '.join(record)}")
     own = form_of(record, text, FORMS)
     if own is not None:
+        if several := several_fit(own, record, text):
+            raise Refused("data.name", data_name, several)
         return own
     known = "; ".join("+".join(SHOWN.get(field, field) for field in form) for form in FORMS)
     if asked:
@@ -83,6 +86,27 @@ def recognise(record: Mapping[str, Any], text: Text, data_name: str) -> dict[str
         f"has the fields {', '.join(record)}, which are none of: {known}; say which is which: "
         f"--config.text.text_field={next(iter(record), 'NAME')}, label_field, source_field, target_field ...",
     )
+
+
+def several_fit(own: Mapping[str, Any], record: Mapping[str, Any], text: Text) -> str:
+    """What to say of a record in which several fields have a usual name of one part of its form, and are no other
+    part; empty where each part is one field's, or `text.*_field` says which it is.
+
+    Args:
+        own: canonical to own names, of the form.
+        record: names and values of the fields.
+        text: names fields.
+    """
+    used = {name for one in own.values() for name in names_of(one)}
+    for field, name in own.items():
+        setting, usual = USUAL[field]
+        if isinstance(name, Template) or (setting and field not in USUAL_ONLY and asked_for(text, (setting,))):
+            continue
+        if others := [other for other in usual if other in record and other not in used]:
+            fitting = ", ".join([name, *others])
+            other_way = f"name it, --config.text.{setting}={name}" if setting else "join them, text.template"
+            return f"several fields fit for {SHOWN.get(field, field)}: {fitting}; keep one, or {other_way}"
+    return ""
 
 
 def asked_for(text: Text, settings: Sequence[str] = SETTINGS) -> dict[str, str]:

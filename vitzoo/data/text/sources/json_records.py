@@ -9,7 +9,7 @@ from vitzoo.data import left_out
 from vitzoo.data.settings import Data
 from vitzoo.data.text.settings import Text
 from vitzoo.data.text.sources.base import NOT_TEXT, checksum
-from vitzoo.data.text.sources.fields import converter, recognise
+from vitzoo.data.text.sources.fields import converter, recognise, several_fit
 from vitzoo.data.text.sources.labels import ClassNames, number
 from vitzoo.data.text.sources.template import names_of
 from vitzoo.errors import Refused
@@ -48,6 +48,7 @@ class Records:
         self.first_fault = ""
         self.unusable: Refused | None = None
         self._class_names = ClassNames()
+        self._unique: set[tuple[str, ...]] = set()  # names of a record's fields, of which each part has one
 
     def read(self, place: int, file: pathlib.Path, split: str | None) -> None:
         """Reads every line of a file once.
@@ -105,6 +106,10 @@ class Records:
         own = self.own or recognise(record, self.text, self.data.name)
         if missing := [name for field in own.values() for name in names_of(field) if name not in record]:
             raise self.refused(f"{where} has no field {missing[0]!r}, which earlier lines have")
+        if (fields := tuple(record)) not in self._unique:  # mostly all records have the same
+            if several := several_fit(own, record, self.text):
+                raise self.refused(f"{where}: {several}")
+            self._unique.add(fields)
         try:
             example = converter(own)(record)
             labels = self._named(example, where)
