@@ -69,6 +69,13 @@ def test_other_data_are_asked_for_by_name_and_split_and_have_a_folder_of_these_n
     assert json.loads((folder / "metrics.json").read_text()) == one
 
 
+@pytest.mark.parametrize("field", ["image_size", "channels", "num_classes"])
+def test_none_for_what_the_checkpoint_has_leaves_it(run, field):
+    found = [make_ready(str(run), overrides, "ema") for overrides in ([], [f"model.{field}=None"])]
+    assert found[0].config == found[1].config
+    assert found[0].config.image_size == (8, 8)
+
+
 def test_other_data_without_a_split_are_refused(run):
     with pytest.raises(Refused, match=r"data.split: must be given with data.name"):
         evaluated(run, {"data.name": "made_data:Four"})

@@ -100,7 +100,8 @@ def make_ready(
         evaluators = {name: over_all(evaluator) for name, evaluator in evaluators.items()}
     if check is not None:
         check(resolved.values, evaluators)
-    config, classes = with_sizes(experiment.model.config()), located.description["classes"]
+    choice = experiment.model.over(located.description["model"])
+    config, classes = with_sizes(choice.config()), located.description["classes"]
     feed = feed_of(experiment).adopt(located.description, located.folder, flags)
     mesh = make_mesh(experiment.mesh, devices(experiment.platform))
     make = builder(experiment.model.name, config, execution_of(experiment, mesh))
