@@ -22,6 +22,7 @@ from vitzoo.data.text.tokenizers.base import (
     sentinel_name,
     sentinel_names,
 )
+from vitzoo.data.text.tokenizers.growth import check_growth
 from vitzoo.data.text.tokenizers.panics import as_errors, quiet_errors
 from vitzoo.data.text.unicode import check_whole
 from vitzoo.errors import Refused
@@ -62,6 +63,7 @@ class LibraryTokenizer(TextTokenizer):
     def __init__(self, definition: dict[str, Any], roles: dict[str, str], *, special_in_text: bool = False):
         self.definition, self.roles, self.special_in_text = definition, dict(roles), special_in_text
         self.kind = definition["model"].get("type", "BPE").lower()
+        check_growth(definition)
         with quiet_errors():
             self._reader = tokenizers.Tokenizer.from_str(json.dumps(definition))
             self._reader.no_truncation()  # published files may cut or fill up every text
@@ -260,6 +262,7 @@ def token_names(definition: dict[str, Any]) -> set[str]:
 
 def with_sentinels(definition: dict[str, Any], count: int) -> dict[str, Any]:
     """The definition with `count` sentinels at the vocabulary's end, unless it has sentinels of its own."""
+    check_growth(definition)  # the library applies the steps to tokens as it reads them
     with quiet_errors():
         reader = tokenizers.Tokenizer.from_str(json.dumps(definition))
     ids = reader.get_vocab(with_added_tokens=True)
