@@ -73,6 +73,50 @@ def test_an_evaluator_of_examples_that_are_trained_on_is_said(train, measured, s
     assert (said in lines[0]) if said else not lines
 
 
+def twice(folder, kind):
+    """Eight pictures, four of which are there twice, the second time behind the others; and the name of the data."""
+    random = np.random.default_rng(0)
+    images = [random.integers(0, 256, (8, 8, 3), np.uint8) for _ in range(8)]
+    images, labels = images + images[:4], ["cat", "dog"] * 6
+    (folder / "of").mkdir(parents=True)
+    for number, image in enumerate(images):
+        Image.fromarray(image).save(folder / "of" / f"{number:02}.png")
+    rows = [f"of/{number:02}.png,{label}" for number, label in enumerate(labels)]
+    (folder / "pictures.csv").write_text("\n".join(["file,label", *rows]) + "\n")
+    if kind == "csv":
+        return f"csv:{folder / 'pictures.csv'}", []
+    where = str(folder / "prepared")
+    whole = "--config.data.validation_fraction=0"
+    assert main(["data", "prepare", f"csv:{folder / 'pictures.csv'}", "--dir", where, "--shards", "2", whole]) == 0
+    if kind == "as TFDS writes":  # without the keys
+        for name in ("image_keys.npz", "checksums.json"):
+            next((folder / "prepared").rglob(name)).unlink()
+    return "pictures", [f"--config.data.dir={where}"]
+
+
+@pytest.mark.parametrize("kind", ["csv", "prepared", "as TFDS writes"])
+@pytest.mark.parametrize(
+    ("train", "measured", "count"),
+    [
+        ("train[:8]", "train[8:]", "4 of its 4"),
+        ("train[:75%]", "train[75%:]", "3 of its 3"),
+        ("train[4:8]", "train[8:]", ""),
+    ],
+)
+def test_an_evaluator_of_copies_of_what_is_trained_on_is_said(kind, train, measured, count, config, tmp_path, capsys):
+    name, flags = twice(tmp_path, kind)
+    said = capsys.readouterr().out
+    # the slices that are proposed, 90% and 10%: of the last, 11th image (from 0) a copy is trained on
+    assert ("1 of the 1 images of train[90%:] are equal to others in train[:90%]" in said) == (kind != "csv")
+    flags += [f"--config.data.name={name}", f"--config.data.split={train}", "--config.data.validation_fraction=0"]
+    flags += [f"--config.evaluate.val.split={measured}", f"--config.evaluate.other.split={train}"]
+    flags = [flag for flag in flags if kind == "csv" or "fraction" not in flag]
+    assert main(["train", "--config", str(config), *flags, "--dry-run"]) == 0
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("warning: evaluate.val.split")]
+    told = f"{count} examples are equal to others, which are trained on (data.split = {train})"
+    assert [told in line for line in lines] == ([True] if count else [])
+
+
 @pytest.fixture(scope="module")
 def run(config, photos, tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs") / "run"

@@ -122,13 +122,15 @@ def _settings(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _prepare(args: argparse.Namespace, settings: dict[str, Any]) -> Result:
-    from vitzoo.data.prepare import prepare, training_command
+    from vitzoo.data.prepare import prepare, torn_note, training_command
 
     prepared = prepare(args.name, **settings)
     for note in prepared.notes:
         print(note)
     print(f"prepared {prepared.folder}")
     if command := training_command(prepared, settings.get("dir", "")):
+        for note in torn_note(prepared, settings.get("dir", "")):
+            print(note)
         print(f"next     {command}")
     return Result({"dataset": args.name, "name": prepared.name, "folder": str(prepared.folder)})
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from vitzoo.data.duplicates import content_key
 from vitzoo.data.sources.base import Labels, Table
 from vitzoo.data.sources.label_check import class_names, is_unlabelled
 from vitzoo.errors import Refused
@@ -58,6 +59,7 @@ def from_arrays(
         channels=max(image.shape[2] for image in images),
         image_shape=shapes.pop() if len(shapes) == 1 else None,
         read=images.__getitem__,
+        contents=np.array([content_key(image.tobytes()) for image in images], np.uint64),
     )
 
 

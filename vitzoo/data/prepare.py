@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from vitzoo import parts
+from vitzoo.data.duplicates import copies
 from vitzoo.data.folders import PATH_KINDS, data_folders, path_of
 from vitzoo.data.open import open_dataset
 from vitzoo.data.settings import Data
@@ -138,6 +139,32 @@ def _new_name(name: str) -> str:
     return "_".join(words) or "images"
 
 
+def torn_note(prepared: Prepared, dir: str = "") -> tuple[str, ...]:
+    """A note of the images that the slices of `training_command` hold out though equal ones are trained on.
+
+    Args:
+        dir: as there.
+    """
+    try:
+        dataset = open_dataset(_named(prepared, dir))
+        settings = _splits(dataset)
+        train, held_out = (settings.get(key, "") for key in ("data.split", "evaluate.val.split"))
+        if "[" not in held_out:
+            return ()
+        measured = dataset.open(held_out)
+        equal = copies(measured, dataset.open(train))
+    except Refused:
+        return ()
+    if not equal:
+        return ()
+    what = f"{equal:,} of the {len(measured):,} images of {held_out} are equal to others in {train}"
+    return (f"warning: {what}; remove the copies, or put equal images into one split, and prepare anew",)
+
+
+def _named(prepared: Prepared, dir: str) -> Data:
+    return Data(name=prepared.name, dir=str(expanded(dir).absolute()) if dir else "")
+
+
 def training_command(prepared: Prepared, dir: str = "") -> str:
     """The command that trains on it, complete but for the checkpoint `RUN` to start from; empty where there are no
     images.
@@ -145,7 +172,7 @@ def training_command(prepared: Prepared, dir: str = "") -> str:
     Args:
         dir: the data folder, if it isn't one in which data are looked for anyway.
     """
-    data = Data(name=prepared.name, dir=str(expanded(dir).absolute()) if dir else "")
+    data = _named(prepared, dir)
     try:
         dataset = open_dataset(data)
         settings = {"init_from": "RUN", "data.name": data.name, "data.dir": data.dir, **_splits(dataset)}

@@ -5,24 +5,32 @@ from typing import Any
 
 import numpy as np
 
+from vitzoo.data.duplicates import copies
 from vitzoo.errors import Refused
 from vitzoo.training.setup import Task
 
 
 def overlaps(task: Task) -> list[str]:
-    """A line for each evaluator that measures examples which are trained on, as far as examples have ids."""
+    """A line for each evaluator that measures examples which are trained on, or equal to such, as far as that
+    is known.
+    """
     data, best = task.resolved.experiment.data, _named_by_best(task)
     trained, found = getattr(task.source, "ids", None), []
     for name, evaluation in task.evaluations.items():
         measured = getattr(evaluation.source, "ids", None)
         if trained is None or measured is None or evaluation.data.name != data.name:
             continue
+        chosen = f", and {task.resolved.experiment.checkpoint.keep_best} chooses the best" if name == best else ""
         measured = measured[getattr(evaluation.source, "first", 0) :]  # those before are learned from
         if shared := int(np.isin(measured, trained).sum()):
-            chosen = f", and {task.resolved.experiment.checkpoint.keep_best} chooses the best" if name == best else ""
             found.append(
                 f"evaluate.{name}.split = {evaluation.data.split}: {shared:,} of its {len(measured):,} examples are "
                 f"trained on (data.split = {data.split}){chosen}"
+            )
+        if equal := copies(evaluation.source, task.source):
+            found.append(
+                f"evaluate.{name}.split = {evaluation.data.split}: {equal:,} of its {len(measured):,} examples are "
+                f"equal to others, which are trained on (data.split = {data.split}){chosen}"
             )
     return found
 

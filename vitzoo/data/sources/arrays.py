@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from vitzoo.data.duplicates import content_key
 from vitzoo.data.sources.base import Table
 
 
@@ -21,4 +22,5 @@ def array_table(
         channels=images.shape[-1],
         image_shape=(images.shape[1], images.shape[2]),
         read=images.__getitem__,
+        contents=np.array([content_key(image.tobytes()) for image in images], np.uint64),
     )

@@ -102,7 +102,8 @@ class Dataset(Protocol):
 class Table:
     """All examples of a dataset whose labels are known at once, and which of them each split holds.
 
-    `checksums` [examples] are of the images' contents; `read(i)` gives image i as stored; `files` their paths.
+    `checksums` [examples] are of the images' contents; `read(i)` gives image i as stored; `files` their paths;
+    `contents` int [examples] the same for equal images and for no others, where that is known.
     """
 
     name: str
@@ -115,6 +116,7 @@ class Table:
     read: Callable[[int], Any]
     files: Sequence[str] | None = None
     notes: tuple[str, ...] = ()
+    contents: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "classes", class_names(self.name, self.classes))
@@ -147,6 +149,11 @@ class TableSource:
             unlabelled=unlabelled,
             labels=self.labels,
         )
+
+    @property
+    def contents(self) -> np.ndarray | None:
+        """A number for each example, the same for equal ones; None where it isn't known."""
+        return None if self.table.contents is None else self.table.contents[self.ids]
 
     def labels(self) -> Labels:
         return self.table.labels[self.ids]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow_datasets as tfds
 
+from vitzoo.data.duplicates import content_key
 from vitzoo.data.folders import path_of
 from vitzoo.data.images import decode, to_pil
 from vitzoo.data.progress import progress
@@ -47,6 +48,10 @@ class CopyBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):  # t
     origin: str
     sources: dict[str, Source]
 
+    def __init__(self, **settings: Any):
+        self.contents: dict[str, list[int]] = {}  # of each split the keys of what is written
+        super().__init__(**settings)
+
     def _info(self) -> tfds.core.DatasetInfo:
         info = next(iter(self.sources.values())).info
         labels = tfds.features.ClassLabel(names=list(info.classes or ()))
@@ -73,7 +78,9 @@ class CopyBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):  # t
             example = source[index]
             label = example["label"]
             label = np.flatnonzero(label).tolist() if source.info.multi_label else int(label)
-            written: dict[str, Any] = {"image": _encoded(example["image"], source.info.channels), "label": label}
+            image = _encoded(example["image"], source.info.channels)
+            self.contents.setdefault(source.info.split, []).append(content_key(image))
+            written: dict[str, Any] = {"image": image, "label": label}
             if source.info.files is not None:
                 written[FILE] = _relative(source.info.files[index], self.origin)
             yield index, written

@@ -90,6 +90,7 @@ def table_of_files(files: Sequence[LabelledFile], data: Data, *, multi_label: bo
         image_shape=shapes.pop() if len(shapes) == 1 else None,
         read=FileBytes([file.path for file in files]),
         files=[file.path for file in files],
+        contents=units,
         notes=(
             *notes,
             *joined,

@@ -6,12 +6,16 @@ import errno
 import itertools
 import os
 import pathlib
-from collections.abc import Iterator, Sequence
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from vitzoo import checksums, strict_json
 from vitzoo.errors import Refused
 
+CONTENTS = "image_keys.npz"
 LARGE = 4 << 20  # bytes: longer files are read through by `vitzoo data check` alone
 SOME_SHARDS = 64  # shards without a checksum whose examples are counted when a split is opened
 SOUND = (errno.EACCES, errno.EPERM, errno.EMFILE, errno.ENFILE, errno.ESTALE)  # for these no file is to blame
@@ -27,6 +31,32 @@ def read_through() -> Iterator[None]:
         yield
     finally:
         _reading_all.pop()
+
+
+def write_contents(folder: pathlib.Path, contents: Mapping[str, Sequence[int]]) -> None:
+    """Keeps beside prepared data the keys by which equal images are known.
+
+    Args:
+        folder: that of the data.
+        contents: of each split a key of every example (`duplicates.content_key`).
+    """
+    arrays: dict[str, Any] = {split: np.array(keys, np.uint64) for split, keys in contents.items()}
+    np.savez(folder / CONTENTS, **arrays)
+
+
+def read_contents(folder: pathlib.Path, counts: Mapping[str, int]) -> np.ndarray | None:
+    """The keys of all splits laid end to end, uint64; None of data without them, as TFDS itself writes them.
+
+    Args:
+        folder: that of the data.
+        counts: the examples of each split.
+    """
+    try:
+        with np.load(folder / CONTENTS) as kept:
+            parts = [kept[split] for split in counts]
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile):
+        return None
+    return np.concatenate(parts) if list(map(len, parts)) == list(counts.values()) else None
 
 
 def damaged(name: str, file: str | os.PathLike, fault: str, folder: str | os.PathLike) -> Refused:

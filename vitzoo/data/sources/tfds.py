@@ -1,6 +1,8 @@
 """Datasets in TFDS's layout, prepared as ArrayRecord and read without TensorFlow; nothing here touches the network."""
 
+import functools
 import logging
+import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,11 +11,12 @@ import tensorflow_datasets as tfds
 
 from vitzoo import names
 from vitzoo.data import splits
+from vitzoo.data.duplicates import content_key
 from vitzoo.data.folders import data_folders
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.base import Example, Labels, SourceInfo, fingerprint
 from vitzoo.data.sources.label_check import is_unlabelled
-from vitzoo.data.sources.prepared_files import builder_of_folder
+from vitzoo.data.sources.prepared_files import builder_of_folder, read_contents
 from vitzoo.data.sources.tfds_folders import (
     NAME,
     SMALL,
@@ -71,6 +74,7 @@ class TfdsSource:
     def __init__(self, dataset: TfdsDataset, split: str, records: Sequence[Any], ids: np.ndarray):
         self.records, self.ids = records, ids
         self.image_key, self.label_key = dataset.image_key, dataset.label_key
+        self.kept = read_contents(pathlib.Path(dataset.builder.data_dir), dataset.counts())
         self.files = None if dataset.file_key is None else FileNames(records, dataset.file_key)
         info = dataset.builder.info
         image, label = info.features[self.image_key], info.features[self.label_key]
@@ -109,6 +113,18 @@ class TfdsSource:
                 message = f"{where(row)} has the label {outside[0]}; there are {len(classes)} classes, 0 and up"
                 raise Refused("data.name", name, message)
         return False
+
+    @functools.cached_property
+    def contents(self) -> np.ndarray | None:
+        """A number for each example, the same for equal ones; None where it isn't known and all had to be read."""
+        if self.kept is not None:
+            return self.kept[self.ids]
+        if len(self) > SMALL:
+            return None
+        images = [self.records[index][self.image_key] for index in range(len(self))]
+        return np.array(
+            [content_key(one if isinstance(one, bytes) else np.asarray(one).tobytes()) for one in images], np.uint64
+        )
 
     def labels(self) -> Labels:
         """Every label. Reads all records, though no image is decoded."""

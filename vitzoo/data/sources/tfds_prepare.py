@@ -14,7 +14,7 @@ from etils import epath
 from vitzoo.checksums import write_list
 from vitzoo.data.folders import data_folders
 from vitzoo.data.settings import Data
-from vitzoo.data.sources.prepared_files import check_listed, check_names
+from vitzoo.data.sources.prepared_files import check_listed, check_names, write_contents
 from vitzoo.data.sources.tfds_folders import (
     NAME,
     class_config,
@@ -62,6 +62,8 @@ def prepare(builder: Any, shards: int = 0, keep_downloads: bool = False, name: s
             download_dir=os.path.join(root if keep_downloads else scratch_folder, "downloads"),
             download_config=_DownloadConfig(try_download_gcs=False, num_shards=shards or None),
         )
+        if contents := getattr(inner, "contents", None):
+            write_contents(pathlib.Path(inner.data_dir), contents)
         write_list(pathlib.Path(inner.data_dir))
         final.parent.mkdir(parents=True, exist_ok=True)
         try:

@@ -100,6 +100,7 @@ class TextTable:
     `read(i)` gives example i; `checksums` are of the examples' contents; `labels` int32 or float32 [examples], or None.
     `unusable` says why labels that are there are no field: what needs none goes on without them. `checked` says that
     what `read` gives for labels and tags is known to be classes; else every example is read when a split is opened.
+    `contents` [examples] are the same for examples of equal inputs; by default those of equal checksums.
     """
 
     name: str
@@ -113,6 +114,7 @@ class TextTable:
     notes: tuple[str, ...] = ()
     unusable: Refused | None = None
     checked: bool = False
+    contents: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         if self.classes is not None:
@@ -169,6 +171,12 @@ class TextTableSource:
             found += map(int, several)
             rows += [index] * len(several)
         return is_unlabelled(name, self.table.classes, np.array(found, np.int64), self.where, rows, what)
+
+    @property
+    def contents(self) -> np.ndarray:
+        """A number for each example, the same for equal ones."""
+        table = self.table
+        return (table.checksums if table.contents is None else table.contents)[self.ids]
 
     def labels(self) -> np.ndarray:
         assert self.table.labels is not None

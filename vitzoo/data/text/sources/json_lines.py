@@ -103,6 +103,7 @@ def _table(records: Records, files: Sequence[str]) -> TextTable:
         name=records.data.name, fields=tuple(own), splits=splits, checksums=np.array(records.sums, np.uint64),
         read=reader, where=reader.where, classes=classes, labels=_label_array(records, own, classes, reader),
         notes=(*records.notes, *notes, *_equal_notes(records, splits, reader)), unusable=records.unusable, checked=True,
+        contents=np.array(records.keys, np.uint64),
     )  # fmt: skip
 
 
