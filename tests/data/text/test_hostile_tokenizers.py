@@ -2,16 +2,21 @@
 
 import base64
 import json
+import os
 import shutil
 import time
 from pathlib import Path
 
 import pytest
+import tokenizers
 from tokenizers import normalizers
 
 from vitzoo.cli import main
+from vitzoo.data.text.settings import Tokenizer
 from vitzoo.data.text.tokenizers.growth import check_growth
 from vitzoo.data.text.tokenizers.load import load_tokenizer
+from vitzoo.data.text.tokenizers.open import open_tokenizer
+from vitzoo.data.text.tokenizers.panics import quiet_errors
 from vitzoo.errors import Refused
 from vitzoo.weights.load import load
 from vitzoo.weights.tokenizers import tokenizer_files
@@ -107,3 +112,50 @@ def test_unicode_forms_make_no_more_of_a_character_than_is_counted(text):
     for kind in ("NFC", "NFD", "NFKC", "NFKD", "Lowercase", "BertNormalizer"):
         step = getattr(normalizers, kind)()
         assert len(step.normalize_str(text)) <= OF_ONE[kind] * len(text)
+
+
+SLOW = {"type": "Split", "pattern": {"Regex": "([a-z]+)+!"}, "behavior": "Isolated", "invert": False}
+"""An expression that takes time exponential in the length of a word; the library gives up, by a panic."""
+BYTES = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
+PANICS = {"pre_tokenizer": sequence("pretokenizers", [SLOW, BYTES])}
+WORD = "a" * 60
+
+
+@pytest.mark.parametrize("trace", ["0", "1", "full"])
+def test_nothing_of_a_panic_is_shown(trace, definition, tmp_path, monkeypatch, capfd):
+    monkeypatch.setenv("RUST_BACKTRACE", trace)
+    folder = tmp_path / "gpt2"
+    shutil.copytree(GPT2, folder)
+    (folder / "tokenizer.json").write_text(json.dumps(definition | PANICS))
+    assert main(["generate", "--checkpoint", str(folder), "--prompt", WORD]) == 2
+    loads, said = capfd.readouterr().err.splitlines()
+    assert loads.startswith("loads ")
+    assert "can't take a text: the tokenizers library stopped at it: Onig: Regex search error" in said
+    tokenizer = open_tokenizer(Tokenizer(kind="file", file=str(folder)))
+    for use in (tokenizer.encode, tokenizer.first_bytes, lambda text: tokenizer.encode_batch([text, "b", text])):
+        with pytest.raises(Refused, match="can't take a text: the tokenizers library stopped at it: Onig"):
+            use(WORD)
+    assert capfd.readouterr() == ("", "")
+
+
+def print_and_panic():
+    with quiet_errors():
+        os.write(2, b"before\n")
+        with quiet_errors():
+            os.write(2, b"within\n")
+        tokenizers.Tokenizer.from_str(json.dumps(PANICKING)).encode(WORD)
+
+
+def test_what_others_print_meanwhile_is_shown(capfd):
+    with pytest.raises(ValueError, match="stopped at it"):
+        print_and_panic()
+    assert capfd.readouterr().err == "before\nwithin\n"
+    os.write(2, b"after\n")
+    assert capfd.readouterr().err == "after\n"
+
+
+PANICKING = {
+    "version": "1.0",
+    "pre_tokenizer": SLOW,
+    "model": {"type": "WordLevel", "vocab": {"a": 0, "b": 1}, "unk_token": "b"},
+}

@@ -23,7 +23,7 @@ from vitzoo.data.text.tokenizers.base import (
     sentinel_names,
 )
 from vitzoo.data.text.tokenizers.growth import check_growth
-from vitzoo.data.text.tokenizers.panics import as_errors, quiet_errors
+from vitzoo.data.text.tokenizers.panics import quiet_errors
 from vitzoo.data.text.unicode import check_whole
 from vitzoo.errors import Refused
 
@@ -93,7 +93,7 @@ class LibraryTokenizer(TextTokenizer):
     def _refusals(self, texts: Sequence[str]) -> Iterator[None]:
         """What the library raises for texts that aren't whole, or where the tokenizer's file makes it stop."""
         try:
-            with as_errors():
+            with quiet_errors():
                 yield
         except TypeError:
             check_whole("text", *texts)
@@ -106,7 +106,7 @@ class LibraryTokenizer(TextTokenizer):
         if skip_specials:
             known = [id for id in known if id not in self._special_set]
         try:
-            with as_errors():
+            with quiet_errors():
                 return self._reader.decode(known, skip_special_tokens=False)
         except ValueError as error:
             raise Refused("tokenizer", self.kind, f"can't write what was found: {error}") from None
