@@ -78,6 +78,13 @@ def test_nor_does_what_uses_the_run(command, place, other, runs, tmp_path, capsy
     assert locate(moved).step == 3
 
 
+@pytest.mark.parametrize("other", BY_NAME)
+def test_nor_is_it_averaged(other, runs, tmp_path, capsys):
+    run, checkpoint = mixed(runs, tmp_path / "run", other)
+    assert main(["average", "--workdir", str(run), "--last", "2", "--output", str(tmp_path / "mean")]) == 2
+    assert f"{checkpoint} is of another run: its {OTHERS[other][0]}" in capsys.readouterr().err
+
+
 def test_its_own_is_used_whatever_its_config_leaves_to_the_checkpoint(runs, tmp_path):
     run = tmp_path / "run"
     shutil.copytree(runs / "own", run)

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from vitzoo.checkpoints import description, loop_values, manifest, read, steps
+from vitzoo.checkpoints import belonging, description, loop_values, manifest, read, steps
 from vitzoo.checkpoints.locate import Located, locate
 from vitzoo.checkpoints.loop_values import COUNTERS
 from vitzoo.checkpoints.one_at_a_time import one_at_a_time
@@ -138,8 +138,11 @@ def _verified(run: Path, step: int) -> Path:
     folder = run / CHECKPOINTS / str(step)
     try:
         steps.verify(folder)
+        other = belonging.stray(run, description.read(folder))
     except manifest.Damaged as error:
         raise Refused("--workdir", str(run), str(error)) from None
+    if other:
+        raise Refused("--workdir", str(run), f"{folder} {other}; move it out of this run's folder")
     return folder
 
 
