@@ -8,6 +8,7 @@ import pytest
 from made_checkpoint import TINY, make_run
 from made_text_run import make_text_run
 
+from vitzoo.checkpoints.belonging import other_setting
 from vitzoo.checkpoints.locate import locate
 from vitzoo.cli import main
 from vitzoo.errors import Refused
@@ -97,3 +98,9 @@ def test_its_own_is_used_whatever_its_config_leaves_to_the_checkpoint(runs, tmp_
     (run / "config.json").write_text(json.dumps(values | {"model": {"name": "vit", "variant": "S/16"}}))
     with pytest.raises(Refused, match=r"model\.variant is none, this run's \(config\.json\) S/16"):
         locate(run)
+
+
+@pytest.mark.parametrize(("stated", "kept"), [(8, [8, 8]), ([8, 8], [8, 8]), (0.1, 0.1), ((1, 2), [1, 2]), ([], [])])
+def test_a_setting_is_the_same_however_it_is_written(stated, kept):
+    assert other_setting({"size": stated}, {"size": kept}, "model") == ""
+    assert "its model.size is 7" in other_setting({"size": stated}, {"size": 7}, "model")

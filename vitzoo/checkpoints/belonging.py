@@ -35,9 +35,14 @@ def other_setting(wanted: Mapping[str, Any], found: Mapping[str, Any], section: 
         section: that they are of.
     """
     for name, value in json.loads(json.dumps(dict(wanted))).items():
-        if name in found and found[name] != value:
+        if name in found and _plain(found[name]) != _plain(value):
             return told(f"{section}.{name}", found[name], value)
     return ""
+
+
+def _plain(value: Any) -> Any:
+    """A setting's value, comparable: 8 and [8, 8] are the same size."""
+    return value[0] if isinstance(value, list) and value and all(one == value[0] for one in value) else value
 
 
 def told(setting: str, found: Any, wanted: Any) -> str:
