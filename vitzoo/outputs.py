@@ -107,6 +107,30 @@ def _being_filled(flag: str, path: str | Path) -> Refused:
     return Refused(flag, str(path), "is being filled by another command; wait for it, or give another folder")
 
 
+@contextlib.contextmanager
+def only_writer(flag: str, path: str | Path | None) -> Iterator[None]:
+    """Within the block no other command that asks so writes into a folder, whose files may replace earlier ones.
+
+    Args:
+        flag, path: as `checked_folder` was given them; no path is no folder.
+
+    Raises:
+        Refused: another command does.
+    """
+    with contextlib.ExitStack() as held:
+        if path is not None:
+            target = Path(os.path.realpath(expanded(path)))
+            there = [parent for parent in target.parents if parent.exists()]
+            claim: Path | None = target
+            with contextlib.suppress(OSError):  # of a mount what lies above may not be ours to write in
+                # the first may have made folders above it since it was claimed
+                is_taken = any(is_claimed(parent, target) for parent in there[1:])
+                claim = None if is_taken else held.enter_context(claimed(there[0], target))
+            if claim is None:
+                raise _being_filled(flag, path)
+        yield
+
+
 def check_takes_checkpoints(flag: str, folder: Path) -> None:
     """Refuses what `folder_of_checkpoints` does, also of what a link leads to, where `whole_folder` writes."""
     for one in (folder, os.path.realpath(folder)):

@@ -14,7 +14,7 @@ from vitzoo.cli import main
 from vitzoo.data.text import prepare
 from vitzoo.errors import Refused
 from vitzoo.evaluation import soup
-from vitzoo.outputs import whole_folder
+from vitzoo.outputs import only_writer, whole_folder
 from vitzoo.weights import export
 
 GPT2 = Path(__file__).parents[1] / "goldens" / "weights" / "gpt2"
@@ -107,3 +107,28 @@ def test_of_many_that_begin_at_once_one_writes(tmp_path):
         assert len(ends) == 6
         assert {json.loads((target / name).read_text()) for name in ("a", "b")} == {winner}
         assert sorted(path.name for path in target.iterdir()) == ["a", "b"]
+
+
+def test_one_command_at_a_time_writes_into_a_folder_whose_files_may_be_replaced(tmp_path):
+    for target in (tmp_path / "new" / "out", tmp_path / "there"):
+        if target.name == "there":
+            target.mkdir()
+        with only_writer("--output", target):
+            with pytest.raises(Refused, match=f"--output = {target}: is being filled by another command"):
+                only_writer("--output", target).__enter__()
+            target.mkdir(parents=True, exist_ok=True)
+            with pytest.raises(Refused, match="is being filled by another command"):
+                only_writer("--output", target).__enter__()
+            with only_writer("--output", tmp_path / "another"), only_writer("--output", None):
+                pass
+        with only_writer("--output", target):
+            pass
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["new", "there"]
+
+
+def test_a_second_evaluation_into_a_folder_is_refused(inputs, tmp_path, capsys):
+    with only_writer("--output", tmp_path / "out"):
+        line = ["eval", "--checkpoint", str(inputs / "run"), "--output", str(tmp_path / "out")]
+        assert main([*line, "--config.data.name=digits", "--config.data.split=test"]) == 2
+    assert "out: is being filled by another command; wait for it" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())

@@ -18,7 +18,7 @@ from vitzoo.evaluation.ready import Ready, make_ready
 from vitzoo.evaluation.report import Report, write_report, written
 from vitzoo.evaluation.run import Evaluation
 from vitzoo.evaluation.text_report import has_predictions, write_text_report
-from vitzoo.outputs import checked_file, checked_folder
+from vitzoo.outputs import checked_file, checked_folder, only_writer
 from vitzoo.parallel import processes
 from vitzoo.parallel.mesh import show_mesh
 from vitzoo.parts import OwnFaults
@@ -81,7 +81,19 @@ def evaluate(
     ready = make_ready(str(checkpoint), overrides, weights, all_classes, shots, check=check)
     folders = {name: output_folder(ready, name, output) for name in ready.evaluators}
     _check_files(ready, folders, predictions, reads)
-    say_first(ready, out)
+    with only_writer("--output", output if processes.is_first() else None):
+        say_first(ready, out)
+        results = _results(ready, folders, predictions, out)
+    if all(result["skipped"] for result in results.values()):
+        raise Failed(f"no evaluator could run: {'; '.join(r['skipped'] for r in results.values())}")
+    info = ready.info
+    return {"checkpoint": info.checkpoint, "step": info.step, "weights": info.weights, "results": results}
+
+
+def _results(
+    ready: Ready, folders: dict[str, Path | None], predictions: str | Path | None, out: TextIO
+) -> dict[str, dict[str, Any]]:
+    """The result of each evaluator; of several, one that can't run is skipped with its reason."""
     results = {}
     for name, folder in folders.items():
         try:
@@ -93,10 +105,7 @@ def evaluate(
                 raise refusal from error.__cause__
             results[name] = skipped(ready, name, refusal)
             print(f"{name}: skipped: {refusal}", file=out)
-    if all(result["skipped"] for result in results.values()):
-        raise Failed(f"no evaluator could run: {'; '.join(r['skipped'] for r in results.values())}")
-    info = ready.info
-    return {"checkpoint": info.checkpoint, "step": info.step, "weights": info.weights, "results": results}
+    return results
 
 
 def _check_outputs(predictions: str | Path | None, output: str | Path | None, reads: Reads) -> None:

@@ -20,7 +20,7 @@ from vitzoo.evaluation.folders import safe
 from vitzoo.evaluation.progress import counting
 from vitzoo.evaluation.ready import Ready, make_ready
 from vitzoo.evaluation.report import written
-from vitzoo.outputs import checked_folder
+from vitzoo.outputs import checked_folder, only_writer
 from vitzoo.parallel import processes
 from vitzoo.parts import find
 from vitzoo.replaced import Reads, check_files_in
@@ -74,13 +74,14 @@ def evaluate_benchmarks(
             check_files_in("--output", place, ["metrics.json"], Reads.of(flags, [checkpoint]))
         if processes.is_first():
             clear_folders(ready, places)
-    say_first(ready, out)
-    results = results_of(rows, ready, shots, data, out)
-    info = ready.info
-    found = {"checkpoint": info.checkpoint, "step": info.step, "weights": info.weights, "results": results}
-    say_table(rows, found, out)
-    if processes.is_first() and folder is not None:
-        write_results(folder, results, out)
+    with only_writer("--output", output if processes.is_first() else None):
+        say_first(ready, out)
+        results = results_of(rows, ready, shots, data, out)
+        info = ready.info
+        found = {"checkpoint": info.checkpoint, "step": info.step, "weights": info.weights, "results": results}
+        say_table(rows, found, out)
+        if processes.is_first() and folder is not None:
+            write_results(folder, results, out)
     if all(result["skipped"] for result in results.values()):
         raise Failed(f"no benchmark could run: {reasons(results)}")
     return found
