@@ -154,7 +154,8 @@ def _name_for(target: Path) -> str:
 def _taken(folder: Path) -> int | None:
     """The lock of a folder of this name, which is made and empty then; None where another holds it."""
     for _ in range(_TRIES):
-        folder.mkdir(mode=0o700, exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(folder, 0o700)
         with contextlib.suppress(FileNotFoundError):  # another has removed it, for a leftover or since it is done
             descriptor = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             if _locked(descriptor) and _is_same(descriptor, folder):
