@@ -144,7 +144,9 @@ def vit_config(variant: str, **changes: Any) -> Any:
 
 
 def classification(classes: int = CLASSES) -> Any:
-    return Classification().bind(SimpleNamespace(multi_label=False, class_counts=None), classes)
+    return Classification().bind(
+        SimpleNamespace(multi_label=False, class_counts=None), SimpleNamespace(num_classes=classes)
+    )
 
 
 class Training:

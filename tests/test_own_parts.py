@@ -222,7 +222,7 @@ def test_what_only_shows_when_it_is_made_is_refused_before_training(here, part, 
     (here / f"my_late_{part}.py").write_text(
         "from my_parts import *\n"
         + {
-            "objective": PART.format(base="object", body="def bind(self, info, num_classes): return 3"),
+            "objective": PART.format(base="object", body="def bind(self, info, model_config): return 3"),
             "model": MODEL.format(
                 body="def __call__(self, images, train=False, key=None): return jax.numpy.ones((1, 7))"
             ),
@@ -285,8 +285,8 @@ BOOM = "raise ValueError('boom\\nand more')"
         ("data", f"class Bad:\n    def __init__(self, data): ...\n    def open(self, split): {BOOM}"),
         ("model", MODEL.format(body=f"def __call__(self, x, train=False, key=None): {BOOM}")),
         ("model", MODEL.format(body=f"def __init__(self, config, *, rngs, execution): {BOOM}")),
-        ("objective", f"class Bad(SquaredError):\n    def bind(self, info, num_classes): {BOOM}"),
-        ("objective", f"class Bad(SquaredError):\n    def sums(self, model, batch, key=None, train=True): {BOOM}"),
+        ("objective", f"class Bad(SquaredError):\n    def bind(self, info, model_config): {BOOM}"),
+        ("objective", f"class Bad(SquaredError):\n    def sums(self, model, batch, key=None, **how): {BOOM}"),
         ("optimizer", f"class Bad(Lion):\n    def method(self): {BOOM}"),
         ("schedule", f"class Bad(Falling):\n    def shape(self, step, total): {BOOM}"),
         ("evaluate.margin", f"class Bad(Margin):\n    def bind(self, *, feed, source, config): {BOOM}"),

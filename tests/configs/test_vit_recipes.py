@@ -40,7 +40,7 @@ def test_the_head_of_scaling_decays_by_three_and_the_body_by_three_hundredths():
     scaling = experiment("vit/scaling:G/14", **{"data.name": "digits"})
     rules = rules_of(scaling)
     assert float(rules["head/kernel"].decay) == pytest.approx(3.0)
-    assert float(rules["encoder/blocks/mlp/up/kernel"].decay) == pytest.approx(0.03)
+    assert float(rules["encoder/blocks/*/mlp/up/kernel"].decay) == pytest.approx(0.03)
     assert not any(rules[path].decay.any() for path in rules if not path.endswith("kernel"))
     rate = scaling.schedule.make(1_000_000, 16_384, 10**9, 8e-4)
     np.testing.assert_allclose([rate(10_000), rate(20_000), rate(950_000)], [8e-4, 8e-4 / 2**0.5, 8e-4 / 95**0.5], 1e-5)

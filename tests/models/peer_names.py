@@ -10,7 +10,7 @@ def from_gpt2(names, heads):
     return {
         "embedding": _table(names, "transformer.wte"),
         "position_embedding": _table(names, "transformer.wpe"),
-        "decoder": {"blocks": _stacked(blocks), "norm": _norm(names, "transformer.ln_f")},
+        "decoder": {"blocks": {"*": _stacked(blocks)}, "norm": _norm(names, "transformer.ln_f")},
     }
 
 
@@ -20,7 +20,7 @@ def from_gpt1(names, heads):
     return {
         "embedding": _table(names, "transformer.tokens_embed"),
         "position_embedding": _table(names, "transformer.positions_embed"),
-        "decoder": {"blocks": _stacked(blocks)},
+        "decoder": {"blocks": {"*": _stacked(blocks)}},
     }
 
 
@@ -32,7 +32,7 @@ def from_t5(names, heads):
         tree[f"{stack}_distance_bias"] = _table(names, path)
         depth = _depth(names, f"{stack}.block.")
         blocks = [_t5_block(names, f"{stack}.block.{index}.layer", heads) for index in range(depth)]
-        tree[stack] = {"blocks": _stacked(blocks), "norm": _norm(names, f"{stack}.final_layer_norm")}
+        tree[stack] = {"blocks": {"*": _stacked(blocks)}, "norm": _norm(names, f"{stack}.final_layer_norm")}
     return tree | ({"head": _dense(names, "lm_head")} if "lm_head.weight" in names else {})
 
 
@@ -45,7 +45,7 @@ def from_bert(names, heads):
         "position_embedding": _table(names, "bert.embeddings.position_embeddings"),
         "type_embedding": _table(names, "bert.embeddings.token_type_embeddings"),
         "embedding_norm": _norm(names, "bert.embeddings.LayerNorm"),
-        "encoder": {"blocks": _stacked(blocks)},
+        "encoder": {"blocks": {"*": _stacked(blocks)}},
         "pooler": _dense(names, "bert.pooler.dense"),
         "masked_dense": _dense(names, "cls.predictions.transform.dense"),
         "masked_norm": _norm(names, "cls.predictions.transform.LayerNorm"),
@@ -60,7 +60,7 @@ def from_torch(names, heads):
     for stack in ("encoder", "decoder"):
         depth = _depth(names, f"{stack}.layers.")
         blocks = [_torch_block(names, f"{stack}.layers.{index}", heads) for index in range(depth)]
-        tree[stack] = {"blocks": _stacked(blocks)}
+        tree[stack] = {"blocks": {"*": _stacked(blocks)}}
     return tree
 
 

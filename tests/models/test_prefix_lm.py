@@ -59,7 +59,7 @@ class Tiny:
         objective = PrefixLanguageModelling()
 
         def loss(params, batch):
-            sums, _ = objective.sums(state.merge(self.graph, params), batch)
+            sums, _, _ = objective.sums(state.merge(self.graph, params), batch)
             return sums["tokens"]
 
         quickly = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})

@@ -91,7 +91,7 @@ def test_heads_may_have_any_size():
     config = ViTConfig(num_heads=7, head_dim=5, image_size=32)
     config.check()
     _, shapes = state.abstract(lambda rngs: ViT(config, rngs=rngs))
-    assert shapes["encoder"]["blocks"]["attention"]["out"]["kernel"].shape == (12, 7, 5, 384)
+    assert shapes["encoder"]["blocks"]["*"]["attention"]["out"]["kernel"].shape == (12, 7, 5, 384)
 
 
 def test_stochastic_depth_grows_from_zero_or_is_uniform():

@@ -58,7 +58,7 @@ def from_timm(names, config):
         "patch_embedding": {"kernel": patch, "bias": names["patch_embed.proj.bias"]},
         "class_token": names["cls_token"],
         "positions": {"embedding": table},
-        "encoder": {"blocks": jax.tree.map(lambda *layers: np.stack(layers), *blocks)},
+        "encoder": {"blocks": {"*": jax.tree.map(lambda *layers: np.stack(layers), *blocks)}},
         "head": linear(names, "head"),
     }
     if config.registers:

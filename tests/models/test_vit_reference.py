@@ -47,7 +47,7 @@ def forward(image, params, config):
     prefix = [params["class_token"][0, 0]] if config.pooling == "cls" else []
     x = np.stack(prefix + tokens) + params["positions"]["embedding"][0]
     x = np.concatenate([x[: len(prefix)], params["registers"][0], x[len(prefix) :]])
-    blocks = params["encoder"]["blocks"]
+    blocks = params["encoder"]["blocks"]["*"]
     for layer in range(config.depth):
         block = select(blocks, layer)
         y = norm(x, block["norm1"], config.norm_epsilon)

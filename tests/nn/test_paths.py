@@ -8,38 +8,34 @@ from vitzoo.nn import paths
 
 TREE = {
     "head": {"kernel": np.zeros((4, 2)), "bias": np.zeros(2)},
-    "encoder": {"norm": {"scale": np.zeros(4)}, "blocks": {"mlp": {"up": {"kernel": np.zeros((3, 4, 8))}}}},
+    "encoder": {"norm": {"scale": np.zeros(4)}, "blocks": {"*": {"mlp": {"up": {"kernel": np.zeros((3, 4, 8))}}}}},
 }
 
 
 def test_flatten_sorts_by_name_and_unflatten_undoes_it():
     flat = paths.flatten(TREE)
-    assert list(flat) == ["encoder/blocks/mlp/up/kernel", "encoder/norm/scale", "head/bias", "head/kernel"]
+    assert list(flat) == ["encoder/blocks/*/mlp/up/kernel", "encoder/norm/scale", "head/bias", "head/kernel"]
     assert paths.flatten(paths.unflatten(flat)) == flat
 
 
-def test_a_stacked_leaf_is_shown_as_one_layer():
-    path = "encoder/blocks/mlp/up/kernel"
+def test_a_stacked_leaf_has_a_star_for_the_layers_number():
+    path = "encoder/blocks/*/mlp/up/kernel"
     leaf = paths.flatten(TREE)[path]
     assert paths.is_stacked(path)
-    assert paths.display(path) == "encoder/blocks/*/mlp/up/kernel"
+    assert paths.numbered(path, 2) == "encoder/blocks/2/mlp/up/kernel"
     assert paths.layer_shape(path, leaf) == (4, 8)
 
 
-def test_other_leaves_are_shown_as_they_are():
-    assert not paths.is_stacked("head/kernel")
-    assert paths.display("head/kernel") == "head/kernel"
-    assert paths.layer_shape("head/kernel", TREE["head"]["kernel"]) == (4, 2)
+@pytest.mark.parametrize("path", ["head/kernel", "encoder/blocks/0/mlp/up/kernel", "stage1/blocks/conv/kernel"])
+def test_no_other_leaf_is_taken_for_stacked_whatever_its_attributes_are_called(path):
+    assert not paths.is_stacked(path)
+    assert paths.numbered(path, 2) == path
+    assert paths.layer_shape(path, np.zeros((4, 2))) == (4, 2)
 
 
 def test_the_first_rule_that_matches_the_whole_path_wins():
     rules = [(r"encoder/blocks/\*/.*", 1), (r".*/kernel", 2)]
-    assert paths.match_rules(rules, TREE, "rules") == {"encoder/blocks/mlp/up/kernel": 1, "head/kernel": 2}
-
-
-def test_blocks_in_a_plain_list_are_no_stack():
-    assert not paths.is_stacked("encoder/blocks/0/mlp/up/kernel")
-    assert paths.display("blocks/10/kernel") == "blocks/10/kernel"
+    assert paths.match_rules(rules, TREE, "rules") == {"encoder/blocks/*/mlp/up/kernel": 1, "head/kernel": 2}
 
 
 @pytest.mark.parametrize(
@@ -54,7 +50,7 @@ def test_blocks_in_a_plain_list_are_no_stack():
     ],
 )
 def test_layers_are_matched_by_number_unless_the_rule_names_the_star(pattern, layers):
-    found = paths.match_layers([(pattern, 1), (".*", 0)], TREE, "rules")["encoder/blocks/mlp/up/kernel"]
+    found = paths.match_layers([(pattern, 1), (".*", 0)], TREE, "rules")["encoder/blocks/*/mlp/up/kernel"]
     assert [layer for layer, value in enumerate(found) if value] == layers
 
 

@@ -78,7 +78,7 @@ def test_each_block_is_the_plain_block_of_its_parameters(params):
     alone = jax.jit(lambda p, x: state.merge(one, p)(x)[0])
     x = X
     for index in range(DEPTH):
-        x = alone(jax.tree.map(lambda leaf, index=index: leaf[index], params["blocks"]), x)
+        x = alone(jax.tree.map(lambda leaf, index=index: leaf[index], params["blocks"]["*"]), x)
         np.testing.assert_allclose(run.blocks[index], x, atol=1e-6)
     assert run.attention.shape == (DEPTH, 2, 2, 5, 5)
     np.testing.assert_allclose(run.attention.sum(-1), 1, atol=1e-6)

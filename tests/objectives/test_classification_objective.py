@@ -1,5 +1,6 @@
 import dataclasses
 import math
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -32,7 +33,7 @@ def evaluate(objective, logits, label, weight=None):
 
     def compute(batch):
         counts = objective.counts(batch)
-        sums, metrics = objective.sums(fixed(logits), batch)
+        sums, metrics, _ = objective.sums(fixed(logits), batch)
         loss = sum(mean(w * sums[term], counts[term]) for term, w in objective.term_weights.items())
         return loss, {name: total / count for name, (total, count) in metrics.items()}
 
@@ -41,7 +42,7 @@ def evaluate(objective, logits, label, weight=None):
 
 
 def bind(num_classes=3, info=None, **settings):
-    return build(Classification, settings, "objective").bind(info or Info(), num_classes)
+    return build(Classification, settings, "objective").bind(info or Info(), SimpleNamespace(num_classes=num_classes))
 
 
 def test_softmax_loss_of_equal_logits_is_the_log_of_the_number_of_classes():

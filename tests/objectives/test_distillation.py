@@ -1,6 +1,7 @@
 """What a student learns of a teacher, against the papers' formulas."""
 
 import types
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -27,13 +28,13 @@ def one_head(images, *, train, key):
 
 def bind(multi_label=False, **settings):
     info = types.SimpleNamespace(multi_label=multi_label, class_counts=None, n=2)
-    return build(Distillation, {"teacher": "RUN", **settings}, "objective").bind(info, 3)
+    return build(Distillation, {"teacher": "RUN", **settings}, "objective").bind(info, SimpleNamespace(num_classes=3))
 
 
 def terms(objective, model):
     """Each term's mean, and the metrics."""
     batch = {"image": jnp.zeros((3, 1, 1, 1)), "label": LABELS, "weight": WEIGHT, "teacher_logits": TEACHER}
-    counts, (sums, metrics) = jax.jit(lambda batch: (objective.counts(batch), objective.sums(model, batch)))(batch)
+    counts, (sums, metrics, _) = jax.jit(lambda batch: (objective.counts(batch), objective.sums(model, batch)))(batch)
     return {term: float(sums[term] / counts[term]) for term in sums}, metrics
 
 

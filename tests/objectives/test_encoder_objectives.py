@@ -2,6 +2,7 @@
 
 import functools
 import math
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -59,14 +60,14 @@ class Case:
     def __init__(self, kind):
         objective, head = OBJECTIVES[kind]
         self.rows = SOURCES[kind]()
-        self.objective = objective.bind(self.rows.info, 3)
+        self.objective = objective.bind(self.rows.info, SimpleNamespace(num_classes=3))
         classes = {} if kind == "number" else {"num_classes": 3}
         _, self.graph, self.params = made_model("bert", head=head, scale=0.3, **classes)
         self.compute = jax.jit(self._compute)
 
     def _compute(self, params, batch):
         def total(params):
-            sums, metrics = self.objective.sums(state.merge(self.graph, params), batch, train=False)
+            sums, metrics, _ = self.objective.sums(state.merge(self.graph, params), batch, train=False)
             return sum(self.objective.term_weights[term] * value for term, value in sums.items()), (sums, metrics)
 
         (_, (sums, metrics)), gradient = jax.value_and_grad(total, has_aux=True)(params)
@@ -120,7 +121,7 @@ def test_only_the_chosen_tokens_go_through_the_head_and_the_loss_is_that_of_all_
     whole = {key: value for key, value in batch.items() if key not in ("chosen", "label")}
     model = state.merge(made.graph, made.params)
     wide = {key: np.pad(value, ((0, 0), (0, 7))) if np.ndim(value) == 2 else value for key, value in whole.items()}
-    sums, metrics = jax.jit(lambda batch: TokenObjective(z_loss=0.1).sums(model, batch, train=False))(wide)
+    sums, metrics, _ = jax.jit(lambda batch: TokenObjective(z_loss=0.1).sums(model, batch, train=False))(wide)
     found, _, said, _ = made.of(rows)
     close({term: found[term] for term in sums}, sums)
     close(said["accuracy"], metrics["accuracy"])
@@ -158,7 +159,7 @@ def test_the_next_sentence_adds_the_mean_over_rows_to_the_mean_over_tokens():
         "weight": jnp.array([1.0, 1, 0]),
     }
     masked, following = [0.0, 1.0, -1.0], [[2.0, 0.0], [0.5, 0.0], [9.0, -9.0]]
-    sums, metrics = objective.sums(Fixed(masked, following), batch, train=False)
+    sums, metrics, _ = objective.sums(Fixed(masked, following), batch, train=False)
     counts = objective.counts(batch)
     loss = sum(weight * sums[term] / counts[term] for term, weight in objective.term_weights.items())
     norm = math.log(sum(map(math.exp, masked)))

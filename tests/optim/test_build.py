@@ -39,9 +39,9 @@ def random_like(tree, seed, scale=1.0):
 def parameters(depth=3):
     shapes = {
         "class_token": (1, 1, 8),
-        "encoder/blocks/attention/query/kernel": (depth, 8, 2, 4),
-        "encoder/blocks/mlp/up/bias": (depth, 16),
-        "encoder/blocks/mlp/up/kernel": (depth, 8, 16),
+        "encoder/blocks/*/attention/query/kernel": (depth, 8, 2, 4),
+        "encoder/blocks/*/mlp/up/bias": (depth, 16),
+        "encoder/blocks/*/mlp/up/kernel": (depth, 8, 16),
         "head/bias": (5,),
         "head/kernel": (8, 5),
     }
@@ -139,7 +139,7 @@ def test_lamb_is_the_published_algorithm_step_by_step():
 def test_lamb_moves_every_layer_by_the_rate_times_its_own_length_even_without_decay():
     params = parameters(depth=3)
     ours, _ = run(LAMB(freeze=(r".*/blocks/1/.*",)), params, [random_like(params, 1)], constant(0.1))
-    path = "encoder/blocks/mlp/up/kernel"
+    path = "encoder/blocks/*/mlp/up/kernel"
     before, after = flatten(params)[path][np.array([0, 2])], flatten(ours)[path]
     lengths = np.sqrt((before**2).sum((1, 2)))
     np.testing.assert_allclose(np.sqrt(((after - before) ** 2).sum((1, 2))), 0.1 * lengths, rtol=1e-5)
@@ -250,12 +250,12 @@ def test_a_step_on_stacked_layers_is_the_step_on_separate_ones(optimizer):
 
 
 def test_adafactor_factors_within_a_layer_never_over_the_stack():
-    params = {"blocks": {"kernel": jnp.zeros((64, 32, 48)), "bias": jnp.zeros((64, 48))}}
+    params = {"blocks": {"*": {"kernel": jnp.zeros((64, 32, 48)), "bias": jnp.zeros((64, 48))}}}
     tx = build(Adafactor(min_factored_size=32), constant(0.1), params)
     shapes = {path: leaf.shape for path, leaf in flatten(tx.init(params)).items()}
-    assert shapes["method/layers_64/0/v_row/blocks/kernel"] == (64, 32)
-    assert shapes["method/layers_64/0/v_col/blocks/kernel"] == (64, 48)
-    assert shapes["method/layers_64/0/v/blocks/bias"] == (64, 48)
+    assert shapes["method/layers_64/0/v_row/blocks/*/kernel"] == (64, 32)
+    assert shapes["method/layers_64/0/v_col/blocks/*/kernel"] == (64, 48)
+    assert shapes["method/layers_64/0/v/blocks/*/bias"] == (64, 48)
 
 
 def test_weight_decay_reaches_kernels_and_nothing_else():
@@ -283,7 +283,7 @@ def test_multipliers_act_on_the_update_of_each_layer(optimizer):
     for path, expected in factor.items():
         change, whole = flatten(ours)[path] - before[path], flatten(plain)[path] - before[path]
         np.testing.assert_allclose(change, expected * whole, rtol=1e-3, atol=1e-7)
-    path = "encoder/blocks/mlp/up/kernel"
+    path = "encoder/blocks/*/mlp/up/kernel"
     for layer in range(depth):
         change, whole = (flatten(tree)[path][layer] - before[path][layer] for tree in (ours, plain))
         np.testing.assert_allclose(change, 0.5 ** (depth - layer) * whole, rtol=1e-3, atol=1e-7)
@@ -298,9 +298,10 @@ def test_clipping_scales_to_the_global_norm_and_leaves_smaller_gradients_bitwise
 
 
 def test_clipping_per_tensor_scales_each_layer_to_its_own_norm():
-    gradients = {"blocks": {"kernel": jnp.float32([[[3.0, 4.0]], [[0.3, 0.4]]])}, "bias": jnp.float32([0.0, 2.0])}
+    layers = {"kernel": jnp.float32([[[3.0, 4.0]], [[0.3, 0.4]]])}
+    gradients = {"blocks": {"*": layers}, "bias": jnp.float32([0.0, 2.0])}
     clipped = clip(gradients, 1.0, "per_tensor")
-    np.testing.assert_allclose(clipped["blocks"]["kernel"], [[[0.6, 0.8]], [[0.3, 0.4]]], rtol=1e-6)
+    np.testing.assert_allclose(clipped["blocks"]["*"]["kernel"], [[[0.6, 0.8]], [[0.3, 0.4]]], rtol=1e-6)
     np.testing.assert_allclose(clipped["bias"], [0.0, 1.0])
     unclipped = clip(gradients, 5.0, "per_tensor")
     jax.tree.map(np.testing.assert_array_equal, unclipped, gradients)
@@ -353,11 +354,11 @@ def test_factors_by_number_act_on_their_layers():
         learning_rate_rules=((r".*/blocks/1/.*", 0.5),),
     )
     ours, _ = run(decayed, params, [zeros], constant(0.1))
-    path = "encoder/blocks/mlp/up/kernel"
+    path = "encoder/blocks/*/mlp/up/kernel"
     for layer, factor in zip(range(depth), (0.99, 0.995, 0.98), strict=True):  # 1 - 0.1 · 0.1 · what the rules say
         np.testing.assert_allclose(flatten(ours)[path][layer], factor * flatten(params)[path][layer], rtol=1e-6)
-    bias = flatten(ours)["encoder/blocks/mlp/up/bias"]
-    before = flatten(params)["encoder/blocks/mlp/up/bias"]
+    bias = flatten(ours)["encoder/blocks/*/mlp/up/bias"]
+    before = flatten(params)["encoder/blocks/*/mlp/up/bias"]
     assert (bias[:2] == before[:2]).all()
     np.testing.assert_allclose(bias[2], 0.98 * before[2], rtol=1e-6)
 

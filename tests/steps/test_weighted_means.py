@@ -2,6 +2,7 @@
 
 import functools
 import math
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -30,6 +31,7 @@ BIAS = np.float32([0.5, -0.25, 1.0, 0.0])
 LABELS = np.int32([0, 1, 2, 2, 3, 0, 2, 2])
 WORDS = np.stack([LABELS, LABELS[::-1], (LABELS + 1) % CLASSES], axis=1)
 TEACHER = np.random.default_rng(0).normal(size=(ROWS, CLASSES)).astype(np.float32)
+MODEL = SimpleNamespace(num_classes=CLASSES)
 CLASS_WEIGHTS = np.array([3.0, 0.5, 1.0, 2.0])
 WORD_WEIGHTS = np.random.default_rng(1).uniform(0.5, 2, WORDS.shape).astype(np.float32)
 FILLS_UP = np.float32([1, 1, 1, 1, 1, 1, 1, 0])  # the last row only fills up the batch
@@ -64,7 +66,7 @@ TAUGHT = IMAGES | {"teacher_logits": TEACHER}
 
 def by_class(objective, batch, **settings):
     return lambda scale: (
-        objective(class_weights=tuple(scale * CLASS_WEIGHTS), **settings).bind(Info(), CLASSES),
+        objective(class_weights=tuple(scale * CLASS_WEIGHTS), **settings).bind(Info(), MODEL),
         batch,
     )
 
@@ -152,7 +154,7 @@ def test_the_weights_are_summed_over_the_global_batch_before_anything_is_divided
 
 def test_a_batch_of_the_large_class_under_balanced_weights_has_the_loss_of_that_class():
     # 910 of 1,000 examples in one of ten classes, all equal in the logits: ln 10, whatever the class's weight of 0.11
-    objective = Classification(class_weights="balanced").bind(Info((910, *[10] * 9)), 10)
+    objective = Classification(class_weights="balanced").bind(Info((910, *[10] * 9)), SimpleNamespace(num_classes=10))
     batch = {"image": jnp.zeros((8, 1, 1, 1)), "label": jnp.zeros(8, int), "weight": jnp.ones(8)}
     case = lambda scale: (objective, batch)  # noqa: E731
     assert step_of_ten(case) == pytest.approx(math.log(10), rel=1e-6)
@@ -193,7 +195,7 @@ def test_a_batch_whose_weights_are_all_zero_changes_nothing_and_no_mean_of_the_l
 
 @pytest.mark.parametrize("weights", [(0.0, 1.0, 1.0, 1.0), (0.0, 1e-6, 2e-6, 1e-6)])
 def test_a_batch_of_a_class_that_weighs_nothing_counts_nothing(weights):
-    objective = Classification(class_weights=weights).bind(Info(), CLASSES)
+    objective = Classification(class_weights=weights).bind(Info(), MODEL)
     batch = IMAGES | {"label": np.zeros(ROWS, np.int32)}
     metrics, gradient = step(lambda scale: (objective, batch), 1.0)
     assert metrics["loss"] == 0

@@ -4,6 +4,7 @@ import copy
 import dataclasses
 import functools
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import jax
@@ -118,7 +119,7 @@ class Run:
         rules = (ViT if "registers" in shapes else Net).SHARDING_RULES
         self.shardings = states.shardings(self.abstract, rules, self.mesh)
         self.low_bits = jax.device_put(np.uint32(self.seed), replicated(self.mesh))
-        objective = self.objective.bind(Info(), CLASSES)
+        objective = self.objective.bind(Info(), SimpleNamespace(num_classes=CLASSES))
         self.pure = make_train_step(self.graph, objective, self.tx, rate, prepare=self.prepare, **self.settings)
 
     @functools.cached_property

@@ -128,7 +128,7 @@ def test_its_parameters_are_spread_as_a_models(teacher):
     mesh = meshes.make_mesh("fsdp:8", jax.devices())
     settings = {"feed": task.feed, "config": task.model_config, "classes": None, "execution": DEFAULT, "mesh": mesh}
     found = Teacher.open(str(teacher), **settings)
-    spec = found.shardings["encoder"]["blocks"]["mlp"]["up"]["kernel"].spec
+    spec = found.shardings["encoder"]["blocks"]["*"]["mlp"]["up"]["kernel"].spec
     assert "fsdp" in spec
     assert found.parameters == task.teacher.parameters
 

@@ -162,7 +162,7 @@ def test_weights_are_fitted_to_a_model_for_other_data(run):
     assert report.paths("resized") == ["positions/embedding"]
     assert report.paths("adapted") == ["patch_embedding/kernel"]
     assert set(report.paths("new")) == {f"encoder/blocks/*/scale{i}" for i in (1, 2)} | {"head/bias", "head/kernel"}
-    np.testing.assert_allclose(params["encoder"]["blocks"]["scale2"], 0.1)
+    np.testing.assert_allclose(params["encoder"]["blocks"]["*"]["scale2"], 0.1)
     graph, _ = state.abstract(lambda rngs: ViT(photos, rngs=rngs))
     assert jax.eval_shape(lambda p: state.merge(graph, p)(np.zeros((2, 16, 24, 3), np.float32)), params).shape == (2, 4)
 

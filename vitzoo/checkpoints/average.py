@@ -15,7 +15,7 @@ from vitzoo.checkpoints.one_at_a_time import one_at_a_time
 from vitzoo.checkpoints.steps import CHECKPOINTS
 from vitzoo.checkpoints.store import Store
 from vitzoo.errors import Refused
-from vitzoo.nn.paths import display, flatten
+from vitzoo.nn.paths import flatten
 from vitzoo.outputs import checked_new_folder, whole_folder
 from vitzoo.paths import check_checkpoint_can_be_read, named_path
 
@@ -113,7 +113,7 @@ def check_finite(flag: str, checkpoint: str | Path, params: Any) -> None:
     """
     for path, leaf in flatten(params).items():
         if not np.isfinite(leaf).all():
-            raise Refused(flag, str(checkpoint), f"its weights are not all finite ({display(path)}); leave it out")
+            raise Refused(flag, str(checkpoint), f"its weights are not all finite ({path}); leave it out")
 
 
 def _no_run(folder: Path) -> Refused:
@@ -130,7 +130,7 @@ def _check_alike(first: Path, total: Any, folder: Path, params: Any) -> None:
     for path in sorted(sizes[0].keys() | sizes[1].keys()):
         before, here = (one.get(path, "missing") for one in sizes)
         if before != here:
-            message = f"can't be averaged with step {first.name}: {display(path)} is {here} here, and {before} there"
+            message = f"can't be averaged with step {first.name}: {path} is {here} here, and {before} there"
             raise Refused("--workdir", str(folder), message)
 
 

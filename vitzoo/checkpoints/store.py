@@ -19,7 +19,7 @@ from vitzoo.checkpoints.quiet import cause_of, quiet
 from vitzoo.errors import Failed, Refused
 from vitzoo.parallel import processes
 
-TREES = ("params", "ema", "optimizer")  # items of arrays; the counters travel in the item `loop`
+TREES = ("params", "ema", "optimizer", "objective")  # items of arrays; the counters travel in the item `loop`
 
 
 class Store:
@@ -77,7 +77,7 @@ class Store:
 
         Args:
             step: batches consumed. Saving a step twice in a row does nothing.
-            state: `params`, `optimizer`, perhaps `ema`, and the counters `step`, `updates`, `skipped`.
+            state: `params`, `optimizer`, perhaps `ema` and `objective`, and the counters `step`, `updates`, `skipped`.
             description: the content of `model.json`; which step was saved before this one is added.
             loop: plain values of the loop (`best`, ...); the counters are added.
             assets: a folder to copy into the checkpoint as `assets/` (a tokenizer).

@@ -7,7 +7,7 @@ from vitzoo.cli.data_check import class_table
 from vitzoo.cli.output import Result, table
 from vitzoo.config import Resolved
 from vitzoo.config.fields import rows
-from vitzoo.nn.paths import display, flatten
+from vitzoo.nn.paths import flatten
 from vitzoo.optim.rules import describe
 
 
@@ -82,7 +82,7 @@ def _counted(info: Any) -> dict[str, Any]:
 
 
 def _leaves(task: Any) -> list[dict[str, Any]]:
-    places = {display(path): place.spec for path, place in flatten(task.shardings["params"]).items()}
+    places = {path: place.spec for path, place in flatten(task.shardings["params"]).items()}
     found = []
     for row in describe(task.chain.rules, task.state["params"]):
         axes = [",".join(axis) if isinstance(axis, tuple) else axis for axis in places[row["path"]]]

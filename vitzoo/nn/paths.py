@@ -1,8 +1,7 @@
-"""Names of parameters, `encoder/blocks/attention/query/kernel`, and rules that decide by name.
+"""Names of parameters, `encoder/blocks/*/attention/query/kernel`, and rules that decide by name.
 
-Blocks are stacked over depth: leaves below `blocks` have a leading axis of that size. A rule never sees it: paths
-are shown as `encoder/blocks/*/...` and shapes are those of one layer. A rule that may tell layers apart sees each by
-its number, `encoder/blocks/0/...`.
+Layers that are stacked stand below a `*` (`nn.state.stacked`): their leaves have a leading axis of depth. A rule never
+sees it: shapes are those of one layer. One that may tell layers apart sees each by its number, `encoder/blocks/0/...`.
 """
 
 import contextlib
@@ -14,7 +13,9 @@ from typing import Any
 
 from vitzoo.errors import Refused
 
-STACK = "blocks"
+LAYERS = "*"
+"""Stands in a path for the number of a stacked layer."""
+
 LONGEST_MATCH = 5.0  # seconds for all the rules of a setting; usual ones take milliseconds
 
 
@@ -40,21 +41,13 @@ def unflatten(flat: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_stacked(path: str) -> bool:
-    """Whether the leaf's leading axis counts layers; not so in a plain list of blocks, `blocks/0/kernel`."""
-    _, below, after = f"/{path}/".partition(f"/{STACK}/")
-    return bool(below) and not after.partition("/")[0].isdecimal()
+    """Whether the leaf's leading axis counts layers."""
+    return LAYERS in path.split("/")
 
 
-def display(path: str) -> str:
-    """The path as rules and users see it, `encoder/blocks/*/attention/query/kernel`."""
-    return numbered(path, "*")
-
-
-def numbered(path: str, layer: int | str) -> str:
+def numbered(path: str, layer: int) -> str:
     """The path of one layer's part, `encoder/blocks/0/attention/query/kernel`; others as they are."""
-    if not is_stacked(path):
-        return path
-    return "/".join(f"{part}/{layer}" if part == STACK else part for part in path.split("/"))
+    return "/".join(str(layer) if name == LAYERS else name for name in path.split("/"))
 
 
 def layer_shape(path: str, leaf: Any) -> tuple[int, ...]:
@@ -84,13 +77,13 @@ def match_rules(
     """
     patterns = [_compiled(pattern, what) for pattern, _ in rules]
     with _in_time(what, patterns):
-        chosen = {path: _first(patterns, [display(path)] * len(patterns)) for path in flatten(tree)}
+        chosen = {path: _first(patterns, [path] * len(patterns)) for path in flatten(tree)}
     if every_leaf and None in chosen.values():
         path = next(path for path, index in chosen.items() if index is None)
-        raise Refused(what, None, f"no rule matches {display(path)}")
+        raise Refused(what, None, f"no rule matches {path}")
     if every_rule:
         with _in_time(what, patterns):
-            _refuse_idle(patterns, chosen.values(), {path: [display(path)] for path in chosen}, what)
+            _refuse_idle(patterns, chosen.values(), {path: [path] for path in chosen}, what)
     return {path: rules[index][1] for path, index in chosen.items() if index is not None}
 
 
@@ -122,7 +115,7 @@ def _layer_names(path: str, leaf: Any) -> list[str]:
 
 def _seen(patterns: Sequence[re.Pattern], path: str, name: str) -> list[str]:
     """What each pattern is matched with: the path with a star if it names that, else with the layer's number."""
-    return [display(path) if re.search(r"\\\*|\[\*\]", pattern.pattern) else name for pattern in patterns]
+    return [path if re.search(r"\\\*|\[\*\]", pattern.pattern) else name for pattern in patterns]
 
 
 def _compiled(pattern: str, what: str) -> re.Pattern:

@@ -182,11 +182,14 @@ class Stack(nnx.Module):
 
         def body(x, layer):
             params, index, rate, cache = layer
-            x, passed = state.merge(graph, params)(x, fold(key, index), rate, cache, weights=weights, **shared)
-            return x, (x if features else None, passed)
+            block = state.merge(graph, params)
+            x, passed = block(x, fold(key, index), rate, cache, weights=weights, **shared)
+            return x, (x if features else None, passed, state.statistics(block))
 
         rates = None if key is None or drop is None else jnp.asarray(drop)
-        x, (blocks, passed) = self._loop(self._remat(body), x, (layers, jnp.arange(self.depth), rates, cache))
+        layered = (layers, jnp.arange(self.depth), rates, cache)
+        x, (blocks, passed, statistics) = self._loop(self._remat(body), x, layered)
+        state.update(self.blocks, statistics)
         return Run(x if self.norm is None else self.norm(x), blocks, *passed)
 
     def empty_cache(self, batch: int, length: int, context: jax.Array | None = None) -> Cache:

@@ -1,50 +1,86 @@
 """Modules on one side, plain nested dicts of arrays on the other: the only file that knows Flax's state API.
 
-Every parameter is an `nnx.Param`, and no module holds any other state. A plain dict crosses `jax.jit` at a tenth of
-the cost of an `nnx.State`.
+A module holds parameters (`nnx.Param`), which gradients change, and statistics (`nnx.BatchStat` and any other variable
+but random state), which its calls change. Both are leaves of one dict. A plain dict crosses `jax.jit` at a tenth of the
+cost of an `nnx.State`.
+
+Modules that `stacked` stores as one have their leaves below a `*`, `encoder/blocks/*/mlp/up/kernel`: a mark of the
+variables themselves, so that no module is taken for a stack because of its attribute's name.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import jax
 from flax import nnx
 
 from vitzoo.errors import Refused
+from vitzoo.nn.paths import LAYERS, flatten, is_stacked, unflatten
 
 Params = dict[str, Any]
 """A nested dict of arrays (or `jax.ShapeDtypeStruct`s), as its module's attributes are nested."""
 
 Module = TypeVar("Module", bound=nnx.Module)
 
+DEPTH = "path_in_layer"
+"""Metadata of a stacked variable: how many names of its path lead from the layer to it."""
+
+STATISTICS = nnx.Not(nnx.Any(nnx.Param, nnx.RngState, nnx.Intermediate))
+
 
 def split(module: nnx.Module) -> tuple[nnx.GraphDef, Params]:
-    """A module's static structure and its parameters.
+    """A module's static structure and its variables, parameters and statistics alike.
 
     Raises:
-        Refused: it holds other state, such as running averages or random keys.
+        Refused: it holds random keys.
     """
-    graph, state, others = nnx.split(module, nnx.Param, ...)  # type: ignore[misc]
+    graph, state, others = nnx.split(module, nnx.Not(nnx.RngState), ...)  # type: ignore[misc]
     for path, variable in nnx.to_flat_state(others):
         raise Refused(
             "model",
             type(module).__name__,
-            f"holds {'/'.join(map(str, path))}, a {type(variable).__name__}, and only nnx.Param is kept: take "
-            "LayerNorm or GroupNorm for BatchNorm, and give Dropout its rngs at the call, rngs=nnx.Rngs(key)",
+            f"holds {'/'.join(map(str, path))}, a {type(variable).__name__}: give Dropout its rngs at the call, "
+            "rngs=nnx.Rngs(key)",
         )
-    return graph, _with_text(nnx.to_pure_dict(state))
+    return graph, _plain(state)
 
 
 def merge(graph: nnx.GraphDef, params: Params) -> Any:
-    """The module of this structure with these parameters; cheap, and made inside a step."""
-    return nnx.merge(graph, nnx.restore_int_paths(params))
+    """The module of this structure with these variables; cheap, and made inside a step."""
+    return nnx.merge(graph, nnx.restore_int_paths(_without_marks(params)))
 
 
-def _with_text(params: Any) -> Any:
-    """The places in a list, `blocks/0`, as text: what they are on disk, and sorted as there. Flax goes by the order."""
-    if not isinstance(params, dict):
+def statistics(module: nnx.Module) -> Params:
+    """The variables that calls change and gradients don't, nested as `split` nests them; empty where there are none."""
+    return _plain(nnx.state(module, STATISTICS))
+
+
+def update(module: nnx.Module, values: Params) -> None:
+    """Gives variables of a module these values, in place."""
+    nnx.update(module, nnx.restore_int_paths(_without_marks(values)))
+
+
+def statistics_of(graph: nnx.GraphDef, shapes: Params) -> frozenset[str]:
+    """The paths of the statistics among a module's leaves, from its structure and their shapes."""
+    return frozenset(flatten(statistics(merge(graph, shapes))))
+
+
+def _plain(state: Any) -> Params:
+    """The values by name. Places in a list, `blocks/0`, are text: what they are on disk, and sorted as there."""
+    return unflatten({_name(path, variable): variable.get_value() for path, variable in nnx.to_flat_state(state)})
+
+
+def _name(path: tuple[Any, ...], variable: nnx.Variable) -> str:
+    names, inner = [str(name) for name in path], variable.get_metadata().get(DEPTH)
+    if inner is not None:
+        names.insert(len(names) - inner, LAYERS)
+    return "/".join(names)
+
+
+def _without_marks(params: Any) -> Any:
+    if not isinstance(params, Mapping):
         return params
-    return {str(name): _with_text(value) for name, value in params.items()}
+    return {name: _without_marks(value) for name, value in params.get(LAYERS, params).items()}
 
 
 def abstract(build: Callable[[nnx.Rngs], nnx.Module]) -> tuple[nnx.GraphDef, Params]:
@@ -70,9 +106,12 @@ def initialise(build: Callable[[nnx.Rngs], nnx.Module], seed: int, shardings: Pa
 
 
 def stacked(make: Callable[[nnx.Rngs], Module], depth: int, rngs: nnx.Rngs) -> Module:
-    """`depth` modules of one structure, stored as one: every parameter gets a leading axis of `depth`.
+    """`depth` modules of one structure, stored as one: every variable gets a leading axis of `depth`, and is marked.
 
     Each is initialised by itself, so that an initialiser sees the shape of one layer.
+
+    Raises:
+        Refused: a layer holds a stack itself.
     """
     graphs = []
 
@@ -82,4 +121,10 @@ def stacked(make: Callable[[nnx.Rngs], Module], depth: int, rngs: nnx.Rngs) -> M
         return params
 
     params = jax.vmap(init)(jax.random.split(rngs.params(), depth))
-    return merge(graphs[0], params)
+    if any(is_stacked(path) for path in flatten(params)):
+        message = "holds a stack and is stacked itself; keep the inner layers in an nnx.List"
+        raise Refused("model", type(merge(graphs[0], params)).__name__, message)
+    module = merge(graphs[0], params)
+    for names, variable in nnx.to_flat_state(nnx.state(module)):
+        variable.set_metadata(DEPTH, len(names))
+    return module

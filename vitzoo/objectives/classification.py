@@ -1,7 +1,7 @@
 """Classification of images and of texts: softmax or sigmoid cross-entropy."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -9,10 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from vitzoo.errors import Refused
+from vitzoo.objectives.base import Batch, Sums
 from vitzoo.objectives.inputs import logits_of
 from vitzoo.schema import setting
 
-Batch = Mapping[str, jax.Array]
 TERM = "classification"
 SMALLEST, LARGEST = 1e-30, 1e30  # class weights of which a batch's sum is a float32, and so are their gradients
 
@@ -55,18 +55,19 @@ class Classification:
         elif not all(SMALLEST <= weight <= LARGEST for weight in weights if weight):
             raise Refused("class_weights", weights, f"numbers from {SMALLEST:g} to {LARGEST:g}, or 0")
 
-    def bind(self, info: Any, num_classes: int) -> "BoundClassification":
+    def bind(self, info: Any, model_config: Any) -> "BoundClassification":
         """The objective for these data.
 
         Args:
             info: of the training split, with `multi_label` and `class_counts` (examples in each class, or `None`).
-            num_classes: the model's outputs.
+            model_config: the model's, of which `num_classes` counts.
 
         Raises:
             Refused: softmax over data with several labels per image; class weights that don't fit.
         """
         if info.multi_label and self.loss == "softmax":
             raise Refused("objective.loss", "softmax", "these data have several labels per image; use sigmoid")
+        num_classes = model_config.num_classes
         weights = self._weights(info, num_classes)
         return BoundClassification(
             loss=self.loss,
@@ -125,12 +126,10 @@ class BoundClassification:
         """What each term's sum is divided by, from the whole global batch."""
         return {TERM: self._row_weights(batch).sum()}
 
-    def sums(
-        self, model: Any, batch: Batch, key: jax.Array | None = None, train: bool = True
-    ) -> tuple[dict[str, jax.Array], dict[str, tuple[jax.Array, jax.Array]]]:
-        """Sums over the rows of a (micro-)batch: `{term: sum}`, and `{metric: (sum, count)}`."""
+    def sums(self, model: Any, batch: Batch, key: jax.Array | None = None, *, train: bool = True, **_: Any) -> Sums:
+        """Sums over the rows of a (micro-)batch: `{term: sum}`, `{metric: (sum, count)}` and no notes."""
         logits = logits_of(model, batch, train=train, key=key).astype(jnp.float32)
-        return {TERM: self.loss_sum(logits, batch)}, self.metrics(logits, batch)
+        return {TERM: self.loss_sum(logits, batch)}, self.metrics(logits, batch), {}
 
     def loss_sum(self, logits: jax.Array, batch: Batch) -> jax.Array:
         """The weighted losses of the rows, summed; logits float32 [B, classes]."""

@@ -7,7 +7,8 @@ import jax
 import jax.numpy as jnp
 
 from vitzoo.errors import Refused
-from vitzoo.objectives.classification import TERM, Batch, BoundClassification, Classification
+from vitzoo.objectives.base import Batch, Sums
+from vitzoo.objectives.classification import TERM, BoundClassification, Classification
 from vitzoo.objectives.inputs import logits_of
 from vitzoo.schema import setting
 
@@ -38,7 +39,7 @@ class Distillation(Classification):
         if not self.teacher:
             raise Refused("teacher", None, "must be given: a checkpoint to learn from")
 
-    def bind(self, info: Any, num_classes: int) -> "BoundDistillation":  # type: ignore[override]
+    def bind(self, info: Any, model_config: Any) -> "BoundDistillation":  # type: ignore[override]
         """The objective for these data; see `Classification.bind`.
 
         Raises:
@@ -46,7 +47,7 @@ class Distillation(Classification):
         """
         if info.multi_label:
             raise Refused("objective.name", "distillation", "these data have several labels per image; it needs one")
-        labels = super().bind(info, num_classes)
+        labels = super().bind(info, model_config)
         return BoundDistillation(labels, self.kind, self.temperature, self.teacher_weight)
 
 
@@ -68,15 +69,13 @@ class BoundDistillation:
         """What each term's sum is divided by, from the whole global batch."""
         return {**self.labels.counts(batch), TAUGHT: batch["weight"].astype(jnp.float32).sum()}
 
-    def sums(
-        self, model: Any, batch: Batch, key: jax.Array | None = None, train: bool = True
-    ) -> tuple[dict[str, jax.Array], dict[str, tuple[jax.Array, jax.Array]]]:
-        """Sums over the rows of a (micro-)batch: `{term: sum}`, and `{metric: (sum, count)}`."""
+    def sums(self, model: Any, batch: Batch, key: jax.Array | None = None, *, train: bool = True, **_: Any) -> Sums:
+        """Sums over the rows of a (micro-)batch: `{term: sum}`, `{metric: (sum, count)}` and no notes."""
         heads = _logits_by_head(model, batch, train=train, key=key)
         weight = batch["weight"].astype(jnp.float32)
         losses = jnp.where(weight > 0, self._losses(heads[-1], batch[TEACHER_LOGITS].astype(jnp.float32)), 0)
         metrics = self.labels.metrics(sum(heads[1:], heads[0]) / len(heads), batch)
-        return {TERM: self.labels.loss_sum(heads[0], batch), TAUGHT: (weight * losses).sum()}, metrics
+        return {TERM: self.labels.loss_sum(heads[0], batch), TAUGHT: (weight * losses).sum()}, metrics, {}
 
     def _losses(self, logits: jax.Array, teacher: jax.Array) -> jax.Array:
         if self.kind == "hard":

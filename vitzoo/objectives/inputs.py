@@ -5,6 +5,11 @@ from typing import Any
 
 import jax
 
+EXAMPLE_WEIGHT = "example_weight"
+"""How much each row counts, `[batch]`: given to a model that has it among its `INPUTS`, as one that keeps statistics
+must, so that rows which only fill up a batch don't enter them.
+"""
+
 TOKENS = ("source_tokens", "tokens")
 PLACES = ("sentence_types", "segments", "positions", "prefix", "source_segments", "source_positions")
 
@@ -18,6 +23,8 @@ def logits_of(model: Any, batch: Mapping[str, jax.Array], **how: Any) -> jax.Arr
         batch: `image`, or `tokens` and what tells where they stand.
         how: `train` and `key`, as the model takes them.
     """
+    if EXAMPLE_WEIGHT in getattr(model, "INPUTS", ()):
+        how[EXAMPLE_WEIGHT] = batch["weight"]
     if "image" in batch:
         return model(batch["image"], **how)
     given = [batch[name] for name in TOKENS if name in batch]

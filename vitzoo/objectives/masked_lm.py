@@ -6,8 +6,9 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 
+from vitzoo.objectives.base import Batch, Sums
 from vitzoo.objectives.inputs import told
-from vitzoo.objectives.tokens import Batch, Pairs, TokenObjective, scored, summed, token_losses
+from vitzoo.objectives.tokens import TokenObjective, scored, summed, token_losses
 from vitzoo.schema import setting
 
 NEXT_SENTENCE = ("follows", "random")
@@ -29,7 +30,7 @@ class MaskedLanguageModelling(TokenObjective):
     HEAD: ClassVar[str] = "pretraining"
     EVALUATOR: ClassVar[str] = "masked_lm"
 
-    def bind(self, info: Any, num_classes: int | None = None) -> "BoundMaskedLanguageModelling":  # type: ignore[override]
+    def bind(self, info: Any, model_config: Any = None) -> "BoundMaskedLanguageModelling":  # type: ignore[override]
         """The objective for rows of one part, or of two."""
         return BoundMaskedLanguageModelling(self, info.classes == NEXT_SENTENCE)
 
@@ -55,17 +56,15 @@ class BoundMaskedLanguageModelling:
         """What each term's sum is divided by: the chosen tokens, or the rows, of the whole global batch."""
         return self.tokens.counts(batch) | ({TERM: real(batch).sum()} if self.next_sentence else {})
 
-    def sums(
-        self, model: Any, batch: Batch, key: jax.Array | None = None, train: bool = True
-    ) -> tuple[dict[str, jax.Array], Pairs]:
-        """Sums over a (micro-)batch: `{term: sum}`, and `{metric: (sum, count)}`."""
+    def sums(self, model: Any, batch: Batch, key: jax.Array | None = None, *, train: bool = True, **_: Any) -> Sums:
+        """Sums over a (micro-)batch: `{term: sum}`, `{metric: (sum, count)}` and no notes."""
         said = masked_outputs(model, batch, train=train, key=key)
         sums, metrics = self.tokens.token_sums(*said[:3])
         if (logits := said[3]) is not None:
             label, rows = batch["label"], real(batch)
             sums |= {TERM: summed(token_losses(logits, label), rows)}
             metrics |= {"next_sentence_accuracy": (summed(logits.argmax(-1) == label, rows), rows.sum())}
-        return sums, metrics
+        return sums, metrics, {}
 
 
 def masked_outputs(

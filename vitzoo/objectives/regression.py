@@ -6,9 +6,10 @@ from typing import Any, ClassVar, Self
 import jax
 import jax.numpy as jnp
 
+from vitzoo.objectives.base import Batch, Sums
 from vitzoo.objectives.inputs import logits_of
 from vitzoo.objectives.masked_lm import real
-from vitzoo.objectives.tokens import Batch, Pairs, summed
+from vitzoo.objectives.tokens import summed
 
 TERM = "squared_error"
 
@@ -28,7 +29,7 @@ class Regression:
     rows: ClassVar[str] = "labelled"
     term_weights: ClassVar[dict[str, float]] = {TERM: 1.0}
 
-    def bind(self, info: Any, num_classes: int | None = None) -> Self:
+    def bind(self, info: Any, model_config: Any = None) -> Self:
         """This objective for given data: the same for all."""
         return self
 
@@ -36,10 +37,9 @@ class Regression:
         """What the sum is divided by: the rows of the whole global batch."""
         return {TERM: real(batch).sum()}
 
-    def sums(
-        self, model: Any, batch: Batch, key: jax.Array | None = None, train: bool = True
-    ) -> tuple[dict[str, jax.Array], Pairs]:
-        """Sums over the rows of a (micro-)batch: `{term: sum}`, and `{metric: (sum, count)}`."""
+    def sums(self, model: Any, batch: Batch, key: jax.Array | None = None, *, train: bool = True, **_: Any) -> Sums:
+        """Sums over the rows of a (micro-)batch: `{term: sum}`, `{metric: (sum, count)}` and no notes."""
         errors = logits_of(model, batch, train=train, key=key).astype(jnp.float32) - batch["label"]
         rows = real(batch)
-        return {TERM: summed(jnp.square(errors), rows)}, {"absolute_error": (summed(jnp.abs(errors), rows), rows.sum())}
+        metrics = {"absolute_error": (summed(jnp.abs(errors), rows), rows.sum())}
+        return {TERM: summed(jnp.square(errors), rows)}, metrics, {}

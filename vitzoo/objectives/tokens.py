@@ -1,17 +1,15 @@
 """The loss of saying tokens, shared by all objectives of text: sums and counts over the places that are scored."""
 
 import dataclasses
-from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 import jax
 import jax.numpy as jnp
 
+from vitzoo.objectives.base import Batch, Pairs, Sums
 from vitzoo.objectives.inputs import logits_of as logits_of
 from vitzoo.schema import setting
 
-Batch = Mapping[str, jax.Array]
-Pairs = dict[str, tuple[jax.Array, jax.Array]]
 TERM = "tokens"
 
 
@@ -33,7 +31,7 @@ class TokenObjective:
     EVALUATOR: ClassVar[str] = "perplexity"
     """What measures such a model on other data than its run's."""
 
-    def bind(self, info: Any, num_classes: int | None = None) -> Self:
+    def bind(self, info: Any, model_config: Any = None) -> Self:
         """This objective for given data: the same for all."""
         return self
 
@@ -46,11 +44,9 @@ class TokenObjective:
         """What each term's sum is divided by: the scored tokens of the whole global batch."""
         return dict.fromkeys(self.term_weights, scored(batch).sum())
 
-    def sums(
-        self, model: Any, batch: Batch, key: jax.Array | None = None, train: bool = True
-    ) -> tuple[dict[str, jax.Array], Pairs]:
-        """Sums over the tokens of a (micro-)batch: `{term: sum}`, and `{metric: (sum, count)}`."""
-        return self.token_sums(logits_of(model, batch, train=train, key=key), batch["targets"], scored(batch))
+    def sums(self, model: Any, batch: Batch, key: jax.Array | None = None, *, train: bool = True, **_: Any) -> Sums:
+        """Sums over the tokens of a (micro-)batch: `{term: sum}`, `{metric: (sum, count)}` and no notes."""
+        return *self.token_sums(logits_of(model, batch, train=train, key=key), batch["targets"], scored(batch)), {}
 
     def token_sums(
         self, logits: jax.Array, targets: jax.Array, weights: jax.Array

@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Protocol
 
 import jax
@@ -12,7 +12,7 @@ import optax
 
 from vitzoo.nn.paths import flatten, unflatten
 from vitzoo.optim.base import Optimizer
-from vitzoo.optim.rules import LeafRule, leaf_rules
+from vitzoo.optim.rules import UNTRAINED, LeafRule, leaf_rules
 from vitzoo.optim.schedules import Rate
 from vitzoo.optim.transforms import over_layers, per_layer, plain
 
@@ -31,10 +31,11 @@ class Chain:
         init: parameters to state: nested dict of arrays, `updates` (steps applied) and the method's.
         update: gradients, state, parameters and `step=` (batches consumed before this one: the schedule's argument)
             to what is added to the parameters, and the new state. Trees hold the trained parameters only.
-        partition: a tree over all parameters to those that train and those that are frozen. `init` and `update`
-            take the first part. A stack of which some layers are frozen is in both, with its layers parted.
+        partition: a tree over all variables to those that train and the others, frozen or statistics. `init` and
+            `update` take the first part. A stack of which some layers are frozen is in both, with its layers parted.
         join: the inverse of `partition`.
         rules: what each leaf gets.
+        statistics: the paths of leaves that aren't the optimizer's: the model's calls change them.
     """
 
     init: Callable[[Tree], Tree]
@@ -42,20 +43,24 @@ class Chain:
     partition: Callable[[Mapping[str, Any]], tuple[Tree, Tree]]
     join: Callable[[Tree, Tree], Tree]
     rules: dict[str, LeafRule]
+    statistics: frozenset[str] = frozenset()
 
 
-def build(optimizer: Optimizer, schedule: Rate, shapes: Mapping[str, Any]) -> Chain:
+def build(optimizer: Optimizer, schedule: Rate, shapes: Mapping[str, Any], statistics: Collection[str] = ()) -> Chain:
     """The optimizer for parameters of these shapes.
 
     Args:
         optimizer: the settings.
         schedule: step to learning rate, with the peak in it (`Schedule.make`).
-        shapes: nested dict of all parameters, arrays or `ShapeDtypeStruct`s.
+        shapes: nested dict of all variables, arrays or `ShapeDtypeStruct`s.
+        statistics: the paths of those that the model's calls change (`nn.state.statistics_of`): no rule is for them.
 
     Raises:
         Refused: a rule that matches nothing.
     """
-    rules = leaf_rules(optimizer, shapes)
+    leaves = flatten(shapes)
+    rules = leaf_rules(optimizer, unflatten({path: leaf for path, leaf in leaves.items() if path not in statistics}))
+    rules |= dict.fromkeys(statistics, UNTRAINED)
     method = plain(per_layer(optimizer.method()) if optimizer.per_tensor else optimizer.method())
 
     def init(params: Tree) -> Tree:
@@ -78,7 +83,8 @@ def build(optimizer: Optimizer, schedule: Rate, shapes: Mapping[str, Any]) -> Ch
         changes = unflatten({path: change(path, value) for path, value in flatten(scaled).items()})
         return changes, {"updates": state["updates"] + 1} | ({"method": kept} if kept else {})
 
-    return Chain(init, update, functools.partial(_partition, rules), functools.partial(_join, rules), rules)
+    partition, join = functools.partial(_partition, rules), functools.partial(_join, rules)
+    return Chain(init, update, partition, join, rules, frozenset(statistics))
 
 
 def _partition(rules: Mapping[str, LeafRule], tree: Mapping[str, Any]) -> tuple[Tree, Tree]:

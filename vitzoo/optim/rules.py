@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from vitzoo.errors import Refused
-from vitzoo.nn.paths import STACK, display, flatten, match_layers
+from vitzoo.nn.paths import flatten, match_layers
 from vitzoo.optim.base import Optimizer
 
 EMBEDDINGS = re.compile(r"(\w*embedding(_norm)?|\w*token|registers|positions)(/.*)?")
@@ -45,6 +45,10 @@ class LeafRule:
         parts = (self.decay, self.multiplier, self.adapted)
         decay, multiplier, adapted = (part[layers] if part.ndim else part for part in parts)
         return LeafRule(decay, multiplier, np.zeros((), bool), adapted)
+
+
+UNTRAINED = LeafRule(np.zeros(()), np.zeros(()), np.ones((), bool))
+"""Of what no gradient changes."""
 
 
 def leaf_rules(optimizer: Optimizer, shapes: Mapping[str, Any]) -> dict[str, LeafRule]:
@@ -104,7 +108,8 @@ def _layer_multipliers(decay: float, leaves: Mapping[str, Any]) -> dict[str, np.
         return dict.fromkeys(leaves, np.ones(()))
     depths = _depths(leaves)
     if not depths:
-        raise Refused("optimizer.layer_decay", decay, "the model has no blocks to count (leaves `blocks/`); 1 is off")
+        message = "the model has no blocks to count: a stack of them, or a list `blocks`; 1 is off"
+        raise Refused("optimizer.layer_decay", decay, message)
 
     def multiplier(path: str, leaf: Any) -> np.ndarray:
         place, number = _block(path)
@@ -128,9 +133,11 @@ def _depths(leaves: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _block(path: str) -> tuple[str, int | None]:
-    """Where a leaf's blocks are (`encoder/blocks`), and the block's number where they are a list; else `""`."""
-    place = re.match(rf"((?:.*?/)?{STACK})/(?:(\d+)/)?", path)
-    return ("", None) if place is None else (place[1], None if place[2] is None else int(place[2]))
+    """Where a leaf's blocks are (`encoder/blocks`), stacked or in a list of this name, where with the block's number;
+    `""` for any other leaf.
+    """
+    place = re.match(r"(.*?)/[*]/|((?:.*?/)?blocks)/(\d+)/", path)
+    return ("", None) if place is None else (place[1] or place[2], None if place[3] is None else int(place[3]))
 
 
 def describe(rules: Mapping[str, LeafRule], shapes: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -147,7 +154,7 @@ def describe(rules: Mapping[str, LeafRule], shapes: Mapping[str, Any]) -> list[d
 def _row(path: str, leaf: Any, rule: LeafRule) -> dict[str, Any]:
     trains = ~rule.frozen
     return {
-        "path": display(path),
+        "path": path,
         "shape": list(leaf.shape),
         "weight_decay": _plain(rule.decay.ravel() * trains),
         "learning_rate": _plain(rule.multiplier.ravel() * trains),

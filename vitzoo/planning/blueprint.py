@@ -27,7 +27,7 @@ from vitzoo.planning import known_data, row_shapes
 from vitzoo.planning.cost import VOCABULARY
 from vitzoo.planning.length import total_steps
 from vitzoo.steps import state as states
-from vitzoo.steps.train import Step, make_train_step
+from vitzoo.steps.train import Step, make_train_step, row_keys
 
 ASSUMED_VOCABULARY = 50_257
 CHARACTERS = 256
@@ -76,7 +76,8 @@ class Blueprint:
     @functools.cached_property
     def chain(self) -> optim.Chain:
         """The optimizer."""
-        return optim.build(self.experiment.optimizer, self._schedule, self.model("none")[1])
+        graph, shapes = self.model("none")
+        return optim.build(self.experiment.optimizer, self._schedule, shapes, modules.statistics_of(graph, shapes))
 
     @functools.cached_property
     def _schedule(self) -> Callable:
@@ -87,12 +88,13 @@ class Blueprint:
     @functools.cached_property
     def state(self) -> states.State:
         """Shapes of the whole train state."""
-        return states.abstract(self.model("none")[1], self.chain, self.experiment.ema)
+        return states.abstract(self.model("none")[1], self.chain, self.experiment.ema, self.objective)
 
     @property
     def parameters(self) -> int:
         """How many numbers the model has."""
-        return sum(leaf.size for leaf in flatten(self.state["params"]).values())
+        leaves = flatten(self.state["params"]).items()
+        return sum(leaf.size for path, leaf in leaves if path not in self.chain.statistics)
 
     def batch(self, size: int) -> dict[str, jax.ShapeDtypeStruct]:
         """Shapes of a batch of `size` rows, as it is loaded."""
@@ -100,7 +102,8 @@ class Blueprint:
 
     def prepared(self, size: int) -> dict[str, jax.ShapeDtypeStruct]:
         """Shapes of such a batch as the model is given it."""
-        return dict(jax.eval_shape(lambda batch: self.prepare(batch, jax.random.key(0)), self.batch(size)))
+        key = jax.random.key(0)
+        return jax.eval_shape(lambda batch: {**self.prepare(batch, key), **row_keys(batch, key)}, self.batch(size))
 
     def model(self, remat: str) -> tuple[Any, modules.Params]:
         """The model's structure and shapes under a remat policy."""
@@ -177,7 +180,7 @@ def _of_images(experiment: Any, choice: ModelChoice, examples: int | None) -> tu
     source, feed = types.SimpleNamespace(info=info), feed_of(experiment)  # of a source, only this is asked
     config = feed.complete(choice.config(**feed.model_fields(source)), source)
     size = config.image_size if isinstance(config.image_size, tuple) else (config.image_size,) * 2
-    objective = experiment.objective.bind(info, config.num_classes)
+    objective = experiment.objective.bind(info, config)
     row = row_shapes.image_row(
         size, config.channels, config.num_classes, info.multi_label, pixel_type(experiment.preprocessing)
     )
@@ -199,7 +202,7 @@ def _of_text(experiment: Any, choice: ModelChoice, examples: int | None) -> tupl
     config = choice.config(**fields)
     feed.check_length(config, experiment.text)
     row = row_shapes.text_row(experiment.objective.rows, experiment.text, config, number=feed.head == "number")
-    return config, experiment.objective.bind(info, getattr(config, "num_classes", None)), row, notes
+    return config, experiment.objective.bind(info, config), row, notes
 
 
 def _vocabulary(tokenizer: Any, choice: ModelChoice) -> tuple[int | None, tuple[str, ...]]:

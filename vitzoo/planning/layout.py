@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from jax.sharding import AbstractMesh, AxisType, PartitionSpec
 
-from vitzoo.nn.paths import display, flatten, is_stacked, match_rules
+from vitzoo.nn.paths import LAYERS, flatten, is_stacked, match_rules
 from vitzoo.parallel.mesh import AXES
 from vitzoo.parallel.sharding import PARAMETER_AXES, Rules, bytes_per_device
 from vitzoo.steps import state as states
@@ -36,7 +36,7 @@ class Leaf:
     @property
     def stack(self) -> str:
         """The stack that it belongs to, `encoder`; empty outside."""
-        return self.path.partition("/blocks/")[0] if self.stacked else ""
+        return self.path.partition(f"/{LAYERS}/")[0].rpartition("/")[0]
 
     @property
     def gives_parts(self) -> bool:
@@ -111,7 +111,7 @@ class Layout:
             axes = {PARAMETER_AXES[name]: first + at for at, name in enumerate(rules[path] or ()) if name}
             wanted = {axis: at for axis, at in axes.items() if axis and self.sizes[axis] > 1}
             placed = _placed(places[path].spec)
-            found.append(Leaf(display(path), leaf.shape, bool(first), placed, wanted, axes.get("fsdp")))
+            found.append(Leaf(path, leaf.shape, bool(first), placed, wanted, axes.get("fsdp")))
         return found
 
     @property

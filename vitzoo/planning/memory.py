@@ -12,7 +12,7 @@ from typing import Any
 import jax
 from jax.extend.core import ClosedJaxpr
 
-from vitzoo.nn.state import merge
+from vitzoo.nn.state import merge, statistics
 from vitzoo.planning import flops, live
 from vitzoo.planning.blueprint import Blueprint
 from vitzoo.planning.layout import Layout
@@ -103,11 +103,12 @@ class Estimator:
         blueprint = self.blueprint
         graph, shapes = blueprint.model(remat)
         trained, frozen = jax.eval_shape(blueprint.chain.partition, shapes)
-        join, objective = blueprint.chain.join, blueprint.objective
+        join, objective, memory = blueprint.chain.join, blueprint.objective, blueprint.state.get("objective")
 
         def loss(trained: Any, frozen: Any, batch: Any, key: jax.Array) -> tuple:
-            sums, metrics = objective.sums(merge(graph, join(trained, frozen)), batch, key, train=True)
-            return sum(sums.values()), (sums, metrics)
+            model = merge(graph, join(trained, frozen))
+            sums, *others = objective.sums(model, batch, key, train=True, memory=memory)
+            return sum(sums.values()), (sums, others, statistics(model))
 
         key = jax.eval_shape(lambda: jax.random.key(0))
         differentiate = jax.value_and_grad(loss, has_aux=True)

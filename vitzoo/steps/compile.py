@@ -8,11 +8,12 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
+from vitzoo.objectives.base import Batch, Scalars
 from vitzoo.parallel import processes
 from vitzoo.parallel.processes import place
 from vitzoo.parallel.sharding import activations, batch_sharding, replicated
 from vitzoo.steps.state import State
-from vitzoo.steps.train import Batch, Scalars, Step
+from vitzoo.steps.train import Step
 
 
 def batch_shapes(row: Mapping[str, Any], size: int) -> dict[str, jax.ShapeDtypeStruct]:

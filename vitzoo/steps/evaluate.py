@@ -6,7 +6,8 @@ from typing import Any
 import jax
 
 from vitzoo.nn.state import merge
-from vitzoo.steps.train import Batch, Prepare, over_devices
+from vitzoo.objectives.base import Batch
+from vitzoo.steps.train import Prepare, over_devices
 
 
 def make_eval_step(

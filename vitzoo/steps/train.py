@@ -5,38 +5,22 @@ rows on every mesh, and each device finds its own where they already lie.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import optax
 
 from vitzoo.nn.constrain import constrain
-from vitzoo.nn.state import merge
+from vitzoo.nn.paths import flatten, unflatten
+from vitzoo.nn.state import merge, statistics
+from vitzoo.objectives.base import Batch, Objective, Scalars, WithMemory, joined
 from vitzoo.optim.build import Chain
 from vitzoo.optim.schedules import Rate
 from vitzoo.steps.state import State
 
-Batch = Mapping[str, jax.Array]
-Scalars = dict[str, jax.Array]
 Prepare = Callable[[Batch, jax.Array | None], dict[str, jax.Array]]
 Teach = Callable[[Mapping[str, Any], Batch], dict[str, jax.Array]]
-
-
-class Objective(Protocol):
-    """What a model is trained for, bound to its data."""
-
-    @property
-    def term_weights(self) -> Mapping[str, float]:
-        """Factor of each term in the differentiated loss."""
-
-    def counts(self, batch: Batch) -> Scalars:
-        """What each term's sum is divided by, from the whole global batch; a term whose count is 0 adds 0."""
-
-    def sums(
-        self, model: Any, batch: Batch, key: jax.Array | None, train: bool
-    ) -> tuple[Scalars, Mapping[str, tuple[jax.Array, jax.Array]]]:
-        """`{term: sum}` and `{metric: (sum, count)}` over a micro-batch."""
 
 
 Step = Callable[[State, Batch, Any], tuple[State, Scalars]]
@@ -60,9 +44,12 @@ def make_train_step(
     `skipped`, and `step` advances. Whether such a run goes on or stops is the loop's choice: what the state holds is
     good either way.
 
+    Statistics that the model keeps are taken over one micro-batch after the other, on all devices. Those, unlike all
+    else, depend on `accumulate`.
+
     Args:
         graph: the model's static structure, from `nn.state.abstract`.
-        objective: bound to the data.
+        objective: bound to the data and the model.
         tx: the optimizer, from `optim.build`.
         schedule: step to learning rate, the one `tx` was built with; for the metric.
         prepare: (batch, key) to the batch that the objective takes: normalising, mixing; on the whole global batch,
@@ -82,25 +69,32 @@ def make_train_step(
 
     def step(state: State, batch: Batch, seed: jax.Array | int) -> tuple[State, Scalars]:
         key = jax.random.fold_in(jax.random.key(seed), state["step"])
-        batch = over_devices(prepare(batch, jax.random.fold_in(key, 0)))
+        batch = over_devices(prepare(batch, jax.random.fold_in(key, 0)) | row_keys(batch, jax.random.fold_in(key, 2)))
         counts = objective.counts(batch)
         factors = {term: mean(weight, counts[term]) for term, weight in objective.term_weights.items()}
-        trained, frozen = tx.partition(state["params"])
+        trained, others = tx.partition(state["params"])
+        memory = {"memory": state.get("objective"), "step": state["step"]}
 
-        def loss(trained: State, micro: Batch, key: jax.Array) -> tuple[jax.Array, Any]:
+        def loss(trained: State, kept: State, micro: Batch, key: jax.Array) -> tuple[jax.Array, Any]:
             micro = micro if teach is None else teach(state["teacher"], micro)
-            sums, metrics = objective.sums(merge(graph, tx.join(trained, frozen)), micro, key, train=True)
-            return sum((factors[term] * sums[term] for term in factors), jnp.zeros(())), (sums, metrics)
+            model = merge(graph, _with(tx.join(trained, others), kept))
+            sums, metrics, notes = objective.sums(model, micro, key, train=True, **memory)
+            value = sum((factors[term] * sums[term] for term in factors), jnp.zeros(()))
+            return value, (sums, metrics, notes, statistics(model))
 
-        gradients, value, sums, metrics = _accumulate(loss, trained, batch, jax.random.fold_in(key, 1), accumulate)
+        kept = statistics(merge(graph, state["params"]))
+        gradients, value, (sums, metrics, notes), kept = _accumulate(
+            loss, trained, kept, batch, jax.random.fold_in(key, 1), accumulate
+        )
         norm = optax.tree.norm(gradients)
         changes, moments = tx.update(gradients, state["optimizer"], trained, step=state["step"])
-        new: State = {"params": tx.join(optax.apply_updates(trained, changes), frozen), "optimizer": moments}
-        new["updates"] = state["updates"] + 1
+        params = _with(tx.join(optax.apply_updates(trained, changes), others), kept)
+        new: State = {"params": params, "optimizer": moments, "updates": state["updates"] + 1}
+        if isinstance(objective, WithMemory):
+            new["objective"] = objective.update(state["objective"], params, joined(notes, accumulate), state["step"])
         if ema:
             decay = _ema_decay(ema, new["updates"]) if ema_warm_start else ema
-            # written so that the average of what doesn't change is exactly that
-            new["ema"] = jax.tree.map(lambda a, p: a + (1 - decay) * (p - a), state["ema"], new["params"])
+            new["ema"] = _with(_averaged(state["ema"], params, decay), _float32(kept))
         finite = jnp.isfinite(value) & jnp.isfinite(norm)
         new = jax.tree.map(lambda new, old: jnp.where(finite, new, old), new, {name: state[name] for name in new})
         new |= {"step": state["step"] + 1, "skipped": state["skipped"] + ~finite}
@@ -112,6 +106,26 @@ def make_train_step(
         return new, scalars
 
     return step
+
+
+def row_keys(batch: Batch, key: jax.Array) -> dict[str, jax.Array]:
+    """A random key for each row of the global batch, drawn before the batch is split."""
+    size = len(next(iter(batch.values())))
+    return {"key": jax.vmap(jax.random.fold_in, (None, 0))(key, jnp.arange(size))}
+
+
+def _with(params: State, others: State) -> State:
+    """The tree with some of its leaves replaced."""
+    return unflatten(flatten(params) | flatten(others)) if others else params
+
+
+def _averaged(average: State, params: State, decay: Any) -> State:
+    # written so that the average of what doesn't change is exactly that
+    return jax.tree.map(lambda a, p: a + (1 - decay) * (p - a), average, params)
+
+
+def _float32(tree: State) -> State:
+    return jax.tree.map(lambda leaf: leaf.astype(jnp.float32), tree)
 
 
 def over_devices(batch: Batch) -> dict[str, jax.Array]:
@@ -135,21 +149,26 @@ def _ema_decay(decay: float, updates: jax.Array) -> jax.Array:
 
 
 def _accumulate(
-    loss: Callable, trained: State, batch: Batch, key: jax.Array, accumulate: int
-) -> tuple[State, jax.Array, Scalars, Any]:
-    """Gradients, loss, sums and metrics of the whole batch, `1 / accumulate` of its rows at a time."""
+    loss: Callable, trained: State, kept: State, batch: Batch, key: jax.Array, accumulate: int
+) -> tuple[State, jax.Array, Any, State]:
+    """Gradients, loss, and sums, metrics and notes of the whole batch, `1 / accumulate` of its rows at a time; and the
+    statistics, which each micro-batch changes from what the one before it left.
+    """
     differentiate = jax.value_and_grad(loss, has_aux=True)
     if accumulate == 1:
-        (value, (sums, metrics)), gradients = differentiate(trained, batch, key)
-        return gradients, value, sums, metrics
+        (value, (*results, kept)), gradients = differentiate(trained, kept, batch, key)
+        return gradients, value, results, kept
     cut = {name: rows.reshape(-1, accumulate, *rows.shape[1:]) for name, rows in batch.items()}
 
-    def add(total: State, index: jax.Array) -> tuple[State, Any]:
+    def add(carry: tuple[State, State], index: jax.Array) -> tuple[tuple[State, State], Any]:
+        total, kept = carry
         micro = {n: jax.lax.dynamic_index_in_dim(rows, index, 1, keepdims=False) for n, rows in cut.items()}
-        results, gradients = differentiate(trained, over_devices(micro), jax.random.fold_in(key, index))
-        return jax.tree.map(jnp.add, total, gradients), results
+        (value, (sums, metrics, notes, kept)), gradients = differentiate(
+            trained, kept, over_devices(micro), jax.random.fold_in(key, index)
+        )
+        return (jax.tree.map(jnp.add, total, gradients), kept), ((value, sums, metrics), notes)
 
     zeros = jax.tree.map(jnp.zeros_like, trained)
-    gradients, results = jax.lax.scan(add, zeros, jnp.arange(accumulate))
-    value, (sums, metrics) = jax.tree.map(lambda parts: parts.sum(0), results)
-    return gradients, value, sums, metrics
+    (gradients, kept), (results, notes) = jax.lax.scan(add, (zeros, kept), jnp.arange(accumulate))
+    value, sums, metrics = jax.tree.map(lambda parts: parts.sum(0), results)
+    return gradients, value, (sums, metrics, notes), kept

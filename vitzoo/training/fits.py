@@ -1,6 +1,6 @@
 """Whether the parts of a training fit each other: model, objective, evaluators, data, and weights to start from."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import jax
@@ -14,6 +14,8 @@ from vitzoo.errors import Refused
 from vitzoo.evaluation.naming import of_evaluator
 from vitzoo.evaluation.run import Evaluation
 from vitzoo.nn import state as modules
+from vitzoo.objectives.inputs import EXAMPLE_WEIGHT
+from vitzoo.parts import find
 
 
 def check_fits(choice: ModelChoice, resolved: Resolved) -> None:
@@ -47,6 +49,21 @@ def check_outputs(name: str, graph: Any, shapes: dict, feed: Feed, config: Any) 
     if getattr(outputs, "shape", None) != (1, config.num_classes):
         given = getattr(outputs, "shape", type(outputs).__name__)
         raise Refused("model.name", name, f"gives {given} for one image; wanted are logits (1, {config.num_classes})")
+
+
+def check_statistics(name: str, statistics: Collection[str]) -> None:
+    """Refuses a model that keeps statistics of its batches and isn't told how much each row counts.
+
+    Raises:
+        Refused: it isn't; the first of its statistics is named.
+    """
+    inputs = getattr(find("model", name), "INPUTS", ())
+    if statistics and EXAMPLE_WEIGHT not in inputs:
+        message = (
+            f"keeps statistics ({min(statistics)}), so rows that only fill up a batch must not enter them: add "
+            f'"{EXAMPLE_WEIGHT}": "weight" to its INPUTS, and take {EXAMPLE_WEIGHT}=None in its call'
+        )
+        raise Refused("model.name", name, message)
 
 
 def check_best(experiment: Any, evaluations: dict[str, Evaluation], classes: int | None) -> None:

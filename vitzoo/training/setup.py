@@ -24,6 +24,7 @@ from vitzoo.evaluation.run import Evaluation
 from vitzoo.nn import state as modules
 from vitzoo.nn.execution import Execution
 from vitzoo.nn.paths import flatten
+from vitzoo.objectives.base import Objective
 from vitzoo.optim import build as optim
 from vitzoo.parallel import mesh as meshes
 from vitzoo.parallel.sharding import rows_of_this_process, rules_of
@@ -33,7 +34,7 @@ from vitzoo.schema import to_json
 from vitzoo.steps import state as states
 from vitzoo.steps.compile import batch_shapes, compile_train_step
 from vitzoo.steps.train import make_train_step
-from vitzoo.training.fits import check_best, check_fits, check_outputs, named_evaluation
+from vitzoo.training.fits import check_best, check_fits, check_outputs, check_statistics, named_evaluation
 from vitzoo.training.pretrained import Pretrained
 from vitzoo.training.teacher import Teacher
 from vitzoo.weights.load import builder
@@ -61,6 +62,7 @@ class Task:
         evaluations: by name; each called with parameters gives `n` and its metrics.
         total_steps: the length of the training.
         pretrained: what it starts from, or None.
+        objective: bound to the data and the model.
         teacher: what its objective learns from, or None.
     """
 
@@ -81,12 +83,13 @@ class Task:
     evaluations: dict[str, Evaluation]
     total_steps: int
     pretrained: Pretrained | None
+    objective: Objective
     teacher: Teacher | None = None
 
     @property
     def parameters(self) -> int:
         """How many numbers the model has to learn."""
-        return sum(int(np.prod(leaf.shape)) for leaf in jax.tree.leaves(self.state["params"]))
+        return sum(int(np.prod(leaf.shape)) for leaf in self._parameters.values())
 
     @property
     def class_names(self) -> tuple[str, ...] | None:
@@ -96,9 +99,15 @@ class Task:
     @property
     def frozen(self) -> int:
         """How many of the parameters don't train."""
-        leaves = flatten(self.state["params"])
+        rules, leaves = self.chain.rules, self._parameters
         # where some layers of a stack are frozen, it is that share of it
-        return sum(round(np.prod(leaf.shape) * self.chain.rules[path].frozen.mean()) for path, leaf in leaves.items())
+        return sum(round(np.prod(leaf.shape) * rules[path].frozen.mean()) for path, leaf in leaves.items())
+
+    @property
+    def _parameters(self) -> dict[str, Any]:
+        """Shapes by path of what the optimizer is for."""
+        leaves = flatten(self.state["params"])
+        return {path: leaf for path, leaf in leaves.items() if path not in self.chain.statistics}
 
     def progress(self, step: int) -> dict[str, Any]:
         """Where a step lies in the training: what every line of the metrics starts with."""
@@ -154,12 +163,14 @@ def prepare(resolved: Resolved, mesh: Mesh) -> Task:
     graph, shapes = modules.abstract(build)
     if choice.name not in PARTS["model"]:
         check_outputs(choice.name, graph, shapes, feed, config)
-    objective = experiment.objective.bind(rows.info, getattr(config, "num_classes", None))
+    objective = experiment.objective.bind(rows.info, config)
     check_bound(objective, resolved.values["objective"]["name"])
     peak = experiment.optimizer.learning_rate
     schedule = experiment.schedule.make(steps, experiment.data.batch_size, rows.info.n, peak)
-    chain = optim.build(experiment.optimizer, schedule, shapes)
-    state = states.abstract(shapes, chain, experiment.ema)
+    statistics = modules.statistics_of(graph, shapes)
+    check_statistics(choice.name, statistics)
+    chain = optim.build(experiment.optimizer, schedule, shapes, statistics)
+    state = states.abstract(shapes, chain, experiment.ema, objective)
     shardings = states.shardings(state, rules_of(find("model", choice.name)), mesh)
     names, teacher = _class_names(rows.info, config), None
     if checkpoint := getattr(experiment.objective, "teacher", ""):
@@ -206,6 +217,7 @@ def prepare(resolved: Resolved, mesh: Mesh) -> Task:
         evaluations=evaluations,
         total_steps=steps,
         pretrained=pretrained,
+        objective=objective,
         teacher=teacher,
     )
     _trace_own(task)

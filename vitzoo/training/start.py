@@ -145,7 +145,7 @@ def _fresh(task: Task, params: dict) -> dict:
     # an initialiser that fills with a Python number makes a weakly typed leaf, for which the step is compiled twice
     params = jax.tree.map(lambda leaf: jnp.asarray(leaf, leaf.dtype), params)
     own = {name: places for name, places in task.shardings.items() if name != "teacher"}
-    return create(params, task.chain, task.resolved.experiment.ema, own)
+    return create(params, task.chain, task.resolved.experiment.ema, own, task.objective)
 
 
 def _continued(task: Task) -> tuple[dict, dict[str, Any], list[str]]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from vitzoo import names
 from vitzoo.errors import Refused
-from vitzoo.nn.paths import display, flatten, is_stacked, unflatten
+from vitzoo.nn.paths import flatten, is_stacked, unflatten
 from vitzoo.weights.adapt import Flat, Scales, adapt
 
 BODY = (
@@ -61,7 +61,7 @@ class Report:
 
     def add(self, kind: str, path: str, text: str) -> None:
         """Note a leaf that was resized or adapted, is new or was dropped."""
-        self.notes.append((kind, display(path), text))
+        self.notes.append((kind, path, text))
 
     def paths(self, kind: str) -> list[str]:
         """The leaves with that note."""
@@ -167,7 +167,7 @@ def transfer(
     for path in sorted(have.keys() - want.keys()):
         report.add("dropped", path, "not in this model")
     noted = {path for kind in KINDS for path in report.paths(kind)}
-    report.used = sum(display(path) not in noted for path in want)
+    report.used = sum(path not in noted for path in want)
     return unflatten({path: np.asarray(taken[path]) for path in want}), report
 
 
@@ -203,8 +203,8 @@ def check_leaves(
     shaped = [path for path in want if path in taken and taken[path].shape != tuple(want[path].shape)]
     extra = [path for path in taken if path not in want and not HEAD.fullmatch(path)]
     problems = [
-        *name_some("misses", [display(path) for path in missing if not allowed(path)]),
-        *name_some("has besides", [display(path) for path in extra if not allowed(path)]),
+        *name_some("misses", [path for path in missing if not allowed(path)]),
+        *name_some("has besides", [path for path in extra if not allowed(path)]),
         *name_some("has of another shape", [shapes_of(path, taken, want) for path in shaped if not allowed(path)]),
     ]
     if problems:
@@ -224,5 +224,5 @@ def shapes_of(path: str, taken: Flat, want: Mapping[str, Any]) -> str:
     """A leaf with the two shapes that don't agree, in layers where that is the difference."""
     have, wanted = taken[path].shape, tuple(want[path].shape)
     if is_stacked(path) and have[1:] == wanted[1:]:
-        return f"{display(path)} (of {have[0]} layers, not {wanted[0]})"
-    return f"{display(path)} ({have}, not {wanted})"
+        return f"{path} (of {have[0]} layers, not {wanted[0]})"
+    return f"{path} ({have}, not {wanted})"

@@ -125,7 +125,7 @@ def _norm_names(source: Source, prefix: str) -> tuple[str, str]:
 
 def _body(prefix: str, depth: int, heads: int, names: tuple[str, str] = ("weight", "bias")) -> list[Row]:
     """Rows of everything but the heads."""
-    block, ours = f"{prefix}encoder.layer.{{i}}", "encoder/blocks"
+    block, ours = f"{prefix}encoder.layer.{{i}}", "encoder/blocks/*"
     parts = {part: f"{block}.attention.self.{part}" for part in ("query", "key", "value")}
     return [
         *table(f"{prefix}embeddings.word_embeddings", "embedding"),

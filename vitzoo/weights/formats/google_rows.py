@@ -79,7 +79,7 @@ class Names:
 
     def rows(self, depth: int, *, class_token: bool, pre_logits: bool, head: bool) -> tuple[Row, ...]:
         """The table for a model."""
-        block = self.block.rows("encoder/blocks", ("norm1", "norm2"))
+        block = self.block.rows("encoder/blocks/*", ("norm1", "norm2"))
         found = _dense("embedding", "patch_embedding")
         found += [Row("cls", "class_token")] if class_token else []
         found += [Row(self.table, "positions/embedding")] if self.table else []

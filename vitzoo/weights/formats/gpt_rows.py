@@ -43,7 +43,7 @@ class Names:
 
     def rows(self, depth: int, heads: int, *, tied: bool, bias: bool = True, norm_bias: bool = True) -> tuple[Row, ...]:
         """The format's table for a model."""
-        block, ours = f"{self.prefix}h.{{i}}", "decoder/blocks"
+        block, ours = f"{self.prefix}h.{{i}}", "decoder/blocks/*"
         together = (f"{block}.attn.c_attn.weight", f"{block}.attn.c_attn.bias")
         shared: Any = {"bias": bias, "transposed": self.transposed}
         one = [

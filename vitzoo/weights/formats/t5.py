@@ -116,7 +116,7 @@ def rows(
 
 
 def _block(stack: str, num_heads: int, gated_mlp: bool) -> list[Row]:
-    path, ours = f"{stack}.block.{{i}}.layer", f"{stack}/blocks"
+    path, ours = f"{stack}.block.{{i}}.layer", f"{stack}/blocks/*"
     found = _attention(f"{path}.0.SelfAttention", f"{ours}/attention", num_heads)
     found += norm(f"{path}.0.layer_norm", f"{ours}/norm1", bias=False)
     last = f"{path}.1"

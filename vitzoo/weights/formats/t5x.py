@@ -88,7 +88,7 @@ class T5X:
 def _stack(stack: str, distances: str, depth: int, heads: int, gated: bool, scanned: bool) -> list[Row]:
     """Rows of the encoder or the decoder."""
     one = f"{stack}/{stack}" if scanned else f"{stack}/layers_{{i}}"
-    ours = f"{stack}/blocks"
+    ours = f"{stack}/blocks/*"
     found: list[tuple[str, str, Layout]] = []
     for theirs, attention in ATTENTIONS[stack].items():
         for part in ("query", "key", "value", "out"):

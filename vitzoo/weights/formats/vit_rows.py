@@ -6,7 +6,7 @@ from vitzoo.weights.formats.settings import defaults
 from vitzoo.weights.layouts import TRANSPOSED, VECTOR, from_heads, fused, to_heads, to_heads_bias
 from vitzoo.weights.rows import Row
 
-BLOCKS = "encoder/blocks"
+BLOCKS = "encoder/blocks/*"
 KERNEL_BIAS = ("kernel", "bias")
 PLAIN = defaults(
     ViTConfig,

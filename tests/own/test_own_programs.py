@@ -1,0 +1,144 @@
+"""Programs of a user's own, each one file with nothing in vitzoo edited: trained, killed and resumed, on any mesh."""
+
+import sys
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+import vitzoo
+from vitzoo.checkpoints import read
+from vitzoo.nn.paths import flatten
+from vitzoo.parallel import mesh as meshes
+from vitzoo.training import loop
+from vitzoo.training import setup as setups
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture(autouse=True)
+def here(monkeypatch):
+    monkeypatch.chdir(HERE)
+    monkeypatch.syspath_prepend(HERE)
+    yield
+    sys.modules.pop("cnn", None)
+
+
+def devices(monkeypatch, count):
+    monkeypatch.setattr(meshes, "devices", lambda platform="": jax.devices(platform or None)[:count])
+
+
+def trained(name, workdir, *, stop=None, monkeypatch=None, **changes):
+    """Trains the program; with `stop`, its process dies before that batch, and the same call goes on."""
+    if stop is not None:
+        put, count = loop.put, []
+
+        def dying(batch, mesh):
+            count.append(1)
+            if len(count) == stop:
+                raise KeyError("dies")
+            return put(batch, mesh)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(loop, "put", dying)
+            with pytest.raises(KeyError, match="dies"):
+                vitzoo.train(f"{name}.py", workdir, changes)
+    return vitzoo.train(f"{name}.py", workdir, changes)
+
+
+def state_of(workdir, item):
+    return flatten(read.arrays(workdir / "checkpoints" / str(max(steps(workdir))) / item))
+
+
+def steps(workdir):
+    return [int(path.name) for path in (workdir / "checkpoints").iterdir() if path.name.isdecimal()]
+
+
+@pytest.fixture(scope="module")
+def cnn(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(HERE)
+        patch.syspath_prepend(HERE)
+        devices(patch, 1)
+        workdir = tmp_path_factory.mktemp("own") / "cnn"
+        return workdir, trained("cnn", workdir)
+
+
+def test_a_network_with_batch_normalisation_trains_and_its_average_is_evaluated(cnn):
+    workdir, summary = cnn
+    assert summary["metrics"]["test"]["accuracy"] > 0.8  # of two classes
+    params, average = state_of(workdir, "params"), state_of(workdir, "ema")
+    statistics = {path for path in params if path.endswith(("/mean", "/variance"))}
+    assert len(statistics) == 6
+    for path in params:
+        same = params[path].tobytes() == average[path].tobytes()
+        assert same == (path in statistics), path  # the average has the statistics as they are
+    assert not any(name in path for path in state_of(workdir, "optimizer") for name in ("/mean", "/variance"))
+    assert not np.allclose(params["norm/mean"], 0)
+    assert not np.allclose(params["norm/variance"], 1)
+
+
+def test_a_killed_one_ends_bitwise_as_if_undisturbed(cnn, tmp_path, monkeypatch):
+    devices(monkeypatch, 1)
+    trained("cnn", tmp_path / "killed", stop=18, monkeypatch=monkeypatch)
+    for item in ("params", "ema", "optimizer"):
+        left, right = state_of(cnn[0], item), state_of(tmp_path / "killed", item)
+        assert {path: leaf.tobytes() for path, leaf in left.items()} == {p: leaf.tobytes() for p, leaf in right.items()}
+
+
+def test_it_is_loaded_and_predicts_as_it_was_evaluated(cnn):
+    import cnn as program
+
+    model, info = vitzoo.load(str(cnn[0]))
+    images = [program.bars(None).read(80 + index) for index in range(24)]
+    logits = np.concatenate([model(info.preprocess(image)) for image in images])
+    labels = np.arange(80, 104) % 2
+    assert (logits.argmax(-1) == labels).mean() == cnn[1]["metrics"]["test"]["accuracy"]
+
+
+def first_step(name, tmp_path, monkeypatch, count, batch=None, **changes):
+    """Loss, and the variables after it, of the first step."""
+    from vitzoo.config import resolve
+    from vitzoo.parallel.sharding import put
+    from vitzoo.steps.state import create
+
+    devices(monkeypatch, count)
+    resolved = resolve(f"{name}.py", overrides=changes)
+    mesh = setups.mesh_of(resolved.experiment)
+    task = setups.prepare(resolved, mesh)
+    from vitzoo.nn.state import initialise
+
+    params = initialise(task.build, 0, task.shardings["params"])
+    state = create(params, task.chain, resolved.experiment.ema, task.shardings, task.objective)
+    batch = next(task.stream.iterate(0)) if batch is None else batch(next(task.stream.iterate(0)))
+    state, scalars = task.train_step(state, put(batch, mesh))
+    task.stream.close()
+    return float(scalars["loss"]), {path: np.asarray(leaf) for path, leaf in flatten(state["params"]).items()}
+
+
+def test_one_and_eight_devices_give_the_same_statistics(tmp_path, monkeypatch):
+    sgd = {"optimizer.name": "sgd", "optimizer.learning_rate": 0.1}
+    (loss, one), (other_loss, eight) = (first_step("cnn", tmp_path, monkeypatch, count, **sgd) for count in (1, 8))
+    assert loss == pytest.approx(other_loss, rel=1e-5)
+    for path in one:
+        np.testing.assert_allclose(one[path], eight[path], rtol=1e-4, atol=1e-5, err_msg=path)
+
+
+def test_rows_that_only_fill_up_a_batch_change_nothing(tmp_path, monkeypatch):
+    sgd = {"optimizer.name": "sgd", "optimizer.learning_rate": 0.1}
+
+    def half(batch):
+        return {name: rows[:8] for name, rows in batch.items()}
+
+    def padded(batch):
+        noise = np.full_like(batch["image"][8:], 255)
+        image = np.concatenate([batch["image"][:8], noise])
+        return {**batch, "image": image, "weight": np.float32([1] * 8 + [0] * 8)}
+
+    (loss, alone), (other_loss, filled) = (
+        first_step("cnn", tmp_path, monkeypatch, 1, batch, **sgd) for batch in (half, padded)
+    )
+    assert loss == pytest.approx(other_loss, rel=1e-6)
+    for path in alone:
+        np.testing.assert_allclose(alone[path], filled[path], rtol=1e-5, atol=1e-6, err_msg=path)
