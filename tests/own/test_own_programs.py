@@ -9,8 +9,12 @@ import pytest
 
 import vitzoo
 from vitzoo.checkpoints import read
+from vitzoo.config import resolve
 from vitzoo.nn.paths import flatten
+from vitzoo.nn.state import initialise
 from vitzoo.parallel import mesh as meshes
+from vitzoo.parallel.sharding import put
+from vitzoo.steps.state import create
 from vitzoo.training import loop
 from vitzoo.training import setup as setups
 
@@ -22,7 +26,8 @@ def here(monkeypatch):
     monkeypatch.chdir(HERE)
     monkeypatch.syspath_prepend(HERE)
     yield
-    sys.modules.pop("cnn", None)
+    for name in ("cnn", "dino"):
+        sys.modules.pop(name, None)
 
 
 def devices(monkeypatch, count):
@@ -97,35 +102,29 @@ def test_it_is_loaded_and_predicts_as_it_was_evaluated(cnn):
     assert (logits.argmax(-1) == labels).mean() == cnn[1]["metrics"]["test"]["accuracy"]
 
 
-def first_step(name, tmp_path, monkeypatch, count, batch=None, **changes):
-    """Loss, and the variables after it, of the first step."""
-    from vitzoo.config import resolve
-    from vitzoo.parallel.sharding import put
-    from vitzoo.steps.state import create
-
+def first_step(name, monkeypatch, count, batch=None, part="params", **changes):
+    """Loss of the first step, and a part of the state after it."""
     devices(monkeypatch, count)
     resolved = resolve(f"{name}.py", overrides=changes)
     mesh = setups.mesh_of(resolved.experiment)
     task = setups.prepare(resolved, mesh)
-    from vitzoo.nn.state import initialise
-
     params = initialise(task.build, 0, task.shardings["params"])
     state = create(params, task.chain, resolved.experiment.ema, task.shardings, task.objective)
     batch = next(task.stream.iterate(0)) if batch is None else batch(next(task.stream.iterate(0)))
     state, scalars = task.train_step(state, put(batch, mesh))
     task.stream.close()
-    return float(scalars["loss"]), {path: np.asarray(leaf) for path, leaf in flatten(state["params"]).items()}
+    return float(scalars["loss"]), {path: np.asarray(leaf) for path, leaf in flatten(state[part]).items()}
 
 
-def test_one_and_eight_devices_give_the_same_statistics(tmp_path, monkeypatch):
+def test_one_and_eight_devices_give_the_same_statistics(monkeypatch):
     sgd = {"optimizer.name": "sgd", "optimizer.learning_rate": 0.1}
-    (loss, one), (other_loss, eight) = (first_step("cnn", tmp_path, monkeypatch, count, **sgd) for count in (1, 8))
+    (loss, one), (other_loss, eight) = (first_step("cnn", monkeypatch, count, **sgd) for count in (1, 8))
     assert loss == pytest.approx(other_loss, rel=1e-5)
     for path in one:
         np.testing.assert_allclose(one[path], eight[path], rtol=1e-4, atol=1e-5, err_msg=path)
 
 
-def test_rows_that_only_fill_up_a_batch_change_nothing(tmp_path, monkeypatch):
+def test_rows_that_only_fill_up_a_batch_change_nothing(monkeypatch):
     sgd = {"optimizer.name": "sgd", "optimizer.learning_rate": 0.1}
 
     def half(batch):
@@ -136,9 +135,44 @@ def test_rows_that_only_fill_up_a_batch_change_nothing(tmp_path, monkeypatch):
         image = np.concatenate([batch["image"][:8], noise])
         return {**batch, "image": image, "weight": np.float32([1] * 8 + [0] * 8)}
 
-    (loss, alone), (other_loss, filled) = (
-        first_step("cnn", tmp_path, monkeypatch, 1, batch, **sgd) for batch in (half, padded)
-    )
+    (loss, alone), (other_loss, filled) = (first_step("cnn", monkeypatch, 1, batch, **sgd) for batch in (half, padded))
     assert loss == pytest.approx(other_loss, rel=1e-6)
     for path in alone:
         np.testing.assert_allclose(alone[path], filled[path], rtol=1e-5, atol=1e-6, err_msg=path)
+
+
+def test_a_teacher_that_moves_is_saved_and_a_killed_run_ends_as_if_undisturbed(tmp_path, monkeypatch):
+    devices(monkeypatch, 1)
+    trained("dino", tmp_path / "straight")
+    trained("dino", tmp_path / "killed", stop=18, monkeypatch=monkeypatch)
+    for item in ("params", "objective", "optimizer"):
+        left, right = state_of(tmp_path / "straight", item), state_of(tmp_path / "killed", item)
+        assert {path: leaf.tobytes() for path, leaf in left.items()} == {p: leaf.tobytes() for p, leaf in right.items()}
+    params, memory = state_of(tmp_path / "straight", "params"), state_of(tmp_path / "straight", "objective")
+    assert {f"teacher/{path}" for path in params} | {"centre"} == set(memory)
+    assert all(memory[f"teacher/{path}"].tobytes() != leaf.tobytes() for path, leaf in params.items())
+    assert np.abs(memory["centre"]).max() > 0
+
+
+@pytest.mark.parametrize("part", ["params", "objective"])
+@pytest.mark.parametrize("how", [{"accumulate": 4}, {"devices": 8}, {"accumulate": 2, "devices": 8}])
+def test_crops_teacher_and_centre_are_the_same_for_any_accumulation_and_mesh(how, part, monkeypatch):
+    loss, right = first_step("dino", monkeypatch, 1, part=part)
+    changes = {"accumulate": how.get("accumulate", 1)}
+    other_loss, found = first_step("dino", monkeypatch, how.get("devices", 1), part=part, **changes)
+    assert loss == pytest.approx(other_loss, rel=1e-5)
+    for path in right:
+        np.testing.assert_allclose(right[path], found[path], rtol=1e-5, atol=1e-6, err_msg=path)
+
+
+def test_a_step_that_is_not_finite_leaves_statistics_and_memory_as_they_are(monkeypatch):
+    def poisoned(batch):
+        return {**batch, "weight": np.full_like(batch["weight"], np.nan)}
+
+    for name, part in (("cnn", "params"), ("dino", "objective")):
+        _, before = first_step(name, monkeypatch, 1, poisoned, part=part)
+        assert all(np.isfinite(leaf).all() for leaf in before.values())
+        if part == "params":
+            np.testing.assert_array_equal(before["norm/mean"], 0)
+        else:
+            np.testing.assert_array_equal(before["centre"], 0)

@@ -1,0 +1,80 @@
+"""DINO (https://arxiv.org/abs/2104.14294) of one's own: a moving teacher, a centre, crops cut on the device."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+from cnn import Config
+from flax import nnx
+
+from vitzoo.nn.state import merge, split
+from vitzoo.objectives.base import Sum
+from vitzoo.schema import setting
+
+
+class Projector(nnx.Module):
+    """An image of any size to a score for each prototype."""
+
+    Config = Config
+
+    def __init__(self, config, *, rngs, execution):
+        self.patches = nnx.Conv(config.channels, config.width, (2, 2), strides=2, rngs=rngs)
+        self.hidden = nnx.Linear(config.width, config.width, rngs=rngs)
+        self.head = nnx.Linear(config.width, config.num_classes, use_bias=False, rngs=rngs)
+
+    def __call__(self, image, train=False, key=None):
+        return self.head(nnx.gelu(self.hidden(nnx.gelu(self.patches(image)).mean((1, 2)))))
+
+
+def crops(image, keys, count, size):
+    """[rows, H, W, C] to [count, rows, size, size, C]: places drawn from each row's own key."""
+
+    def one(picture, key):
+        corner = jax.random.randint(key, (2,), 0, picture.shape[0] - size + 1)
+        return jax.lax.dynamic_slice(picture, (*corner, 0), (size, size, picture.shape[2]))
+
+    drawn = jax.vmap(lambda key: jax.random.split(key, count))(keys)  # [rows, count]
+    return jax.vmap(jax.vmap(one), (None, 1))(image, drawn)
+
+
+@dataclasses.dataclass(frozen=True)
+class SelfDistillation:
+    momentum: float = setting(0.9, "of the teacher", minimum=0.0, below=1.0)
+    term_weights = {"crops": 1.0}
+
+    def bind(self, info, model_config):
+        return self
+
+    def init(self, params):
+        return {"teacher": params, "centre": jnp.zeros(params["head"]["kernel"].shape[1])}
+
+    def counts(self, batch):
+        return {"crops": batch["weight"].sum()}
+
+    def sums(self, model, batch, key=None, *, train, memory, step):
+        large, small = crops(batch["image"], batch["key"], 2, 6), crops(batch["image"], batch["key"], 2, 4)
+        teacher = merge(split(model)[0], memory["teacher"])
+        said = jax.lax.stop_gradient(jnp.stack([teacher(crop) for crop in large]))
+        wanted = jax.nn.softmax((said - memory["centre"]) / 0.04)
+        found = [jax.nn.log_softmax(model(crop, train=train) / 0.1) for crop in (*large, *small)]
+        pairs = [(i, j) for i in range(2) for j in range(4) if i != j]
+        losses = -sum((wanted[i] * found[j]).sum(-1) for i, j in pairs) / len(pairs)
+        notes = {"scores": Sum((batch["weight"][:, None] * said.mean(0)).sum(0)), "rows": Sum(batch["weight"].sum())}
+        return {"crops": (batch["weight"] * losses).sum()}, {}, notes
+
+    def update(self, memory, params, notes, step):
+        teacher = jax.tree.map(lambda t, p: self.momentum * t + (1 - self.momentum) * p, memory["teacher"], params)
+        centre = 0.9 * memory["centre"] + 0.1 * notes["scores"] / jnp.maximum(notes["rows"], 1)
+        return {"teacher": teacher, "centre": centre}
+
+
+def get_config():
+    import vitzoo.config
+
+    config = vitzoo.config.default()
+    config.total_steps, config.data = 24, dict(name="cnn:bars", batch_size=16)
+    config.model = dict(name="dino:Projector", num_classes=8)
+    config.objective = dict(name="dino:SelfDistillation")
+    config.optimizer = dict(name="sgd", learning_rate=0.1)
+    config.checkpoint = dict(every_steps=12, keep=4)
+    return config
