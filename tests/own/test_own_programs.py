@@ -1,5 +1,7 @@
 """Programs of a user's own, each one file with nothing in vitzoo edited: trained, killed and resumed, on any mesh."""
 
+import contextlib
+import io
 import sys
 from pathlib import Path
 
@@ -9,7 +11,9 @@ import pytest
 
 import vitzoo
 from vitzoo.checkpoints import read
+from vitzoo.checkpoints.average import average
 from vitzoo.config import resolve
+from vitzoo.evaluation.soup import soup
 from vitzoo.nn.paths import flatten
 from vitzoo.nn.state import initialise
 from vitzoo.parallel import mesh as meshes
@@ -67,11 +71,14 @@ def cnn(tmp_path_factory):
         patch.syspath_prepend(HERE)
         devices(patch, 1)
         workdir = tmp_path_factory.mktemp("own") / "cnn"
-        return workdir, trained("cnn", workdir)
+        said = io.StringIO()
+        with contextlib.redirect_stdout(said):
+            return workdir, trained("cnn", workdir), said.getvalue()
 
 
 def test_a_network_with_batch_normalisation_trains_and_its_average_is_evaluated(cnn):
-    workdir, summary = cnn
+    workdir, summary, said = cnn
+    assert "keeps   6 statistics, each taken over a micro-batch of 16 examples (batch_size / accumulate)" in said
     assert summary["metrics"]["test"]["accuracy"] > 0.8  # of two classes
     params, average = state_of(workdir, "params"), state_of(workdir, "ema")
     statistics = {path for path in params if path.endswith(("/mean", "/variance"))}
@@ -84,6 +91,7 @@ def test_a_network_with_batch_normalisation_trains_and_its_average_is_evaluated(
     assert not np.allclose(params["norm/variance"], 1)
 
 
+@pytest.mark.gate
 def test_a_killed_one_ends_bitwise_as_if_undisturbed(cnn, tmp_path, monkeypatch):
     devices(monkeypatch, 1)
     trained("cnn", tmp_path / "killed", stop=18, monkeypatch=monkeypatch)
@@ -102,8 +110,8 @@ def test_it_is_loaded_and_predicts_as_it_was_evaluated(cnn):
     assert (logits.argmax(-1) == labels).mean() == cnn[1]["metrics"]["test"]["accuracy"]
 
 
-def first_step(name, monkeypatch, count, batch=None, part="params", **changes):
-    """Loss of the first step, and a part of the state after it."""
+def first_step(name, monkeypatch, count, batch=None, **changes):
+    """Loss of the first step, and the whole state after it."""
     devices(monkeypatch, count)
     resolved = resolve(f"{name}.py", overrides=changes)
     mesh = setups.mesh_of(resolved.experiment)
@@ -113,7 +121,7 @@ def first_step(name, monkeypatch, count, batch=None, part="params", **changes):
     batch = next(task.stream.iterate(0)) if batch is None else batch(next(task.stream.iterate(0)))
     state, scalars = task.train_step(state, put(batch, mesh))
     task.stream.close()
-    return float(scalars["loss"]), {path: np.asarray(leaf) for path, leaf in flatten(state[part]).items()}
+    return float(scalars["loss"]), {path: np.asarray(leaf) for path, leaf in flatten(state).items()}
 
 
 def test_one_and_eight_devices_give_the_same_statistics(monkeypatch):
@@ -124,6 +132,7 @@ def test_one_and_eight_devices_give_the_same_statistics(monkeypatch):
         np.testing.assert_allclose(one[path], eight[path], rtol=1e-4, atol=1e-5, err_msg=path)
 
 
+@pytest.mark.gate
 def test_rows_that_only_fill_up_a_batch_change_nothing(monkeypatch):
     sgd = {"optimizer.name": "sgd", "optimizer.learning_rate": 0.1}
 
@@ -141,6 +150,7 @@ def test_rows_that_only_fill_up_a_batch_change_nothing(monkeypatch):
         np.testing.assert_allclose(alone[path], filled[path], rtol=1e-5, atol=1e-6, err_msg=path)
 
 
+@pytest.mark.gate
 def test_a_teacher_that_moves_is_saved_and_a_killed_run_ends_as_if_undisturbed(tmp_path, monkeypatch):
     devices(monkeypatch, 1)
     trained("dino", tmp_path / "straight")
@@ -154,13 +164,21 @@ def test_a_teacher_that_moves_is_saved_and_a_killed_run_ends_as_if_undisturbed(t
     assert np.abs(memory["centre"]).max() > 0
 
 
-@pytest.mark.parametrize("part", ["params", "objective"])
+@pytest.mark.gate
 @pytest.mark.parametrize("how", [{"accumulate": 4}, {"devices": 8}, {"accumulate": 2, "devices": 8}])
-def test_crops_teacher_and_centre_are_the_same_for_any_accumulation_and_mesh(how, part, monkeypatch):
-    loss, right = first_step("dino", monkeypatch, 1, part=part)
+def test_crops_teacher_and_centre_are_the_same_for_any_accumulation_and_mesh(how, monkeypatch):
+    loss, right = first_step("dino", monkeypatch, 1)
     changes = {"accumulate": how.get("accumulate", 1)}
-    other_loss, found = first_step("dino", monkeypatch, how.get("devices", 1), part=part, **changes)
+    other_loss, found = first_step("dino", monkeypatch, how.get("devices", 1), **changes)
     assert loss == pytest.approx(other_loss, rel=1e-5)
+    assert {path.partition("/")[0] for path in right} == {
+        "params",
+        "objective",
+        "optimizer",
+        "step",
+        "updates",
+        "skipped",
+    }
     for path in right:
         np.testing.assert_allclose(right[path], found[path], rtol=1e-5, atol=1e-6, err_msg=path)
 
@@ -169,10 +187,17 @@ def test_a_step_that_is_not_finite_leaves_statistics_and_memory_as_they_are(monk
     def poisoned(batch):
         return {**batch, "weight": np.full_like(batch["weight"], np.nan)}
 
-    for name, part in (("cnn", "params"), ("dino", "objective")):
-        _, before = first_step(name, monkeypatch, 1, poisoned, part=part)
-        assert all(np.isfinite(leaf).all() for leaf in before.values())
-        if part == "params":
-            np.testing.assert_array_equal(before["norm/mean"], 0)
-        else:
-            np.testing.assert_array_equal(before["centre"], 0)
+    for name, held in (("cnn", "params/norm/mean"), ("dino", "objective/centre")):
+        _, state = first_step(name, monkeypatch, 1, poisoned)
+        assert all(np.isfinite(leaf).all() for leaf in state.values())
+        assert state["skipped"] == 1
+        np.testing.assert_array_equal(state[held], 0)
+
+
+def test_no_mean_is_made_of_weights_with_statistics(cnn, tmp_path):
+    message = r"= .*/cnn(@12)?: keeps statistics of its batches \(blocks/0/norm/mean\)"
+    with pytest.raises(vitzoo.Refused, match=message):
+        average(cnn[0], 2, tmp_path / "mean")
+    with pytest.raises(vitzoo.Refused, match=message):
+        soup([f"{cnn[0]}@12", str(cnn[0])], tmp_path / "soup")
+    assert not list(tmp_path.iterdir())

@@ -52,8 +52,10 @@ def average(run: str | Path, last: int, output: str | Path) -> list[int]:
         if any((folder / CHECKPOINTS).glob(f"{before}.damaged*")):
             besides = f"; checkpoint {before}, which it saved before these, is damaged"
         raise Refused("--last", last, f"{folder} keeps {len(chosen)} ({names}){besides}; {_TRAIN}={last}")
+    newest = locate(folder)
+    check_has_mean("--workdir", folder, newest.description)
     mean = mean_params([folder / CHECKPOINTS / str(step) for step in chosen])
-    write_mean(locate(folder), mean, chosen, target)
+    write_mean(newest, mean, chosen, target)
     return chosen
 
 
@@ -77,6 +79,25 @@ def _in_a_row(run: Path, there: list[int], last: int) -> tuple[list[int], int | 
         known = older if best is None or best["step"] != older else None
         before = description.read(folder).get(description.PREVIOUS, known)
     return found, before
+
+
+def check_has_mean(flag: str, checkpoint: str | Path, description: dict[str, Any]) -> None:
+    """Refuses a model that keeps statistics of its batches: those of a mean of weights aren't the mean of theirs.
+
+    Args:
+        flag: what names the checkpoint.
+        checkpoint: as it is named.
+        description: the content of its `model.json`.
+
+    Raises:
+        Refused: it keeps some; one is named.
+    """
+    if statistics := description["statistics"]:
+        message = (
+            f"keeps statistics of its batches ({statistics[0]}), which would have to be taken anew for the mean of "
+            "several; train with config.ema above 0 for an average that has its own"
+        )
+        raise Refused(flag, str(checkpoint), message)
 
 
 def mean_params(folders: list[Path]) -> Any:

@@ -1,6 +1,7 @@
 """`model.json`: what a checkpoint must know of itself to be used by a program that has only the checkpoint."""
 
 import json
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ from vitzoo.checkpoints import typed
 from vitzoo.checkpoints.manifest import Damaged
 
 FILE = "model.json"
-FORMAT = 1
+FORMAT = 2
 KINDS = {
     "format": typed.COUNT,
     "vitzoo": typed.TEXT,
@@ -21,6 +22,7 @@ KINDS = {
     "data": typed.OBJECT,
     "step": typed.STEP,
     "examples": typed.COUNT,
+    "statistics": typed.each(typed.TEXT, "texts"),
 }
 """What it holds, and of which kind each value is."""
 _NAMES = ("resize", "interpolation", "crop_offset", "rounding")
@@ -47,6 +49,7 @@ def describe(
     examples: int,
     preprocessing: dict | None = None,
     tokenizer: dict | None = None,
+    statistics: Collection[str] = (),
 ) -> dict[str, Any]:
     """The content of `model.json`, in the order of the published format.
 
@@ -60,10 +63,18 @@ def describe(
         examples: examples consumed.
         preprocessing: `size` [height, width], `channels`, `resize`, `interpolation`, `antialias`, `crop_fraction`,
             `crop_offset`, `rounding`, `mean` and `std` (one number a channel, on the 0..255 scale), for images.
+<<<<<<< HEAD
         tokenizer: `kind`, `file` (below `assets/`) and `sha256`, for text; `ends`, ids that end what the model writes,
             where they are not the tokenizer's end token.
+=======
+        tokenizer: `kind`, `file` (below `assets/`) and `sha256`, for text.
+        statistics: the paths of the leaves that the model's calls change, of which no mean can be made.
+>>>>>>> 552ff5b (No mean is made of weights with statistics; model.json is of format 2)
     """
-    values = (FORMAT, version, model, objective, preprocessing, classes, tokenizer, data, step, examples)
+    values = (
+        *(FORMAT, version, model, objective, preprocessing, classes, tokenizer, data, step, examples),
+        sorted(statistics),
+    )
     return dict(zip(KINDS, values, strict=True))
 
 
@@ -88,7 +99,8 @@ def read(folder: Path) -> dict[str, Any]:
         raise Damaged(file, f"can't be read ({error})") from None
     typed.check(file, content, {"format": typed.COUNT})
     if (form := content["format"]) != FORMAT:
-        raise Damaged(file, f"is of format {form}, this vitzoo reads {FORMAT}")
+        old = "; it was written by vitzoo 0.1: convert it with that version, and read the result" if form == 1 else ""
+        raise Damaged(file, f"is of format {form}, this vitzoo reads {FORMAT}{old}")
     typed.check(file, content, KINDS, {PREVIOUS: typed.optional(typed.STEP)})
     typed.check(file, content["model"], {"name": typed.TEXT}, {"variant": typed.TEXT}, "model")
     typed.check(file, content["objective"], {"name": typed.TEXT}, within="objective")

@@ -11,7 +11,7 @@ from typing import Any, TextIO
 import jax
 import numpy as np
 
-from vitzoo.checkpoints.average import check_finite, write_mean
+from vitzoo.checkpoints.average import check_finite, check_has_mean, write_mean
 from vitzoo.checkpoints.locate import Located
 from vitzoo.checkpoints.read import chosen_weights, read_params
 from vitzoo.config.resolution import Overrides, nested
@@ -93,6 +93,8 @@ def soup(
     _check_alike(names, located)
     if overrides and not greedy:
         raise Refused("--config", None, "settings are for the evaluation of a greedy soup; give --greedy too")
+    for name, one in zip(names, located, strict=True):
+        check_has_mean("CKPT", name, one.description)
     which = [chosen_weights(one, weights) for one in located]
     scores: list[float | None] = [None] * len(names)
     score: float | None = None

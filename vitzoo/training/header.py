@@ -57,8 +57,18 @@ def _subject(task: Task) -> dict[str, str]:
     return {
         "data": f"{info.name} {info.split}: {info.n:,} examples{classes}",
         "model": f"{_model_name(task)}: {task.parameters:,} parameters{frozen}, {task.feed.shown(config)}",
+        **_statistics(task),
         **teacher,
     }
+
+
+def _statistics(task: Task) -> dict[str, str]:
+    """Of what a model that normalises over batches depends on, as nothing else does."""
+    if not task.chain.statistics:
+        return {}
+    rows = task.resolved.experiment.data.batch_size // task.resolved.experiment.accumulate
+    count = len(task.chain.statistics)
+    return {"keeps": f"{count} statistics, each taken over a micro-batch of {rows} examples (batch_size / accumulate)"}
 
 
 def plan(task: Task, workdir: Path | None, found: int | None) -> dict[str, str]:

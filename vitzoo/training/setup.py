@@ -126,6 +126,7 @@ class Task:
             data={"name": values["data"]["name"], "split": self.info.split, "fingerprint": self.info.fingerprint},
             step=step,
             examples=step * values["data"]["batch_size"],
+            statistics=self.chain.statistics,
         )
 
 
