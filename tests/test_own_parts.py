@@ -125,6 +125,9 @@ def refusal(*overrides: str) -> str:
 
 PART = "@dataclasses.dataclass(frozen=True)\nclass Bad({base}):\n    {body}\n"
 MODEL = "class Bad(MyModel):\n    {body}\n"
+STATISTICS = """def __init__(self, config, **how):
+        super().__init__(config, **how)
+        self.norm = nnx.BatchNorm(3, rngs=nnx.Rngs(0))"""
 CONFIG = "@dataclasses.dataclass(frozen=True)\n    class Config:\n        {field}"
 
 
@@ -215,21 +218,26 @@ def test_a_file_that_cannot_be_imported_is_refused(here, kind, code, message):
     ("part", "message"),
     [
         ("objective", "what its `bind` gives lacks `term_weights`, `counts`, `sums`"),
+        ("objective", "what its `bind` gives lacks `update`"),
         ("model", r"gives \(1, 7\) for one image; wanted are logits \(1, 3\)"),
+        (
+            "model",
+            r"keeps statistics \(norm/mean\), so .* add \"example_weight\": \"weight\" to its INPUTS",
+        ),
     ],
 )
 def test_what_only_shows_when_it_is_made_is_refused_before_training(here, part, message):
-    (here / f"my_late_{part}.py").write_text(
-        "from my_parts import *\n"
-        + {
-            "objective": PART.format(base="object", body="def bind(self, info, model_config): return 3"),
-            "model": MODEL.format(
-                body="def __call__(self, images, train=False, key=None): return jax.numpy.ones((1, 7))"
-            ),
-        }[part]
-    )
+    name = f"my_late_{zlib.crc32(message.encode())}"
+    body = {
+        "lacks `term": "def bind(self, info, model_config): return 3",
+        "lacks `upda": "def init(self, params): return {}",
+        "gives": "def __call__(self, images, train=False, key=None): return jax.numpy.ones((1, 7))",
+        "keeps": STATISTICS,
+    }[re.search("lacks `.{4}|^gives|^keeps", message)[0]]
+    code = MODEL.format(body=body) if part == "model" else PART.format(base="SquaredError", body=body)
+    (here / f"{name}.py").write_text(f"from my_parts import *\n{code}")
     with pytest.raises(vitzoo.Refused, match=message):
-        vitzoo.train("my_parts.py", here / "late", [f"{part}.name=my_late_{part}:Bad"])
+        vitzoo.train("my_parts.py", here / "late", [f"{part}.name={name}:Bad"])
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from flax import nnx
 
 from vitzoo.nn.execution import Execution
-from vitzoo.nn.norms import LayerNorm, RMSNorm
+from vitzoo.nn.norms import BatchNorm, LayerNorm, RMSNorm
 
 PLAIN, OWN = Execution(derivatives="plain"), Execution(derivatives="own")
 
@@ -55,3 +56,41 @@ def test_statistics_are_float32_under_bfloat16(once):
     right = (wide - wide.mean()) / wide.std()
     assert y.dtype == jnp.bfloat16
     np.testing.assert_allclose(np.asarray(y, np.float32), right, atol=0.01)
+
+
+X = np.random.default_rng(0).normal(3, 2, (6, 4, 5)).astype(np.float32)
+
+
+@pytest.mark.parametrize("weights", [None, [1, 1, 1, 0, 0, 0], [1, 2, 0.5, 0, 1, 1], [0] * 6])
+def test_batch_norm_takes_the_weighted_mean_and_variance_of_the_rows_and_moves_its_averages_towards_them(weights):
+    norm, rows = BatchNorm(5, momentum=0.75), np.ones(6) if weights is None else np.float64(weights)
+    given = None if weights is None else np.float32(weights)
+    x = X.copy()
+    x[rows == 0] = np.nan  # what only fills up a batch may be anything
+    y = norm(x, train=True, example_weight=given)
+    flat, counts = X.astype(np.float64).reshape(-1, 5), np.repeat(rows, 4)
+    if counts.sum():
+        mean = np.average(flat, axis=0, weights=counts)
+        variance = np.average((flat - mean) ** 2, axis=0, weights=counts)
+        np.testing.assert_allclose(norm.mean[...], 0.25 * mean, rtol=1e-5)
+        np.testing.assert_allclose(norm.variance[...], 0.75 + 0.25 * variance, rtol=1e-5)
+    else:
+        mean, variance = np.zeros(5), np.ones(5)
+        np.testing.assert_array_equal(norm.mean[...], mean)
+        np.testing.assert_array_equal(norm.variance[...], variance)
+    right = (X - mean) / np.sqrt(variance + 1e-5)
+    np.testing.assert_allclose(y[rows > 0], right[rows > 0], rtol=1e-4, atol=1e-5)
+
+
+def test_batch_norm_evaluates_by_its_running_averages_and_leaves_them():
+    norm = BatchNorm(5)
+    norm.mean[...], norm.variance[...] = np.full(5, 3.0), np.full(5, 4.0)
+    np.testing.assert_allclose(norm(X), (X - 3) / np.sqrt(4 + 1e-5), rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(norm.mean[...], 3)
+
+
+def test_batch_norm_is_that_of_flax():
+    ours, theirs = BatchNorm(5, momentum=0.9), nnx.BatchNorm(5, momentum=0.9, rngs=nnx.Rngs(0))
+    np.testing.assert_allclose(ours(X, train=True), theirs(X, use_running_average=False), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(ours.mean[...], theirs.mean[...], rtol=1e-5)
+    np.testing.assert_allclose(ours.variance[...], theirs.var[...], rtol=1e-5)

@@ -6,13 +6,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from flax import nnx
 
 from vitzoo.nn import masks, state
 from vitzoo.nn.attention import Attention
+from vitzoo.nn.dense import Dense
 from vitzoo.nn.execution import DEFAULT, Execution
 from vitzoo.nn.mlp import MLP
-from vitzoo.nn.norms import LayerNorm
-from vitzoo.nn.stack import Block, Stack
+from vitzoo.nn.norms import BatchNorm, LayerNorm
+from vitzoo.nn.stack import Block, Passed, Stack
 
 X = np.random.default_rng(0).normal(size=(2, 5, 16)).astype(np.float32)
 DEPTH = 2
@@ -156,3 +158,38 @@ def test_a_row_of_a_cache_may_be_shorter_than_another():
     together = jax.jit(run, compiler_options=FAST)(params, X, jnp.broadcast_to(jnp.arange(5), (2, 5)))
     alone = jax.jit(run, compiler_options=FAST)(params, X[:1, :3], jnp.arange(3)[None])
     np.testing.assert_allclose(together[0], alone[0], atol=1e-5)
+
+
+class Normed(nnx.Module):
+    """A block that keeps statistics of its batches."""
+
+    def __init__(self, rngs):
+        self.linear = Dense(8, 8, rngs=rngs)
+        self.norm = BatchNorm(8, momentum=0.5)
+
+    def __call__(self, x, key, drop, cache, *, weights, train):
+        return x + self.norm(self.linear(x), train=train), Passed()
+
+
+@pytest.mark.parametrize(("scan", "remat"), [(True, "full"), (True, "none"), (False, "dots")])
+def test_statistics_of_stacked_layers_are_those_of_each_layer_alone(scan, remat):
+    execution = Execution(scan=scan, remat=remat)
+    graph, params = state.split(Stack(3, Normed, rngs=nnx.Rngs(0), execution=execution))
+    x = jax.random.normal(jax.random.key(1), (6, 5, 8))
+
+    def loss(params):
+        stack = state.merge(graph, params)
+        return jnp.square(stack(x, train=True).tokens).sum(), state.statistics(stack)
+
+    gradients, found = jax.jit(jax.grad(loss, has_aux=True))(params)
+    alone, y = state.split(Normed(nnx.Rngs(0)))[0], x
+    for layer in range(3):
+        block = state.merge(alone, jax.tree.map(lambda leaf, layer=layer: leaf[layer], params["blocks"]["*"]))
+        y, _ = block(y, None, None, None, weights=False, train=True)
+        for name, value in state.statistics(block)["norm"].items():
+            assert not np.allclose(value, params["blocks"]["*"]["norm"][name][layer])
+            np.testing.assert_allclose(found["blocks"]["*"]["norm"][name][layer], value, rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(gradients["blocks"]["*"]["norm"]["mean"], 0)
+    stack = state.merge(graph, params)
+    stack(x, train=False)
+    np.testing.assert_array_equal(state.statistics(stack)["blocks"]["*"]["norm"]["mean"], np.zeros((3, 8)))

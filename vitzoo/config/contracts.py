@@ -32,6 +32,9 @@ INSTEAD = {"schedule": "make", "evaluator": "bind"}
 BOUND = ("term_weights", "counts", "sums")
 """What an objective's `bind` gives has."""
 
+MEMORY = ("init", "update")
+"""What it has besides if it remembers, both or none."""
+
 FILLED: dict[str, dict[str, Any]] = {
     "images": {"image_size": (8, 8), "channels": 3, "num_classes": 2},
     "text": {"vocabulary_size": 8},
@@ -83,6 +86,8 @@ def check_bound(objective: Any, name: str) -> None:
         Refused: it lacks something.
     """
     lacking = [attribute for attribute in BOUND if not hasattr(objective, attribute)]
+    if any(hasattr(objective, method) for method in MEMORY):
+        lacking += [method for method in MEMORY if not hasattr(objective, method)]
     if lacking:
         raise Refused("objective.name", name, f"what its `bind` gives lacks {_listed(lacking)}")
 
