@@ -45,7 +45,7 @@ def blueprint_of(task: Task) -> Blueprint:
         experiment=experiment,
         choice=task.choice,
         config=config,
-        objective=experiment.objective.bind(task.info, getattr(config, "num_classes", None)),
+        objective=experiment.objective.bind(task.info, config),
         row={name: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype) for name, leaf in row.items()},
         prepare=task.feed.prepare(config, task.info, train=True),
         examples=task.info.n,
