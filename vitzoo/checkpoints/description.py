@@ -53,23 +53,19 @@ def describe(
 ) -> dict[str, Any]:
     """The content of `model.json`, in the order of the published format.
 
-        Args:
-            version: vitzoo's version.
-            model: `name`, `variant` and every field of the model's Config.
-            objective: `name` and the objective's fields.
-            classes: the classes' names by index, or None.
-            data: `name`, `split` and `fingerprint` of the training data.
-            step: batches consumed.
-            examples: examples consumed.
-            preprocessing: `size` [height, width], `channels`, `resize`, `interpolation`, `antialias`, `crop_fraction`,
-                `crop_offset`, `rounding`, `mean` and `std` (one number a channel, on the 0..255 scale), for images.
-    <<<<<<< HEAD
-            tokenizer: `kind`, `file` (below `assets/`) and `sha256`, for text; `ends`, ids that end what the model writes,
-                where they are not the tokenizer's end token.
-    =======
-            tokenizer: `kind`, `file` (below `assets/`) and `sha256`, for text.
-            statistics: the paths of the leaves that the model's calls change, of which no mean can be made.
-    >>>>>>> 552ff5b (No mean is made of weights with statistics; model.json is of format 2)
+    Args:
+        version: vitzoo's version.
+        model: `name`, `variant` and every field of the model's Config.
+        objective: `name` and the objective's fields.
+        classes: the classes' names by index, or None.
+        data: `name`, `split` and `fingerprint` of the training data.
+        step: batches consumed.
+        examples: examples consumed.
+        preprocessing: `size` [height, width], `channels`, `resize`, `interpolation`, `antialias`, `crop_fraction`,
+            `crop_offset`, `rounding`, `mean` and `std` (one number a channel, on the 0..255 scale), for images.
+        tokenizer: `kind`, `file` (below `assets/`) and `sha256`, for text; `ends`, ids that end what the model writes,
+            where they are not the tokenizer's end token.
+        statistics: the paths of the leaves that the model's calls change, of which no mean can be made.
     """
     values = (
         *(FORMAT, version, model, objective, preprocessing, classes, tokenizer, data, step, examples),
