@@ -24,7 +24,7 @@ import ml_dtypes
 import numpy as np
 import safetensors.numpy
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.nn import state
 from vitzoo.nn.paths import flatten
 from vitzoo.weights.load import builder, config_of
@@ -167,7 +167,7 @@ def run(golden: Path, draw: random.Random) -> tuple[str, str]:
         try:
             check(folder / "ckpt.pt" if golden.name == "nanogpt" else folder, given)
             return "read", f"{what}"
-        except Refused as refusal:
+        except UserError as refusal:
             one_line = len(str(refusal).splitlines()) == 1
             return "refused" if one_line else "WRONG", f"{what}\n{refusal}".replace(temporary, "")
         except BaseException:

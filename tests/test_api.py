@@ -7,7 +7,7 @@ import pytest
 
 import vitzoo
 from vitzoo import api
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.nn import state
 from vitzoo.training import loop
 from vitzoo.weights.load import builder, with_sizes
@@ -33,10 +33,10 @@ def test_a_model_is_made_by_name_and_variant_with_any_field_changed_and_drawn_fr
     ],
 )
 def test_a_model_that_there_is_not_is_refused(arguments, message):
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(UserError) as caught:
         vitzoo.create_model(*arguments)
     assert str(caught.value).startswith(message)
-    with pytest.raises(Refused, match="did you mean depth"):
+    with pytest.raises(UserError, match="did you mean depth"):
         vitzoo.create_model("vit", "S/16", dpeth=3)
 
 
@@ -52,7 +52,7 @@ def test_torchvisions_names_are_its_models(name, parameters):
     _, shapes = state.abstract(builder(choice.name, with_sizes(choice.config())))
     assert sum(leaf.size for leaf in jax.tree.leaves(shapes)) == parameters
     assert api.choose_model(name, "", {"num_classes": 5}).config().num_classes == 5
-    with pytest.raises(Refused, match="said by torchvision's name"):
+    with pytest.raises(UserError, match="said by torchvision's name"):
         api.choose_model(name, "B/16", {})
 
 

@@ -5,7 +5,7 @@ import pytest
 from vitzoo import literals
 from vitzoo.data.sources.files import sorted_classes
 from vitzoo.data.splits import parse
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.parallel.mesh import parse_mesh
 from vitzoo.planning import topology
 
@@ -49,10 +49,10 @@ def test_no_number_of_devices_or_of_examples_is_written_so(text):
         (topology.parse, f"cpu:{text}"),
         (topology.parse, f"v5e:{text}x4"),
     ):
-        with pytest.raises(Refused):
+        with pytest.raises(UserError):
             read(written)
     if text not in ("1_0", "-1", "", " "):  # TFDS has underscores and counts from the end
-        with pytest.raises(Refused):
+        with pytest.raises(UserError):
             parse(f"train[:{text}]", {"train": 100})
 
 

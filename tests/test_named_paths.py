@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from vitzoo.cli import main
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.outputs import checked_file, checked_folder, checked_new_folder
 from vitzoo.paths import named_path, readable_path, strange_kind
 
@@ -48,7 +48,7 @@ def unreadable(tmp_path_factory):
 def test_what_no_path_can_be_is_refused_for_reading_and_for_writing(strange):
     for path, message in strange.values():
         for check in (named_path, readable_path, checked_folder, lambda flag, path: checked_file(flag, path, [""])):
-            with pytest.raises(Refused) as caught:
+            with pytest.raises(UserError) as caught:
                 check("--flag", path)
             line = str(caught.value)
             assert line.startswith("--flag = ")
@@ -62,7 +62,7 @@ def test_names_that_are_not_utf8_are_read_and_no_folder_is_filled_there(tmp_path
     Path(name).mkdir()
     assert readable_path("--flag", name) == Path(name)
     for check in (checked_folder, checked_new_folder):
-        with pytest.raises(Refused, match="is not UTF-8, without which no checkpoint is written"):
+        with pytest.raises(UserError, match="is not UTF-8, without which no checkpoint is written"):
             check("--flag", name)
     assert main(["train", "--config", "quickstart", "--dry-run", "--workdir", name]) == 2
     assert "caf\\udce9': is not UTF-8" in capsys.readouterr().err
@@ -71,11 +71,11 @@ def test_names_that_are_not_utf8_are_read_and_no_folder_is_filled_there(tmp_path
 def test_pipes_sockets_and_devices_are_neither_read_nor_written(unreadable, tmp_path):
     for what, path in unreadable.items():
         assert strange_kind(path) == what
-        with pytest.raises(Refused, match=f"--flag = .*: is {what}, not a file or a folder"):
+        with pytest.raises(UserError, match=f"--flag = .*: is {what}, not a file or a folder"):
             readable_path("--flag", path)
-        with pytest.raises(Refused, match="is there and no ordinary file"):
+        with pytest.raises(UserError, match="is there and no ordinary file"):
             checked_file("--flag", path, [""])
-        with pytest.raises(Refused, match="is not a folder"):
+        with pytest.raises(UserError, match="is not a folder"):
             checked_folder("--flag", path)
     assert readable_path("--flag", unreadable["a pipe"], pipe=True) == unreadable["a pipe"]
     assert strange_kind(tmp_path) == strange_kind(tmp_path / "none") == strange_kind("a\0b") == ""
@@ -83,9 +83,9 @@ def test_pipes_sockets_and_devices_are_neither_read_nor_written(unreadable, tmp_
 
 def test_what_may_not_be_read_or_written_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "access", lambda path, mode: False)
-    with pytest.raises(Refused, match="may not be read"):
+    with pytest.raises(UserError, match="may not be read"):
         readable_path("--flag", tmp_path)
-    with pytest.raises(Refused, match=r"the folder /proc can't be written to: "):
+    with pytest.raises(UserError, match=r"the folder /proc can't be written to: "):
         checked_new_folder("--output", "/proc/x/y")
 
 

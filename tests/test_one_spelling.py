@@ -9,7 +9,7 @@ from PIL import Image
 from vitzoo.cli import main
 from vitzoo.data import splits
 from vitzoo.data.text.settings import Text
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.evaluation.classes import match
 from vitzoo.inference.text_inputs import gather_texts
 from vitzoo.training.teacher import _columns
@@ -104,7 +104,7 @@ def test_classes_of_a_model_and_of_data_meet_in_either_spelling(one, other):
     assert match([one, "z"], 2, [other, "z"], 2).columns is None
     assert match([one, "z"], 2, ["z", other], 2).columns == (1, 0)
     assert match(["z", one, "y"], 3, [other], 1).columns == (1,)
-    with pytest.raises(Refused, match="names two classes of the model"):
+    with pytest.raises(UserError, match="names two classes of the model"):
         match([one, other, "z"], 3, [one], 1)
     assert match_head([one, "z"], 2, [other, "z"], 2).columns == (0, 1)
     assert match_head(["z", one], 2, [other, "z"], 2).columns == (1, 0)

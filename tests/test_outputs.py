@@ -2,7 +2,7 @@
 
 import pytest
 
-from vitzoo.errors import Failed, Refused
+from vitzoo.errors import RunError, UserError
 from vitzoo.outputs import checked_file, checked_folder, checked_new_folder, whole_folder, write_whole
 
 
@@ -15,7 +15,7 @@ def test_a_file_that_could_not_be_written_at_the_end_is_refused_at_the_start(tmp
         tmp_path / "missing" / "x.csv": "doesn't exist",
         tmp_path / "file" / "x.csv": "doesn't exist",
     }.items():
-        with pytest.raises(Refused, match=f"--output = .*{why}"):
+        with pytest.raises(UserError, match=f"--output = .*{why}"):
             checked_file("--output", path, (".csv", ".jsonl"))
     assert checked_file("--output", tmp_path / "x.CSV", (".csv",)) == tmp_path / "x.CSV"
 
@@ -23,7 +23,7 @@ def test_a_file_that_could_not_be_written_at_the_end_is_refused_at_the_start(tmp
 def test_a_folder_inside_a_file_is_refused_and_a_new_one_is_not_made_yet(tmp_path):
     (tmp_path / "file").write_text("")
     for path in (tmp_path / "file", tmp_path / "file" / "below"):
-        with pytest.raises(Refused, match=f"--output = {path}: {tmp_path}/file is not a folder"):
+        with pytest.raises(UserError, match=f"--output = {path}: {tmp_path}/file is not a folder"):
             checked_folder("--output", path)
     assert checked_folder("--output", tmp_path / "new" / "below") == tmp_path / "new" / "below"
     assert not (tmp_path / "new").exists()
@@ -38,7 +38,7 @@ def test_a_file_is_written_whole_or_stays_as_it_was(tmp_path):
         partial.write_text("half")
         raise OSError(28, "No space left on device")
 
-    with pytest.raises(Failed, match=r"x\.csv can't be written: No space left on device"):
+    with pytest.raises(RunError, match=r"x\.csv can't be written: No space left on device"):
         write_whole(file, fail)
     assert file.read_text() == "old"
     assert [path.name for path in tmp_path.iterdir()] == ["x.csv"]
@@ -50,8 +50,8 @@ def test_whatever_goes_wrong_in_writing_a_file_is_one_line_and_leaves_nothing(tm
         raise error
 
     for error, raised in {
-        OSError(28, "No space left on device"): Failed,
-        UnicodeEncodeError("utf-8", "\ud800", 0, 1, "surrogates not allowed"): Failed,
+        OSError(28, "No space left on device"): RunError,
+        UnicodeEncodeError("utf-8", "\ud800", 0, 1, "surrogates not allowed"): RunError,
         KeyboardInterrupt(): KeyboardInterrupt,
     }.items():
         with pytest.raises(raised) as caught:
@@ -89,7 +89,7 @@ def test_a_folder_is_filled_whole_or_stays_as_it_was(there, tmp_path):
     if there:
         target.mkdir()
     before = sorted(tmp_path.rglob("*"))
-    for error, raised in ((OSError(28, "No space left"), Failed), (KeyboardInterrupt(), KeyboardInterrupt)):
+    for error, raised in ((OSError(28, "No space left"), RunError), (KeyboardInterrupt(), KeyboardInterrupt)):
         with pytest.raises(raised):
             fill(target, error)
         assert sorted(tmp_path.rglob("*")) == before
@@ -98,5 +98,5 @@ def test_a_folder_is_filled_whole_or_stays_as_it_was(there, tmp_path):
         (folder / "sub" / "x").write_text("x")
     assert [path.relative_to(target).as_posix() for path in sorted(target.rglob("*"))] == ["sub", "sub/x"]
     assert [path.name for path in target.parent.iterdir()] == ["out"]
-    with pytest.raises(Refused, match="is there already and not empty; give another folder"):
+    with pytest.raises(UserError, match="is there already and not empty; give another folder"):
         checked_new_folder("--output", target)

@@ -94,7 +94,7 @@ def test_a_model_of_ones_own_predicts_and_is_loaded(run, here, commands, capsys)
     logits = model(info.preprocess("digit.png"))
     assert logits.shape == (1, 3)
     assert logits.argmax() == 0
-    with pytest.raises(vitzoo.Refused, match="its model has no method `features`"):
+    with pytest.raises(vitzoo.UserError, match="its model has no method `features`"):
         vitzoo.predict(run, ["digit.png"], features=run / "features.npz")
 
 
@@ -107,7 +107,7 @@ def test_a_model_of_ones_own_is_made_by_name(here):
 def test_a_model_of_ones_own_is_fine_tuned_to_other_classes(run, here):
     changes = {"init_from": str(run), "data.name": "my_lines:lines", "min_steps": 0, "total_epochs": None}
     changes |= {"total_steps": 2, "optimizer.freeze": ("hidden/.*",), "optimizer.weight_decay": 0.1}
-    with pytest.raises(vitzoo.Refused, match=r"the model has no blocks to count .* 1 is off"):
+    with pytest.raises(vitzoo.UserError, match=r"the model has no blocks to count .* 1 is off"):
         vitzoo.train("vit/finetune", here / "lines", changes)
     vitzoo.train("vit/finetune", here / "lines", {**changes, "optimizer.layer_decay": 1.0})
     before, after = (flatten(read.read_params(locate(str(one)), "auto")[0]) for one in (run, here / "lines"))
@@ -117,7 +117,7 @@ def test_a_model_of_ones_own_is_fine_tuned_to_other_classes(run, here):
 
 
 def refusal(*overrides: str) -> str:
-    with pytest.raises(vitzoo.Refused) as caught:
+    with pytest.raises(vitzoo.UserError) as caught:
         resolve("my_parts.py", overrides=overrides)
     assert "\n" not in str(caught.value)
     return str(caught.value)
@@ -236,7 +236,7 @@ def test_what_only_shows_when_it_is_made_is_refused_before_training(here, part, 
     }[re.search("lacks `.{4}|^gives|^keeps", message)[0]]
     code = MODEL.format(body=body) if part == "model" else PART.format(base="SquaredError", body=body)
     (here / f"{name}.py").write_text(f"from my_parts import *\n{code}")
-    with pytest.raises(vitzoo.Refused, match=message):
+    with pytest.raises(vitzoo.UserError, match=message):
         vitzoo.train("my_parts.py", here / "late", [f"{part}.name={name}:Bad"])
 
 
@@ -324,7 +324,7 @@ def test_a_part_that_fails_when_a_run_has_begun_is_its_failure(here):
     evaluator = parts.find("evaluator", "my_metric:Bad", "evaluate.margin.name")
     faults = parts.OwnFaults()
     faults.begun = True
-    with pytest.raises(vitzoo.Failed) as failure, faults:
+    with pytest.raises(vitzoo.RunError) as failure, faults:
         evaluator().metrics({}, 0)
     assert str(failure.value) == "evaluate.margin.name = my_metric:Bad: my_metric.py:2: ValueError: boom"
     with pytest.raises(ZeroDivisionError), parts.OwnFaults():  # no part of a user's own had a hand in it
@@ -372,7 +372,7 @@ def test_a_dataset_of_another_form_is_refused(here, code, message):
 
     name = f"my_data_{zlib.crc32(code.encode())}"
     (here / f"{name}.py").write_text(f"import numpy as np\nfrom vitzoo.data.arrays import from_arrays\n{code}\n")
-    with pytest.raises(vitzoo.Refused, match=message) as caught:
+    with pytest.raises(vitzoo.UserError, match=message) as caught:
         open_source(Data(name=f"{name}:data"))
     assert "\n" not in str(caught.value)
 
@@ -394,7 +394,7 @@ def test_texts_of_another_form_are_refused(here, code, message):
 
     name = f"my_texts_{zlib.crc32(code.encode())}"
     (here / f"{name}.py").write_text(code)
-    with pytest.raises(vitzoo.Refused, match=message):
+    with pytest.raises(vitzoo.UserError, match=message):
         open_text(Data(name=f"{name}:texts"))
 
 
@@ -452,6 +452,6 @@ def test_a_builder_class_of_ones_own_is_prepared_or_says_in_one_line_what_failed
         prepare(f"{name}:{title}", dir=str(tmp_path))
         assert open_source(Data(name=f"{name}:{title}", dir=str(tmp_path))).info.classes == ("a", "b")
         return
-    with pytest.raises(vitzoo.Refused, match=message) as caught:
+    with pytest.raises(vitzoo.UserError, match=message) as caught:
         prepare(f"{name}:{title}", dir=str(tmp_path))
     assert "\n" not in str(caught.value)

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from vitzoo.errors import Failed, Refused
+from vitzoo.errors import RunError, UserError
 from vitzoo.outputs import checked_file, checked_folder, checked_new_folder, whole_folder, write_whole
 from vitzoo.staging import remove_leftovers, staged
 
@@ -82,7 +82,7 @@ def test_what_a_living_command_is_writing_stays(tmp_path, capsys):
         assert len(held) == 3
         checked_file("--output", tmp_path / "x.csv", (".csv",))
         for name in ("out", "there"):
-            with pytest.raises(Refused, match="is being filled by another command; wait for it"):
+            with pytest.raises(UserError, match="is being filled by another command; wait for it"):
                 checked_new_folder("--output", tmp_path / name)
         assert sorted(path for path in tmp_path.rglob(".vitzoo-*") if path.is_dir()) == held
         assert capsys.readouterr().err == ""
@@ -115,13 +115,13 @@ def test_a_folder_that_is_moved_while_it_is_written_is_a_failure(tmp_path):
         path.write_text("x")
         os.rename(path.parent, tmp_path / "away")
 
-    with pytest.raises(Failed, match=r"x\.csv can't be written"):
+    with pytest.raises(RunError, match=r"x\.csv can't be written"):
         write_whole(tmp_path / "x.csv", moved)
     assert not (tmp_path / "x.csv").exists()
     for what in ("deleted", "moved"):
         place = tmp_path / what / "deep"
         place.mkdir(parents=True)
-        with pytest.raises(Failed, match=r"out can't be written: the folder was moved or deleted meanwhile"):
+        with pytest.raises(RunError, match=r"out can't be written: the folder was moved or deleted meanwhile"):
             fill_moved(place / "out", what == "deleted")
         assert not (place / "out").exists()
 

@@ -11,7 +11,7 @@ import pytest
 import vitzoo
 from vitzoo.checkpoints.one_at_a_time import one_at_a_time
 from vitzoo.data.settings import Preprocessing
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.inference.inputs import gather
 from vitzoo.weights.load import ImageInfo
 
@@ -97,7 +97,7 @@ def test_an_argument_of_a_wrong_kind_is_refused_by_its_name(function, argument, 
     given, arguments = FUNCTIONS[function]
     for kind, value in WRONG.items():
         if kind not in arguments[argument]:
-            with pytest.raises(Refused) as caught:
+            with pytest.raises(UserError) as caught:
                 function(**{**given, argument: value})
             assert caught.value.field in (argument, argument.removesuffix("s")), str(caught.value)
             assert "\n" not in str(caught.value)
@@ -109,7 +109,7 @@ def test_a_training_without_a_folder_is_refused_and_leaves_nothing_where_it_was_
     workdir, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(Refused, match="workdir"):
+    with pytest.raises(UserError, match="workdir"):
         vitzoo.train("quickstart", workdir)
     assert not list(tmp_path.iterdir())
 
@@ -118,13 +118,13 @@ def test_a_training_without_a_folder_is_refused_and_leaves_nothing_where_it_was_
     "inputs", [None, 5, {"text": "x"}, [], [None], [5], [{}], [["a.png"]], iter([]), object(), [b"x", None]]
 )
 def test_inputs_that_are_no_pictures_are_refused_or_named(inputs):
-    with pytest.raises(Refused):
+    with pytest.raises(UserError):
         vitzoo.predict("none", inputs)
 
 
 @pytest.mark.parametrize("inputs", [[1], {1}, [True], (2,), [None], [{1}], [["a.png"]], [object()], ["a.png", 1]])
 def test_a_number_is_no_picture_and_closes_no_file_of_the_process(inputs):
-    with pytest.raises(Refused, match=r"inputs = .*: is of the type"):
+    with pytest.raises(UserError, match=r"inputs = .*: is of the type"):
         gather(inputs)
     for descriptor in (1, 2):
         os.fstat(descriptor)
@@ -132,7 +132,7 @@ def test_a_number_is_no_picture_and_closes_no_file_of_the_process(inputs):
 
 @pytest.mark.parametrize("prompts", [None, 5, [5], [None], [], [["x"]], [b"x"], {"role": "user"}, ["x", 5]])
 def test_prompts_that_are_no_text_are_refused(prompts):
-    with pytest.raises(Refused, match=r"^prompt"):
+    with pytest.raises(UserError, match=r"^prompt"):
         vitzoo.generate("none", prompts)
 
 
@@ -148,7 +148,7 @@ def test_prompts_that_are_no_text_are_refused(prompts):
     ],
 )
 def test_a_number_outside_its_range_is_refused(function, arguments, said):
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(UserError) as caught:
         function("none", **arguments)
     assert str(caught.value) == said
 
@@ -156,7 +156,7 @@ def test_a_number_outside_its_range_is_refused(function, arguments, said):
 @pytest.mark.parametrize("name", ["temperature", "top_k", "top_p", "repetition_penalty", "num_beams"])
 @pytest.mark.parametrize("value", ["x", b"x", {1}, [1], {"a": 1}, True, float("nan"), np.zeros(2), 10**400])
 def test_settings_of_writing_that_are_no_numbers_are_refused(name, value):
-    with pytest.raises(Refused, match=f"^{name}"):
+    with pytest.raises(UserError, match=f"^{name}"):
         vitzoo.generate("none", "x", **{name: value})
 
 
@@ -175,13 +175,13 @@ def test_functions_that_save_in_several_threads_follow_one_another():
         time.sleep(0.02)
         running.remove(number)
         if number == 2:
-            raise Refused("workdir", number, "is in use")
+            raise UserError("workdir", number, "is in use")
         return number
 
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
         found = [pool.submit(train, number) for number in range(4)]
         assert [one.result() for one in found if one is not found[2]] == [0, 1, 3]
-        with pytest.raises(Refused):
+        with pytest.raises(UserError):
             found[2].result()
     assert most == [1, 1, 1, 1]
 
@@ -192,7 +192,7 @@ def test_functions_that_save_in_several_threads_follow_one_another():
 def test_preprocessing_refuses_what_is_no_image(images):
     known = dict.fromkeys(field.name for field in dataclasses.fields(ImageInfo))
     info = ImageInfo(**known | {"preprocessing": Preprocessing(), "size": (4, 4), "channels": 3})
-    with pytest.raises(Refused, match="images"):
+    with pytest.raises(UserError, match="images"):
         info.preprocess(images)
     os.fstat(1)
     assert info.preprocess(np.zeros((4, 4, 3), np.uint8)).shape == (1, 4, 4, 3)

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from vitzoo.api import create_model as create_model
     from vitzoo.api import list_models as list_models
     from vitzoo.api import train as train
-    from vitzoo.errors import Failed as Failed
-    from vitzoo.errors import Refused as Refused
+    from vitzoo.errors import RunError as RunError
+    from vitzoo.errors import UserError as UserError
     from vitzoo.evaluation.evaluate import evaluate as evaluate
     from vitzoo.inference.generate import generate as generate
     from vitzoo.inference.predict import predict as predict
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     __version__: str
 
 _WHERE = {
-    "Failed": "vitzoo.errors",
-    "Refused": "vitzoo.errors",
+    "RunError": "vitzoo.errors",
+    "UserError": "vitzoo.errors",
     "create_model": "vitzoo.api",
     "evaluate": "vitzoo.evaluation.evaluate",
     "generate": "vitzoo.inference.generate",
@@ -32,7 +32,7 @@ _WHERE = {
     "train": "vitzoo.api",
 }
 __all__ = [
-    *("Failed", "Refused", "__version__", "config", "create_model", "evaluate", "generate", "list_models", "load"),
+    *("RunError", "UserError", "__version__", "config", "create_model", "evaluate", "generate", "list_models", "load"),
     *("predict", "train"),
 ]
 

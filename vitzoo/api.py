@@ -7,7 +7,7 @@ from vitzoo.checked import checked
 from vitzoo.config import resolve
 from vitzoo.config.experiment import ModelChoice
 from vitzoo.config.resolution import Overrides
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 TORCHVISION = {"vit_b_16": "B/16", "vit_b_32": "B/32", "vit_l_16": "L/16", "vit_l_32": "L/32", "vit_h_14": "H/14"}
 """torchvision's names of models → the variants of `vit` that they are."""
@@ -30,7 +30,7 @@ def create_model(name: str, variant: str = "", *, seed: int = 0, **changes: Any)
         An `nnx.Module`: `model(images)` maps `[batch, height, width, channels]` to `[batch, num_classes]`.
 
     Raises:
-        Refused: an unknown name, variant or field, or fields that don't fit each other.
+        UserError: an unknown name, variant or field, or fields that don't fit each other.
     """
     from vitzoo.nn import state
     from vitzoo.weights.load import builder, with_sizes
@@ -46,7 +46,7 @@ def choose_model(name: str, variant: str, changes: dict[str, Any]) -> ModelChoic
     if name not in TORCHVISION:
         return ModelChoice(name, variant, changes)
     if variant:
-        raise Refused("model.variant", variant, "is said by torchvision's name already; leave it out, or name vit")
+        raise UserError("model.variant", variant, "is said by torchvision's name already; leave it out, or name vit")
     return ModelChoice("vit", TORCHVISION[name], AS_TORCHVISION | changes)
 
 
@@ -63,8 +63,8 @@ def train(config: Any, workdir: str | Path, overrides: Overrides = ()) -> dict[s
         `workdir`, `step`, `total_steps`, `finished`, `exit_code`, `best` and each split's last `metrics`.
 
     Raises:
-        Refused: config, data, devices or folder don't allow it.
-        Failed: it had begun and can't go on.
+        UserError: config, data, devices or folder don't allow it.
+        RunError: it had begun and can't go on.
     """
     from vitzoo.training import loop
 
@@ -82,7 +82,7 @@ def list_models(pattern: str = "*", *, pretrained: bool = False) -> list[dict[st
             and so on.
 
     Raises:
-        Refused: nothing fits.
+        UserError: nothing fits.
     """
     if pretrained:
         from vitzoo.weights import catalogue

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ParamSpec, TextIO, TypeVar
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.paths import current_folder
 
 P = ParamSpec("P")
@@ -38,7 +38,7 @@ def checked(**least: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
         least: of arguments that are integers, the smallest.
 
     Raises:
-        Refused: by the function, of an argument of another type or below its smallest, or where the current folder is
+        UserError: by the function, of an argument of another type or below its smallest, or where the current folder is
             gone; one that is missing, or that
             the function hasn't, is Python's own TypeError.
     """
@@ -72,12 +72,12 @@ def check_argument(name: str, value: Any, annotation: Any, least: int | None = N
         words = list(dict.fromkeys(map(_in_words, members)))
         either = words[0] if len(words) == 1 else f"{', '.join(words[:-1])}, or {words[-1]}"
         shown = "None" if value is None else value
-        raise Refused(name, shown, f"is of the type {type(value).__name__}; must be {either}")
+        raise UserError(name, shown, f"is of the type {type(value).__name__}; must be {either}")
     if isinstance(value, numbers.Integral) and not isinstance(value, bool):
         if least is not None and int(value) < least:
-            raise Refused(name, value, f"must be at least {least}")
+            raise UserError(name, value, f"must be at least {least}")
         if int(value) > LARGEST:
-            raise Refused(name, value, f"must be at most {LARGEST:,}")
+            raise UserError(name, value, f"must be at most {LARGEST:,}")
 
 
 def _members(annotation: Any) -> list[Any]:

@@ -15,7 +15,7 @@ def as_text(value: object) -> str:
     return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}... ({len(text):,} characters)"
 
 
-class Refused(Exception):
+class UserError(Exception):
     """What was asked can't be done: exit code 2, before any work.
 
     Args:
@@ -34,30 +34,30 @@ class Refused(Exception):
     def __reduce__(self):  # worker processes send it back through pickle
         return type(self), (self.field, self.value, self.message)
 
-    def under(self, prefix: str) -> "Refused":
+    def under(self, prefix: str) -> "UserError":
         """The same refusal with its field named from one level further out."""
-        return Refused(f"{prefix}.{self.field}", self.value, self.message)
+        return UserError(f"{prefix}.{self.field}", self.value, self.message)
 
 
-class Failed(Exception):
+class RunError(Exception):
     """A run that had begun can't go on (non-finite loss, disk full, data lost): exit code 1."""
 
     exit_code = 1
 
 
-def out_of_memory(error: BaseException) -> Failed | None:
+def out_of_memory(error: BaseException) -> RunError | None:
     """The failure of a device that has no memory left; None for any other exception."""
     if "RESOURCE_EXHAUSTED" not in str(error):
         return None
-    return Failed("out of memory: lower data.batch_size, or raise accumulate (same result), or set remat=full")
+    return RunError("out of memory: lower data.batch_size, or raise accumulate (same result), or set remat=full")
 
 
-def out_of_disk(error: BaseException) -> Failed | None:
+def out_of_disk(error: BaseException) -> RunError | None:
     """The failure of a file system that takes nothing more; None for any other exception."""
     if not isinstance(error, OSError):
         return None
     if str(error.strerror).startswith("No usable temporary directory"):  # `tempfile` has tried several
-        return Failed("no temporary folder can be written; $TMPDIR names another")
+        return RunError("no temporary folder can be written; $TMPDIR names another")
     if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
         return None
-    return Failed(f"{error.filename or 'a file'} can't be written: {error.strerror}")
+    return RunError(f"{error.filename or 'a file'} can't be written: {error.strerror}")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from vitzoo.errors import Failed, Refused
+from vitzoo.errors import RunError, UserError
 from vitzoo.paths import expanded, folder_of_checkpoints, folder_to_fill, named_path
 from vitzoo.replaced import Reads, check_replaces_nothing, check_stays_outside
 from vitzoo.staging import check_unmoved, claimed, is_claimed, is_held, is_staged, remove_leftovers, staged
@@ -23,20 +23,20 @@ def checked_file(flag: str, path: str | Path, endings: Sequence[str], reads: Rea
         reads: what the command reads.
 
     Raises:
-        Refused: its ending names no known form, it is a folder or a device, its folder is missing or can't be written
+        UserError: its ending names no known form, it is a folder or a device, its folder is missing or can't be written
             to, or it would take the place of what is read or of what belongs to a run or a checkpoint.
     """
     file = named_path(flag, path)
     if os.fspath(path).endswith((os.sep, f"{os.sep}.")):  # which pathlib leaves out
-        raise Refused(flag, path, "names a folder; name a file")
+        raise UserError(flag, path, "names a folder; name a file")
     if file.suffix.lower() not in endings:
-        raise Refused(flag, path, f"must end in {' or '.join(endings)}")
+        raise UserError(flag, path, f"must end in {' or '.join(endings)}")
     if file.is_dir():
-        raise Refused(flag, path, "is a folder; name a file")
+        raise UserError(flag, path, "is a folder; name a file")
     if file.exists() and not file.is_file():
-        raise Refused(flag, path, "is there and no ordinary file; name another")
+        raise UserError(flag, path, "is there and no ordinary file; name another")
     if not file.parent.is_dir():
-        raise Refused(flag, path, f"the folder {file.parent} doesn't exist")
+        raise UserError(flag, path, f"the folder {file.parent} doesn't exist")
     check_replaces_nothing(flag, path, file, reads or Reads())
     target = Path(os.path.realpath(file))
     _check_writable(flag, path, target.parent)
@@ -61,13 +61,13 @@ def checked_folder(flag: str, path: str | Path, reads: Reads | None = None) -> P
         flag, path, reads: as for `checked_file`.
 
     Raises:
-        Refused: as `folder_to_fill`; it, or what is to hold it, is no folder or can't be written to; or it lies in a
+        UserError: as `folder_to_fill`; it, or what is to hold it, is no folder or can't be written to; or it lies in a
             checkpoint, or in a folder whose images are read.
     """
     folder = folder_to_fill(flag, path)
     there = next(parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists())
     if not there.is_dir():
-        raise Refused(flag, path, f"{there} is not a folder")
+        raise UserError(flag, path, f"{there} is not a folder")
     check_stays_outside(flag, path, folder, reads or Reads())
     _check_writable(flag, path, there)
     remove_leftovers(Path(os.path.realpath(there)))
@@ -82,7 +82,7 @@ def checked_new_folder(flag: str, path: str | Path, checkpoint: bool = False, re
         checkpoint: a checkpoint is to be written there.
 
     Raises:
-        Refused: as `checked_folder` and `folder_of_checkpoints`, or it holds something.
+        UserError: as `checked_folder` and `folder_of_checkpoints`, or it holds something.
     """
     folder = checked_folder(flag, path, reads)
     if checkpoint:
@@ -100,11 +100,11 @@ def _check_empty(flag: str, path: str | Path, folder: Path, own: Path | None = N
     if any(is_staged(one) and is_held(one) for one in content):
         raise _being_filled(flag, path)
     if content:
-        raise Refused(flag, str(path), "is there already and not empty; give another folder")
+        raise UserError(flag, str(path), "is there already and not empty; give another folder")
 
 
-def _being_filled(flag: str, path: str | Path) -> Refused:
-    return Refused(flag, str(path), "is being filled by another command; wait for it, or give another folder")
+def _being_filled(flag: str, path: str | Path) -> UserError:
+    return UserError(flag, str(path), "is being filled by another command; wait for it, or give another folder")
 
 
 @contextlib.contextmanager
@@ -115,7 +115,7 @@ def only_writer(flag: str, path: str | Path | None) -> Iterator[None]:
         flag, path: as `checked_folder` was given them; no path is no folder.
 
     Raises:
-        Refused: another command does.
+        UserError: another command does.
     """
     with contextlib.ExitStack() as held:
         if path is not None:
@@ -141,7 +141,7 @@ def write_whole(path: Path, write: Callable[[Path], Any]) -> bool:
     """Calls `write` with a file beside `path`, then renames it; false where `write` returns False: nothing to write.
 
     Raises:
-        Failed: the file can't be written.
+        RunError: the file can't be written.
     """
     with _told(path):
         target = Path(os.path.realpath(path))  # of a link, what it leads to is replaced
@@ -165,8 +165,8 @@ def whole_folder(path: Path, flag: str = "--output") -> Iterator[Path]:
         flag: the setting that names it, for the message.
 
     Raises:
-        Refused: another command fills it, or has filled it since it was checked.
-        Failed: it can't be written.
+        UserError: another command fills it, or has filled it since it was checked.
+        RunError: it can't be written.
     """
     target = Path(os.path.realpath(path))
     new = [one for one in target.parents if not one.exists()]
@@ -183,8 +183,8 @@ def whole_folder(path: Path, flag: str = "--output") -> Iterator[Path]:
         folder.mkdir()
         try:
             yield folder
-        except Failed as error:  # names the folder that is gone
-            raise Failed(str(error).replace(str(folder), str(path))) from error
+        except RunError as error:  # names the folder that is gone
+            raise RunError(str(error).replace(str(folder), str(path))) from error
         check_unmoved(held)
         if place != target:
             os.rename(folder, target)
@@ -206,9 +206,9 @@ def _told(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise Failed(f"{path} can't be written: {error.strerror or error}") from error
+        raise RunError(f"{path} can't be written: {error.strerror or error}") from error
     except UnicodeError as error:
-        raise Failed(f"{path} can't be written: a text in it is no valid Unicode ({error})") from error
+        raise RunError(f"{path} can't be written: a text in it is no valid Unicode ({error})") from error
 
 
 def _remove_empty(folders: Sequence[Path]) -> None:
@@ -222,4 +222,4 @@ def _check_writable(flag: str, path: str | Path, folder: Path) -> None:
         with tempfile.TemporaryFile(dir=folder):  # has no name, or loses it at once
             return
     except OSError as error:
-        raise Refused(flag, path, f"the folder {folder} can't be written to: {error.strerror}") from None
+        raise UserError(flag, path, f"the folder {folder} can't be written to: {error.strerror}") from None

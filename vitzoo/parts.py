@@ -12,7 +12,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from vitzoo.errors import Failed, Refused
+from vitzoo.errors import RunError, UserError
 
 PARTS: dict[str, dict[str, str]] = {
     "model": {
@@ -95,13 +95,13 @@ def find(kind: str, name: str, field: str = "") -> type:
         field: the setting that names it, where that isn't `KIND.name`.
 
     Raises:
-        Refused: the name is unknown (the nearest is named), or the user's own module can't be imported.
+        UserError: the name is unknown (the nearest is named), or the user's own module can't be imported.
     """
     known, field = PARTS[kind], field or f"{'data' if kind.endswith('dataset') else kind}.name"
     if ":" not in name and name not in known:
         near = difflib.get_close_matches(name, known, 1)
         hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(sorted(known))}."
-        raise Refused(field, name, f"no such {kind}; {hint} Your own is written package.module:Class")
+        raise UserError(field, name, f"no such {kind}; {hint} Your own is written package.module:Class")
     if name in known:
         module, _, attribute = known[name].partition(":")
         return getattr(importlib.import_module(module), attribute)
@@ -112,18 +112,18 @@ def _own(name: str, field: str) -> type:
     """The user's own part of this name.
 
     Raises:
-        Refused: it can't be imported, or is Python's own: nothing of that may be called by a config's word.
+        UserError: it can't be imported, or is Python's own: nothing of that may be called by a config's word.
     """
     module, _, attribute = name.partition(":")
     if not module or not attribute:
         lacking = "behind" if module else "before"
-        raise Refused(field, name, f"has no name {lacking} the colon; your own is written package.module:Class")
+        raise UserError(field, name, f"has no name {lacking} the colon; your own is written package.module:Class")
     _refuse_pythons(name, field, module)
     OWN[name] = field
     try:
         found = getattr(importlib.import_module(module), attribute)
     except (Exception, SystemExit) as error:  # whatever the user's own module raises
-        raise Refused(field, name, f"can't be imported: {type(error).__name__}: {error}") from error
+        raise UserError(field, name, f"can't be imported: {type(error).__name__}: {error}") from error
     made = found
     while isinstance(made, functools.partial):
         made = made.func
@@ -135,7 +135,7 @@ def _own(name: str, field: str) -> type:
 def _refuse_pythons(name: str, field: str, module: str) -> None:
     if module.partition(".")[0] in sys.stdlib_module_names:
         wanted = "your own is a class or function of a file of yours, or of an installed package"
-        raise Refused(field, name, f"is of Python's own module {module}; {wanted}")
+        raise UserError(field, name, f"is of Python's own module {module}; {wanted}")
 
 
 class OwnFaults:
@@ -150,12 +150,12 @@ class OwnFaults:
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         if isinstance(error, Exception) and (refusal := own_fault(error)) is not None:
-            raise (Failed(str(refusal)) if self.begun else refusal) from error
+            raise (RunError(str(refusal)) if self.begun else refusal) from error
 
 
-def own_fault(error: Exception) -> Refused | None:
+def own_fault(error: Exception) -> UserError | None:
     """The refusal of the user's own part out of whose code an exception came; None where it came out of none."""
-    if isinstance(error, Refused | Failed) or "RESOURCE_EXHAUSTED" in str(error):
+    if isinstance(error, UserError | RunError) or "RESOURCE_EXHAUSTED" in str(error):
         return None
     files = _own_files()
     passed = [(frame.f_code, line) for frame, line in traceback.walk_tb(error.__traceback__)]
@@ -168,7 +168,7 @@ def own_fault(error: Exception) -> Refused | None:
     name = next((part for part in reversed(parts) if part), next(iter(files[code.co_filename].values())))
     said = str(error).strip().partition("\n")[0]
     place = f"{Path(code.co_filename).name}:{line}: {type(error).__name__}"
-    return Refused(OWN[name], name, f"{place}: {said}" if said else place)
+    return UserError(OWN[name], name, f"{place}: {said}" if said else place)
 
 
 def _own_files() -> dict[str, dict[str, str]]:

@@ -6,7 +6,7 @@ import stat
 from pathlib import Path
 from typing import Any
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 ADDRESS = re.compile("[A-Za-z][A-Za-z0-9+.-]*://")  # of a URI, RFC 3986
 HUB = re.compile("hf://|https?://(huggingface[.]co|hf[.]co)/")  # of models
@@ -26,34 +26,34 @@ def named_path(flag: str, path: Any) -> Path:
         path: what was given.
 
     Raises:
-        Refused: it is empty, an address (`gs://...`), no path can be so (NUL, too long, no such user's home), a folder
-            above it can't be entered, or it is a link to nothing.
+        UserError: it is empty, an address (`gs://...`), no path can be so (NUL, too long, no such user's home), a
+            folder above it can't be entered, or it is a link to nothing.
     """
     text = os.fspath(path) if isinstance(path, str | os.PathLike) else None
     if not isinstance(text, str):
-        raise Refused(flag, path, f"is of the type {type(path).__name__}; a path is text")
+        raise UserError(flag, path, f"is of the type {type(path).__name__}; a path is text")
     if not text.strip():
-        raise Refused(flag, "''", "names nothing; give a path")
+        raise UserError(flag, "''", "names nothing; give a path")
     if "\0" in text:
-        raise Refused(flag, text.replace("\0", "\\0"), "holds a NUL character, which no path has")
+        raise UserError(flag, text.replace("\0", "\\0"), "holds a NUL character, which no path has")
     if scheme := ADDRESS.match(text):
-        raise Refused(flag, text, f"is an address, not a path of this machine; {_instead(scheme[0], text)}")
+        raise UserError(flag, text, f"is an address, not a path of this machine; {_instead(scheme[0], text)}")
     file = expanded(text)
     if file.parts[:1] and file.parts[0].startswith("~"):
         if text.startswith("~") and not os.path.lexists(text):
             user = file.parts[0][1:]
-            raise Refused(flag, text, f"there is no user {user}" if user else "you have no home folder (set $HOME)")
+            raise UserError(flag, text, f"there is no user {user}" if user else "you have no home folder (set $HOME)")
         file = file.absolute()  # so that nobody takes it for a user's home again
     try:
         if any(len(os.fsencode(part)) > LONGEST for part in file.parts):
-            raise Refused(flag, text, f"a name in it is longer than {LONGEST} bytes")
+            raise UserError(flag, text, f"a name in it is longer than {LONGEST} bytes")
         file.stat()
     except (FileNotFoundError, NotADirectoryError):
         _refuse_broken_link(flag, text, file)
     except OSError as error:
-        raise Refused(flag, text, f"can't be looked at: {error.strerror}") from None
+        raise UserError(flag, text, f"can't be looked at: {error.strerror}") from None
     except ValueError:  # half of a surrogate pair
-        raise Refused(flag, ascii(text), "holds characters that no path has") from None
+        raise UserError(flag, ascii(text), "holds characters that no path has") from None
     return file
 
 
@@ -68,12 +68,12 @@ def expanded(path: Any) -> Path:
 
 
 def current_folder() -> str:
-    """Where vitzoo is run; Refused where that folder is gone, for every relative path and many a library need it."""
+    """Where vitzoo is run; raises UserError where it is gone, for every relative path and many a library need it."""
     try:
         return os.getcwd()
     except OSError as error:
         message = "was deleted" if isinstance(error, FileNotFoundError) else f"can't be entered: {error.strerror}"
-        raise Refused("the current folder", None, f"{message}; change to another (cd) and try again") from None
+        raise UserError("the current folder", None, f"{message}; change to another (cd) and try again") from None
 
 
 def home() -> Path | None:
@@ -88,13 +88,13 @@ def folder_to_fill(flag: str, path: Any) -> Path:
     """A folder that a user gave to be written to, whether or not it is there.
 
     Raises:
-        Refused: as `named_path`, or it isn't UTF-8, which the libraries that write checkpoints need.
+        UserError: as `named_path`, or it isn't UTF-8, which the libraries that write checkpoints need.
     """
     folder = named_path(flag, path)
     try:
         str(folder).encode()
     except UnicodeEncodeError:  # how Python reads a byte that it can't decode
-        raise Refused(flag, ascii(str(folder)), "is not UTF-8, without which no checkpoint is written") from None
+        raise UserError(flag, ascii(str(folder)), "is not UTF-8, without which no checkpoint is written") from None
     return folder
 
 
@@ -102,13 +102,14 @@ def folder_of_checkpoints(flag: str, path: Any) -> Path:
     """A folder that a user gave for checkpoints to be written below, whether or not it is there.
 
     Raises:
-        Refused: as `folder_to_fill`, or the libraries that write checkpoints wouldn't find again what they wrote there.
+        UserError: as `folder_to_fill`, or the libraries that write checkpoints wouldn't find again what they wrote
+            there.
     """
     folder = folder_to_fill(flag, path)
     for name in folder.absolute().parts:
         if found := PATTERN.search(name) or UNREADABLE.search(name):
             message = f"no checkpoint can be written below a folder named {name}, for the {found[0]} in it"
-            raise Refused(flag, str(path), f"{message}; take a path without any of * ? [ \\")
+            raise UserError(flag, str(path), f"{message}; take a path without any of * ? [ \\")
     return folder
 
 
@@ -117,7 +118,7 @@ def check_checkpoint_can_be_read(flag: str, path: Any) -> None:
     for name in named_path(flag, path).absolute().parts:
         if found := UNREADABLE.search(name):
             message = f"no checkpoint can be read below a folder named {name}, for the {found[0]} in it; rename it"
-            raise Refused(flag, str(path), message)
+            raise UserError(flag, str(path), message)
 
 
 def readable_path(flag: str, path: Any, *, pipe: bool = False) -> Path:
@@ -128,16 +129,16 @@ def readable_path(flag: str, path: Any, *, pipe: bool = False) -> Path:
         pipe: what a pipe gives will do too.
 
     Raises:
-        Refused: as `named_path`; there is nothing, or a pipe, a socket or a device; or it may not be read.
+        UserError: as `named_path`; there is nothing, or a pipe, a socket or a device; or it may not be read.
     """
     file = named_path(flag, path)
     if not file.exists():
-        raise Refused(flag, str(path), "does not exist")
+        raise UserError(flag, str(path), "does not exist")
     what = strange_kind(file)
     if what and not (pipe and what == PIPE):
-        raise Refused(flag, str(path), f"is {what}, not a file or a folder")
+        raise UserError(flag, str(path), f"is {what}, not a file or a folder")
     if not os.access(file, os.R_OK | (os.X_OK if file.is_dir() else 0)):
-        raise Refused(flag, str(path), "may not be read (permission denied)")
+        raise UserError(flag, str(path), "may not be read (permission denied)")
     return file
 
 
@@ -165,4 +166,4 @@ def _instead(scheme: str, text: str) -> str:
 def _refuse_broken_link(flag: str, text: str, file: Path) -> None:
     for one in (file, *file.parents):
         if one.is_symlink() and not one.exists():
-            raise Refused(flag, text, f"{one} is a link to {os.readlink(one)}, which isn't there")
+            raise UserError(flag, text, f"{one} is a link to {os.readlink(one)}, which isn't there")

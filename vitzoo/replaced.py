@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from vitzoo import strict_json
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.paths import expanded
 
 IMAGE_ENDINGS = (".png", ".jpg", ".jpeg")
@@ -89,7 +89,7 @@ def check_replaces_nothing(flag: str, path: Any, file: Path, reads: Reads) -> No
         reads: what the command reads.
 
     Raises:
-        Refused: it is, by any link, a file that is read, also one in a folder of data or that a table lists; it would
+        UserError: it is, by any link, a file that is read, also one in a folder of data or that a table lists; it would
             be an example of a folder that is read; it lies in a checkpoint; or it is one of a run's own files.
     """
     _check_is_not_read(flag, path, file, reads.whole())
@@ -122,40 +122,40 @@ def check_apart(*outputs: tuple[str, Path | None]) -> None:
         for other_flag, other in given[:place]:
             here, there = Path(os.path.realpath(file)), Path(os.path.realpath(other))
             if _is_same(file, other) or here.is_relative_to(there) or there.is_relative_to(here):
-                raise Refused(flag, str(file), f"is written by {other_flag} too ({other}); name another file")
+                raise UserError(flag, str(file), f"is written by {other_flag} too ({other}); name another file")
 
 
 def _check_is_not_read(flag: str, path: Any, file: Path, reads: Reads, in_folders: bool = True) -> None:
     for name in (*reads.named, *reads.weights):
         for one in _paths(name):
             if one.is_file() and _is_same(one, file):
-                raise Refused(flag, str(path), f"is {name}, which is read; name another file")
+                raise UserError(flag, str(path), f"is {name}, which is read; name another file")
     for name in reads.named:
         kind = str(name).partition(":")[0]
         if kind == "jsonl" and file.suffix.lower() in JSON_LINES:
             if any(_is_same(folder, file.parent) for folder in _paths(name)):
                 message = f"lies in {name}, which is read: what is written there would be part of it"
-                raise Refused(flag, str(path), f"{message}; name another place")
+                raise UserError(flag, str(path), f"{message}; name another place")
         elif in_folders and file.suffix.lower() in IMAGE_ENDINGS:
             _check_not_below(flag, path, file, name)
         for one in _paths(name) if kind in KINDS and file.exists() else ():
             if (in_folders and _holds(one, file)) or (kind == "csv" and one.is_file() and _lists(one, file)):
-                raise Refused(flag, str(path), f"is one of the files of {name}, which is read; name another file")
+                raise UserError(flag, str(path), f"is one of the files of {name}, which is read; name another file")
     for name in reads.weights if in_folders and file.exists() else ():
         for folder in _paths(name):
             if any(_is_same(one, file) for one in _files_of(folder)):
-                raise Refused(flag, str(path), f"is one of the files of {name}, which is read; name another file")
+                raise UserError(flag, str(path), f"is one of the files of {name}, which is read; name another file")
     for name in reads.prepared if in_folders and file.exists() else ():
         for folder in _paths(name):
             if any(_holds(one, file) for one in _datasets(folder, reads.named)) or _is_directly_in(file, folder):
-                raise Refused(flag, str(path), f"lies in {name}, which is read; name another file")
+                raise UserError(flag, str(path), f"lies in {name}, which is read; name another file")
 
 
 def check_stays_outside(flag: str, path: Any, folder: Path, reads: Reads) -> None:
     """Refuses a folder to be filled within a checkpoint, or within a folder whose images are read.
 
     Raises:
-        Refused: it lies there.
+        UserError: it lies there.
     """
     check_spoils_no_run(flag, path, folder)
     for name in reads.named:
@@ -168,27 +168,27 @@ def check_is_none_of(flag: str, path: Any, file: Path, files: Iterable[str]) -> 
     if file.exists():
         for one in files:
             if _is_same(Path(one), file):
-                raise Refused(flag, str(path), f"is {one}, one of the files that are read; name another file")
+                raise UserError(flag, str(path), f"is {one}, one of the files that are read; name another file")
 
 
 def check_spoils_no_run(flag: str, path: Any, output: Path) -> None:
     """Refuses what would lie within a checkpoint, or among a run's checkpoints, or replace one of a run's own files.
 
     Raises:
-        Refused: it would.
+        UserError: it would.
     """
     for start in dict.fromkeys((output.absolute(), Path(os.path.realpath(output)))):
         for above in (start, *start.parents):
             if _is_checkpoint(above):
-                raise Refused(flag, str(path), f"lies in the checkpoint {above}; name another place")
+                raise UserError(flag, str(path), f"lies in the checkpoint {above}; name another place")
             if above.name == "checkpoints" and _holds_steps(above):
                 message = f"lies among the checkpoints of the run {above.parent}; name another folder"
-                raise Refused(flag, str(path), message)
+                raise UserError(flag, str(path), message)
         for run in start.parents if start.is_file() else ():
             first, *below = start.relative_to(run).parts
             own = first in RUN_FOLDERS if below else RUN_FILES.fullmatch(first)
             if own and _is_run(run):
-                raise Refused(flag, str(path), f"is a file of the run {run}; name another")
+                raise UserError(flag, str(path), f"is a file of the run {run}; name another")
 
 
 def _check_not_below(flag: str, path: Any, output: Path, name: Any) -> None:
@@ -196,7 +196,7 @@ def _check_not_below(flag: str, path: Any, output: Path, name: Any) -> None:
     for folder in _paths(name):
         if folder.is_dir() and real.is_relative_to(os.path.realpath(folder)):
             message = f"lies in {folder}, whose images are read: what is written there would be one of them"
-            raise Refused(flag, str(path), f"{message}; name another place")
+            raise UserError(flag, str(path), f"{message}; name another place")
 
 
 def _paths(name: Any) -> list[Path]:

@@ -19,7 +19,7 @@ from pathlib import PurePath
 from typing import Any, TypeVar
 
 from vitzoo import literals
-from vitzoo.errors import Refused, as_text
+from vitzoo.errors import UserError, as_text
 from vitzoo.hints import closest, misspelt
 
 Part = TypeVar("Part")
@@ -110,7 +110,7 @@ def convert(annotation: Any, value: Any, field: str, form: str = "") -> Any:
     is not; tuples are split at commas, `none` is for optional fields, a dict is `key:number,key:number` or a literal.
 
     Raises:
-        Refused: names `field`, the value and what would be right.
+        UserError: names `field`, the value and what would be right.
     """
     origin = typing.get_origin(annotation)
     if annotation is Any:
@@ -141,7 +141,7 @@ def literal(text: str) -> Any:
         value = ast.literal_eval(tree)
         plainly = isinstance(value, str | tuple | list | dict) and _are_decimals(tree, text.strip())
         return plain(value) if plainly else str(text)
-    except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError, Refused):
+    except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError, UserError):
         return str(text)
 
 
@@ -171,7 +171,7 @@ def plain(value: Any, field: str = "") -> Any:
         field: its name.
 
     Raises:
-        Refused: it is, or holds, something else, such as a set, bytes, an array or a function; a key is no text; it
+        UserError: it is, or holds, something else, such as a set, bytes, an array or a function; a key is no text; it
             holds itself or is nested as no config is.
     """
     return _Plain().value(value, field, 0)
@@ -185,7 +185,7 @@ class _Plain:
         self.count += 1
         if depth > DEEPEST or self.count > MOST_VALUES:
             name = ".".join(field.split(".")[:3]) or "config"
-            raise Refused(name, None, "is nested too deeply, or holds itself; a config is a few levels of dicts")
+            raise UserError(name, None, "is nested too deeply, or holds itself; a config is a few levels of dicts")
         if not isinstance(value, Mapping | type) and hasattr(value, "to_dict"):
             value = value.to_dict()
         if isinstance(value, Mapping):
@@ -195,18 +195,18 @@ class _Plain:
         if getattr(value, "shape", None) == () and hasattr(value, "item"):
             value = value.item()
         if isinstance(value, int) and value.bit_length() > LARGEST_BITS:
-            raise Refused(field or "config", value, "is too large a number")
+            raise UserError(field or "config", value, "is too large a number")
         if isinstance(value, bool | int | float | str | None):
             return value
         if isinstance(value, PurePath):
             return str(value)
         kinds = "a setting is a number, text, true, false, none, a list, or a dict"
-        raise Refused(field or "config", value, f"is of the type {type(value).__name__}; {kinds}")
+        raise UserError(field or "config", value, f"is of the type {type(value).__name__}; {kinds}")
 
     def key(self, key: Any, field: str) -> str:
         if isinstance(key, str):
             return key
-        raise Refused(
+        raise UserError(
             dotted(field, as_text(key)), None, f"a setting's name is text; this is of the type {type(key).__name__}"
         )
 
@@ -216,7 +216,7 @@ def _convert_bool(_, value: Any, field: str) -> bool:
         return value.lower() in ("true", "1")
     if isinstance(value, bool):
         return value
-    raise Refused(field, value, "must be true or false")
+    raise UserError(field, value, "must be true or false")
 
 
 def _convert_int(_, value: Any, field: str) -> int:
@@ -231,7 +231,7 @@ def _convert_int(_, value: Any, field: str) -> int:
     elif isinstance(value, float):
         number = value
     is_whole = number is not None and number.is_integer() and abs(number) <= LARGEST_INTEGER
-    raise Refused(field, value, f"must be an integer{f' (written out: {int(number or 0)})' if is_whole else ''}")
+    raise UserError(field, value, f"must be an integer{f' (written out: {int(number or 0)})' if is_whole else ''}")
 
 
 def _convert_float(_, value: Any, field: str) -> float:
@@ -244,23 +244,23 @@ def _convert_float(_, value: Any, field: str) -> float:
     except OverflowError:
         number = math.inf
     except ValueError as error:
-        raise Refused(field, value, f"{error}; write 0, or a larger number") from None
+        raise UserError(field, value, f"{error}; write 0, or a larger number") from None
     if number is None:
-        raise Refused(field, value, "must be a number")
+        raise UserError(field, value, "must be a number")
     if not math.isfinite(number):
-        raise Refused(field, value, "must be a finite number")
+        raise UserError(field, value, "must be a finite number")
     return number
 
 
 def _convert_str(_, value: Any, field: str) -> str:
     if isinstance(value, str):
         return str(value)
-    raise Refused(field, value, "must be text")
+    raise UserError(field, value, "must be text")
 
 
 def _convert_none(_, value: Any, field: str) -> None:
     if value is not None and not (isinstance(value, Text) and value.lower() == "none"):
-        raise Refused(field, value, "must be none")
+        raise UserError(field, value, "must be none")
 
 
 def _convert_sequence(arguments: tuple, value: Any, field: str) -> tuple:
@@ -270,13 +270,13 @@ def _convert_sequence(arguments: tuple, value: Any, field: str) -> tuple:
     if pairs and isinstance(value, Mapping):
         value = tuple(value.items())
     if not isinstance(value, list | tuple):
-        raise Refused(field, value, "must be a list (in a flag: a,b,c)")
+        raise UserError(field, value, "must be a list (in a flag: a,b,c)")
     if not arguments:
         return plain(value, field)
     if len(arguments) == 1 or arguments[-1] is Ellipsis:
         return tuple(convert(arguments[0], item, field) for item in value)
     if len(value) != len(arguments):
-        raise Refused(field, ",".join(map(str, value)), f"must be {len(arguments)} values (in a flag: a,b)")
+        raise UserError(field, ",".join(map(str, value)), f"must be {len(arguments)} values (in a flag: a,b)")
     return tuple(convert(kind, item, field) for kind, item in zip(arguments, value, strict=True))
 
 
@@ -293,7 +293,7 @@ def _convert_mapping(arguments: tuple, value: Any, field: str) -> dict:
     if isinstance(value, Text):
         value = _mapping_from_text(value, field)
     if not (isinstance(value, Mapping) or hasattr(value, "to_dict")):
-        raise Refused(field, value, "must be a dict (in a flag: key:value,key:value)")
+        raise UserError(field, value, "must be a dict (in a flag: key:value,key:value)")
     key_type, item_type = arguments or (str, Any)
     items = {str(key): convert(item_type, item, dotted(field, str(key))) for key, item in value.items()}
     return {convert(key_type, Text(key), field): item for key, item in items.items()}  # JSON's keys are text
@@ -304,11 +304,11 @@ def _mapping_from_text(text: str, field: str) -> dict:
         value = literal(text)
         if isinstance(value, dict):
             return value
-        raise Refused(field, text, "is not a dict")
+        raise UserError(field, text, "is not a dict")
     # a key is a pattern and may hold commas and colons of its own; what ends an entry is `:value` before a comma
     entries = re.findall(r"(.+?):([\w.+-]*)(?:,|$)", text)
     if sum(len(key) + len(item) + 1 for key, item in entries) + max(len(entries) - 1, 0) != len(text.rstrip(",")):
-        raise Refused(field, text, "must be key:value,key:value")
+        raise UserError(field, text, "must be key:value,key:value")
     return {key.strip(): Text(item.strip()) for key, item in entries}
 
 
@@ -316,13 +316,13 @@ def _convert_choice(choices: tuple, value: Any, field: str) -> Any:
     for choice in choices:
         if value == choice or (isinstance(value, Text) and value == str(choice)):
             return choice
-    raise Refused(field, value, nearest(str(value), map(str, choices)))
+    raise UserError(field, value, nearest(str(value), map(str, choices)))
 
 
 def _convert_other(annotation: Any, value: Any, field: str) -> Any:
     if isinstance(annotation, type) and isinstance(value, annotation):
         return value
-    raise Refused(field, value, f"must be a {getattr(annotation, '__name__', annotation)}")
+    raise UserError(field, value, f"must be a {getattr(annotation, '__name__', annotation)}")
 
 
 _CONVERTERS: dict[Any, Any] = {
@@ -355,7 +355,7 @@ def _convert_union(members: tuple, value: Any, field: str, form: str) -> Any:
     for member in members:
         try:
             return convert(member, value, field)
-        except Refused as refusal:
+        except UserError as refusal:
             refusals[member] = refusal
     kinds = [member for member in members if member is not type(None)]
     deeper = [refusals[kind] for kind in kinds if refusals[kind].field != field]
@@ -364,7 +364,7 @@ def _convert_union(members: tuple, value: Any, field: str, form: str) -> Any:
     ]:
         raise deeper[0]
     words = [_in_words(kind, refusals[kind], form) for kind in kinds]
-    raise Refused(field, value, f"must be {_either([*words, *(['none'] * (type(None) in members))])}")
+    raise UserError(field, value, f"must be {_either([*words, *(['none'] * (type(None) in members))])}")
 
 
 _COUNTED = ("no", "one", "two", "three", "four")
@@ -372,7 +372,7 @@ _SINGULAR = {int: "an integer", float: "a number", str: "text", bool: "true or f
 _PLURAL = {int: "integers", float: "numbers", str: "texts", bool: "of true and false"}
 
 
-def _in_words(kind: Any, refusal: Refused, form: str) -> str:
+def _in_words(kind: Any, refusal: UserError, form: str) -> str:
     """What a member of a union takes; what was wrong with a value of its kind is in the refusal."""
     if refusal.message.startswith(("must be an integer (", "must be a finite")):
         return refusal.message.removeprefix("must be ")
@@ -408,7 +408,7 @@ def build(cls: type[Part], values: Any, prefix: str = "") -> Part:
         prefix: what goes before a field's name in a refusal (`optimizer`).
 
     Raises:
-        Refused: an unknown key (the nearest is named), a missing one, a wrong type or a value outside the limits.
+        UserError: an unknown key (the nearest is named), a missing one, a wrong type or a value outside the limits.
     """
     if isinstance(values, cls):
         return values
@@ -416,7 +416,7 @@ def build(cls: type[Part], values: Any, prefix: str = "") -> Part:
     for field in dataclasses.fields(cls):  # type: ignore[arg-type]
         if field.init and field.name not in given and default_of(field) is dataclasses.MISSING:
             help = limits_of(field).help
-            raise Refused(dotted(prefix, field.name), None, f"must be set{f' ({help})' if help else ''}")
+            raise UserError(dotted(prefix, field.name), None, f"must be set{f' ({help})' if help else ''}")
     return _checked(lambda: cls(**given), prefix)
 
 
@@ -424,10 +424,10 @@ def convert_fields(cls: type, values: Any, prefix: str = "") -> dict[str, Any]:
     """The given fields of the part `cls`, each converted and within its limits: the first half of `build`."""
     hints = annotations(cls)
     if isinstance(values, Text) or not (isinstance(values, Mapping) or hasattr(values, "items")):
-        raise Refused(prefix, values, f"is a section: set one of its fields ({', '.join(hints)})")
+        raise UserError(prefix, values, f"is a section: set one of its fields ({', '.join(hints)})")
     for key in values:
         if key not in hints:
-            raise Refused(dotted(prefix, str(key)), values[key], f"no such field; {nearest(str(key), hints)}")
+            raise UserError(dotted(prefix, str(key)), values[key], f"no such field; {nearest(str(key), hints)}")
     converted = {}
     for field in dataclasses.fields(cls):
         if field.name in values:
@@ -452,7 +452,7 @@ def _checked(make: Callable[[], Part], prefix: str) -> Part:
         part = make()
         if hasattr(part, "check"):
             part.check()
-    except Refused as refusal:
+    except UserError as refusal:
         raise (refusal.under(prefix) if prefix else refusal) from None
     return part
 
@@ -464,7 +464,7 @@ def check_limits(limits: Limits, value: Any, field: str) -> None:
             check_limits(limits, item, field)
         return
     if limits.choices is not None and isinstance(value, str) and value not in limits.choices:
-        raise Refused(field, value or "''", nearest(value, limits.choices))
+        raise UserError(field, value or "''", nearest(value, limits.choices))
     if not isinstance(value, int | float) or isinstance(value, bool):
         return
     bounds = (
@@ -475,11 +475,11 @@ def check_limits(limits: Limits, value: Any, field: str) -> None:
     )
     if not all(bound is None or holds(bound) for _, bound, holds in bounds):
         said = " and ".join(f"{word} {_shown_bound(bound)}" for word, bound, _ in bounds if bound is not None)
-        raise Refused(field, value, f"must be {said}")
+        raise UserError(field, value, f"must be {said}")
     if isinstance(value, int) and limits.maximum is None and value > LARGEST_INTEGER:
-        raise Refused(field, value, f"must be at most {LARGEST_INTEGER:,}")
+        raise UserError(field, value, f"must be at most {LARGEST_INTEGER:,}")
     if limits.maximum is None and abs(value) > LARGEST_NUMBER:
-        raise Refused(field, value, f"must be at most {LARGEST_NUMBER:.2g}, the largest number of float32")
+        raise UserError(field, value, f"must be at most {LARGEST_NUMBER:.2g}, the largest number of float32")
 
 
 def _check_survives_float32(limits: Limits, value: Any, field: str) -> None:
@@ -493,7 +493,7 @@ def _check_survives_float32(limits: Limits, value: Any, field: str) -> None:
         smallest = f"{SMALLEST_NUMBER:.8g}"
         least = f"-{smallest} or below" if value < 0 else f"{smallest} or above"
         zero = "" if limits.above == 0 else "0, or "
-        raise Refused(field, value, f"is too near to 0 for float32, in which it becomes 0; write {zero}{least}")
+        raise UserError(field, value, f"is too near to 0 for float32, in which it becomes 0; write {zero}{least}")
     for bound, word, step in ((limits.above, "more", 1), (limits.below, "less", -1)):
         if bound and _float32(value) == bound:
             (bits,) = struct.unpack("<i", struct.pack("<f", bound))
@@ -501,7 +501,7 @@ def _check_survives_float32(limits: Limits, value: Any, field: str) -> None:
             message = (
                 f"is too near to {bound:g} for float32, in which it becomes {bound:g}; write {nearest_allowed:.8g}"
             )
-            raise Refused(field, value, f"{message} or {word}")
+            raise UserError(field, value, f"{message} or {word}")
 
 
 def _float32(value: float) -> float:

@@ -19,7 +19,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from vitzoo.errors import Failed
+from vitzoo.errors import RunError
 
 PREFIX = ".vitzoo-"
 """How the names of such folders begin."""
@@ -82,12 +82,12 @@ def temporary_folder() -> Path:
     """A folder for what has no better place, which goes with this process.
 
     Raises:
-        Failed: there is none that can be written.
+        RunError: there is none that can be written.
     """
     try:
         folder = tempfile.mkdtemp(prefix="vitzoo-")
     except OSError as error:
-        raise Failed(f"no temporary folder can be written ({error.strerror}); $TMPDIR names another") from error
+        raise RunError(f"no temporary folder can be written ({error.strerror}); $TMPDIR names another") from error
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return Path(folder)
 

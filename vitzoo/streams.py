@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any, TextIO, cast
 
-from vitzoo.errors import Failed
+from vitzoo.errors import RunError
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # all but the tab and a line's end
 _BAR = re.compile(r"(?:[\r\n]|\x1b\[A)*")
@@ -36,7 +36,7 @@ class Shown:
 
         Raises:
             BrokenPipeError: the reader is gone.
-            Failed: standard output can't be written to; nothing more is. Where standard error can't, that can be said
+            RunError: standard output can't be written to; nothing more is. Where standard error can't, that can be said
                 nowhere.
         """
         moves = found[0] if self._bars and (found := _BAR.match(text)) else ""
@@ -58,7 +58,7 @@ class Shown:
         except OSError as error:
             self.lead_nowhere()
             if not self._bars:
-                raise Failed(f"standard output can't be written to: {error.strerror or error}") from error
+                raise RunError(f"standard output can't be written to: {error.strerror or error}") from error
 
     def lead_nowhere(self) -> None:
         """From here on all that is written is dropped, what waits to be included."""

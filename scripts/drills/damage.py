@@ -19,7 +19,7 @@ import common
 import vitzoo
 from vitzoo.checkpoints import locate, manifest
 from vitzoo.checkpoints.store import Store
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 HOW = ("bit flip", "truncation", "missing file")
 GOOD, BAD, END = 6, 12, 18
@@ -81,7 +81,7 @@ def not_found(run: Path, file: Path) -> list[str]:
     try:
         locate.locate(f"{run}@{BAD}")
         wrong.append("evaluation takes it")
-    except Refused as refusal:
+    except UserError as refusal:
         wrong += [f"refuses {refusal}"] * (not names(str(refusal), file))
     return wrong
 

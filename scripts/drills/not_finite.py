@@ -19,7 +19,7 @@ import numpy as np
 import vitzoo
 from vitzoo.checkpoints import read
 from vitzoo.data.pipeline import TrainStream
-from vitzoo.errors import Failed
+from vitzoo.errors import RunError
 
 
 def main(given: list[str] | None = None) -> int:
@@ -56,7 +56,7 @@ def train(workdir: Path, how: str, batch: int) -> tuple[str, list[str]]:
     """Train; what happened, and what did not hold."""
     try:
         ended = vitzoo.train(common.get_config(), workdir, {"non_finite": how})
-    except Failed as failure:
+    except RunError as failure:
         fits = how == "stop" and f"step {batch}:" in str(failure)
         return str(failure)[:60], [] if fits else [f"failed: {failure}"]
     skipped = ended["metrics"]["train"]["skipped"]

@@ -13,7 +13,7 @@ from vitzoo.checkpoints.average import average, mean_params
 from vitzoo.checkpoints.locate import locate
 from vitzoo.checkpoints.steps import listed
 from vitzoo.checkpoints.store import Store
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 STEPS = (2, 4, 6)
 
@@ -48,28 +48,28 @@ def test_the_mean_is_of_the_last_checkpoints_and_can_be_located(run, tmp_path):
 
 def test_what_cannot_be_averaged_is_refused_and_nothing_is_written(run, tmp_path):
     output = tmp_path / "mean"
-    with pytest.raises(Refused, match=r"--last = 4:.*keeps 3 \(2, 4, 6\).*keep=4"):
+    with pytest.raises(UserError, match=r"--last = 4:.*keeps 3 \(2, 4, 6\).*keep=4"):
         average(run, 4, output)
-    with pytest.raises(Refused, match="--last = 1"):
+    with pytest.raises(UserError, match="--last = 1"):
         average(run, 1, output)
     assert not output.exists()
-    with pytest.raises(Refused, match="there already"):
+    with pytest.raises(UserError, match="there already"):
         average(run, 2, run)
-    with pytest.raises(Refused, match=r"--output.*is not a folder"):
+    with pytest.raises(UserError, match=r"--output.*is not a folder"):
         average(run, 2, run / "config.json" / "mean")
-    with pytest.raises(Refused, match="--output = '': names nothing"):
+    with pytest.raises(UserError, match="--output = '': names nothing"):
         average(run, 2, "")
-    with pytest.raises(Refused, match=r"--output = .*/9: lies among the checkpoints of the run .*/run; name another"):
+    with pytest.raises(UserError, match=r"--output = .*/9: lies among the checkpoints of the run .*/run; name another"):
         average(run, 2, run / "checkpoints" / "9")
     assert not (run / "checkpoints" / "9").exists()
     (run / "checkpoints" / "4" / "model.json").write_text("{}")
-    with pytest.raises(Refused, match=r"model\.json"):
+    with pytest.raises(UserError, match=r"model\.json"):
         average(run, 2, output)
     assert not output.exists()
-    with pytest.raises(Refused, match=r"--workdir = .*nothing: .* does not exist"):
+    with pytest.raises(UserError, match=r"--workdir = .*nothing: .* does not exist"):
         average(run.parent / "nothing", 2, output)
     for one in (f"{run}@6", run / "checkpoints" / "6"):
-        with pytest.raises(Refused, match=r"--workdir = .*6: names one checkpoint; name its run's folder"):
+        with pytest.raises(UserError, match=r"--workdir = .*6: names one checkpoint; name its run's folder"):
             average(one, 2, output)
 
 
@@ -125,7 +125,7 @@ def test_the_last_are_those_between_which_no_others_were_saved(parts, best, ther
     besides = f", and {there[0]}, after which it may have saved others that are gone" if in_a_row != there else ""
     names = ", ".join(map(str, in_a_row))
     more = rf"keeps {len(in_a_row)} \({names}\){besides}; train with .*keep={len(in_a_row) + 1}"
-    with pytest.raises(Refused, match=more):
+    with pytest.raises(UserError, match=more):
         average(run, len(in_a_row) + 1, tmp_path / "other")
     assert not (tmp_path / "other").exists()
 
@@ -142,7 +142,7 @@ def test_the_last_are_those_between_which_no_others_were_saved(parts, best, ther
 def test_of_checkpoints_that_do_not_say_it_only_the_best_may_have_others_after_it(best, in_a_row, tmp_path):
     run = kept(tmp_path / "run", ((5, 10, 15, 20), 3 if best != 10 else 2), best=best)
     forget(run)
-    with pytest.raises(Refused, match=rf"keeps {len(in_a_row)} \({', '.join(map(str, in_a_row))}\)"):
+    with pytest.raises(UserError, match=rf"keeps {len(in_a_row)} \({', '.join(map(str, in_a_row))}\)"):
         average(run, 4, tmp_path / "mean")
     if len(in_a_row) > 1:
         assert average(run, len(in_a_row), tmp_path / "mean") == in_a_row
@@ -157,14 +157,14 @@ def test_what_was_saved_again_after_damage_follows_on_what_it_went_on_from(tmp_p
 
 def test_a_checkpoint_that_was_set_aside_is_not_passed_over(run, tmp_path):
     (run / "checkpoints" / "4").rename(run / "checkpoints" / "4.damaged")
-    with pytest.raises(Refused, match=r"keeps 1 \(6\); checkpoint 4, which it saved before these, is damaged"):
+    with pytest.raises(UserError, match=r"keeps 1 \(6\); checkpoint 4, which it saved before these, is damaged"):
         average(run, 2, tmp_path / "mean")
 
 
 def test_weights_that_are_not_finite_have_no_mean(tmp_path):
     with ocp.StandardCheckpointer() as writer:
         writer.save(tmp_path / "1" / "params", {"part": {"a": np.array([1, np.inf], np.float32)}})
-    with pytest.raises(Refused, match=r"--workdir = .*/1: its weights are not all finite \(part/a\)"):
+    with pytest.raises(UserError, match=r"--workdir = .*/1: its weights are not all finite \(part/a\)"):
         mean_params([tmp_path / "1"])
 
 
@@ -175,7 +175,7 @@ def test_checkpoints_of_unlike_models_are_refused_by_the_leaf_that_differs(tmp_p
         folders.append(tmp_path / str(step))
         with ocp.StandardCheckpointer() as writer:
             writer.save(folders[-1] / "params", {"part": state})
-    with pytest.raises(Refused, match=r"/2: can't be averaged with step 1: part/b is \(4,\) here, and \(2,\) there"):
+    with pytest.raises(UserError, match=r"/2: can't be averaged with step 1: part/b is \(4,\) here, and \(2,\) there"):
         mean_params(folders[:2])
-    with pytest.raises(Refused, match=r"/3: can't be averaged with step 1: part/b is missing here, and \(2,\) there"):
+    with pytest.raises(UserError, match=r"/3: can't be averaged with step 1: part/b is missing here, and \(2,\) there"):
         mean_params([folders[0], folders[2]])

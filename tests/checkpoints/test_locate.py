@@ -11,7 +11,7 @@ from made_states import flip_bit, save
 from vitzoo.checkpoints import manifest, steps
 from vitzoo.checkpoints.average import average
 from vitzoo.checkpoints.locate import locate
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 
 @pytest.fixture(scope="module")
@@ -45,20 +45,20 @@ def test_what_is_not_there_is_refused_with_what_is(run, tmp_path):
         f"{tmp_path}/photos@best": "neither a run folder",
         "": "names none",
     }.items():
-        with pytest.raises(Refused, match=told):
+        with pytest.raises(UserError, match=told):
             locate(wrong)
 
 
 def test_best_of_a_run_that_keeps_none_is_refused(tmp_path):
     save(tmp_path / "checkpoints", 1)
-    with pytest.raises(Refused, match="keep_best"):
+    with pytest.raises(UserError, match="keep_best"):
         locate(f"{tmp_path}@best")
 
 
 def test_a_damaged_step_asked_for_by_name_is_refused_and_never_replaced_by_another(run, tmp_path):
     shutil.copytree(run, tmp_path / "copy")
     flip_bit(tmp_path / "copy" / "checkpoints" / "3" / "model.json")
-    with pytest.raises(Refused, match=r"3/model\.json: has checksum"):
+    with pytest.raises(UserError, match=r"3/model\.json: has checksum"):
         locate(f"{tmp_path}/copy@3")
 
 
@@ -76,7 +76,7 @@ def test_a_checkpoint_that_was_moved_to_where_none_can_be_read_is_refused_by_tha
     for name in ("back\\slash", "gs:"):
         shutil.copytree(run, tmp_path / name / "run")
         for text in ("run", "run@3", "run/checkpoints/2"):
-            with pytest.raises(Refused, match=r"no checkpoint can be read below a folder named .*; rename it"):
+            with pytest.raises(UserError, match=r"no checkpoint can be read below a folder named .*; rename it"):
                 locate(f"{tmp_path}/{name}/{text}")
 
 
@@ -96,7 +96,7 @@ def test_a_file_of_a_checkpoint_that_says_nothing_of_use_is_refused_by_its_name(
         (step / file).unlink()
         (step / file).symlink_to(content) if content else os.mkfifo(step / file)
     as_best = file == "loop/metadata" and isinstance(content, bytes)
-    with pytest.raises(Refused, match=f"4/{file}"):
+    with pytest.raises(UserError, match=f"4/{file}"):
         locate(f"{tmp_path}/copy@best" if as_best else step)
 
 
@@ -110,7 +110,7 @@ def test_best_is_never_replaced_by_what_an_older_checkpoint_knew(how, best, tmp_
     flip_bit(folder / "4" / "model.json")
     if how == "set aside":
         steps.set_aside(folder, 4)
-    with pytest.raises(Refused, match=r"checkpoints/4.*The newest good checkpoint, 3, names step 2: write .*run@2"):
+    with pytest.raises(UserError, match=r"checkpoints/4.*The newest good checkpoint, 3, names step 2: write .*run@2"):
         locate(f"{tmp_path}/run@best")
     assert locate(f"{tmp_path}/run@2").step == 2
 
@@ -170,9 +170,9 @@ WRONG = [
 @pytest.mark.parametrize(("file", "key", "value"), WRONG)
 def test_a_value_of_another_type_is_refused_with_file_and_key(file, key, value, run, tmp_path):
     step = crafted(run, tmp_path / "copy", file, lambda content: {**content, key: value})
-    with pytest.raises(Refused, match=rf"4/{file}: .*{key}"):
+    with pytest.raises(UserError, match=rf"4/{file}: .*{key}"):
         locate(step)
-    with pytest.raises(Refused, match=rf"4/{file}: .*{key}"):
+    with pytest.raises(UserError, match=rf"4/{file}: .*{key}"):
         average(tmp_path / "copy", 2, tmp_path / "mean")
 
 
@@ -182,14 +182,14 @@ def test_the_size_of_a_file_in_a_manifest_is_a_whole_number(size, run, tmp_path)
     content = json.loads(file.read_text())
     content["files"]["model.json"]["size"] = "SIZE"
     file.write_text(json.dumps(content).replace('"SIZE"', size))
-    with pytest.raises(Refused, match=r"4/manifest\.json: gives model\.json no size"):
+    with pytest.raises(UserError, match=r"4/manifest\.json: gives model\.json no size"):
         locate(file.parent)
 
 
 @pytest.mark.parametrize("name", ["back\\slash", "gs:"])
 def test_no_mean_is_made_of_a_run_where_no_checkpoint_can_be_read(name, run, tmp_path):
     shutil.copytree(run, tmp_path / name / "run")
-    with pytest.raises(Refused, match=r"--workdir = .*no checkpoint can be read below a folder named .*; rename it"):
+    with pytest.raises(UserError, match=r"--workdir = .*no checkpoint can be read below a folder named .*; rename it"):
         average(tmp_path / name / "run", 2, tmp_path / "mean")
 
 
@@ -197,6 +197,6 @@ def test_no_mean_is_made_of_a_run_where_no_checkpoint_can_be_read(name, run, tmp
 def test_a_folder_that_a_shell_reads_otherwise_is_suggested_in_quotes(name, tmp_path):
     (tmp_path / name).mkdir()
     (tmp_path / name / "model.safetensors").write_bytes(b"")
-    with pytest.raises(Refused) as refusal:
+    with pytest.raises(UserError) as refusal:
         locate(tmp_path)
     assert str(refusal.value).endswith(f"; did you mean {shlex.quote(str(tmp_path / name))}?")

@@ -20,7 +20,7 @@ from vitzoo.checkpoints.best import best_step
 from vitzoo.checkpoints.locate import locate
 from vitzoo.checkpoints.store import Store
 from vitzoo.checksums import crc32
-from vitzoo.errors import Failed, Refused
+from vitzoo.errors import RunError, UserError
 
 
 def save_and_wait(store, step, rows=8):
@@ -142,7 +142,7 @@ def test_leftovers_of_a_killed_save_are_ignored_and_cleaned(folder):
 def test_a_run_of_which_no_checkpoint_verifies_is_not_started_again_in_silence(folder):
     save(folder, 1)
     flip_bit(array_file(folder / "1"))
-    with pytest.raises(Refused, match="no checkpoint verifies"):
+    with pytest.raises(UserError, match="no checkpoint verifies"):
         Store(folder).latest_good()
     (folder.parent / "other" / "7").mkdir(parents=True)
     assert Store(folder.parent / "other").latest_good() is None  # a folder's name does not make it a checkpoint
@@ -150,7 +150,7 @@ def test_a_run_of_which_no_checkpoint_verifies_is_not_started_again_in_silence(f
 
 def test_a_state_of_other_shapes_is_refused(folder):
     save(folder, 1)
-    with pytest.raises(Refused, match="params"):
+    with pytest.raises(UserError, match="params"):
         Store(folder).restore(1, abstract_of(make_state(1, rows=9)))
 
 
@@ -163,7 +163,7 @@ def test_a_full_disk_fails_with_the_cause_and_leaves_the_previous_checkpoint(fol
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(manifest, "write", full)
-    with pytest.raises(Failed, match=r"checkpoint 2 could not be saved.*No space left.*checkpoint 1 is intact"):
+    with pytest.raises(RunError, match=r"checkpoint 2 could not be saved.*No space left.*checkpoint 1 is intact"):
         save_and_wait(store, 2)
     monkeypatch.undo()
     assert Store(folder).latest_good() == 1
@@ -175,7 +175,7 @@ def test_a_file_that_the_system_refuses_to_grow_fails_with_the_cause(folder):
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, soft[1]))
     try:
         with pytest.raises(
-            Failed, match=r"checkpoint 2 could not be saved in \S+: File too large; checkpoint 1 is intact"
+            RunError, match=r"checkpoint 2 could not be saved in \S+: File too large; checkpoint 1 is intact"
         ):
             save_and_wait(store, 2, rows=100_000)
     finally:
@@ -201,7 +201,7 @@ def test_an_average_that_was_never_made_is_refused(folder):
     store.close()
     located = locate(folder.parent)
     assert read.read_params(located)[1] == "raw"
-    with pytest.raises(Refused, match="without a moving average"):
+    with pytest.raises(UserError, match="without a moving average"):
         read.read_params(located, "ema")
 
 
@@ -210,7 +210,7 @@ def test_a_save_that_could_not_be_read_back_is_a_failed_save(name, tmp_path):
     # below such names Orbax doesn't find the parts that it is to merge, and says so in its log alone
     folder = tmp_path / name / "checkpoints"
     store = Store(folder)
-    with pytest.raises(Failed, match=r"checkpoint 3 could not be saved .* 2 of 2 arrays are missing, one of shape"):
+    with pytest.raises(RunError, match=r"checkpoint 3 could not be saved .* 2 of 2 arrays are missing, one of shape"):
         save_and_wait(store, 3)
     store.close()
     assert Store(folder).latest_good() is None
@@ -227,7 +227,7 @@ def test_a_save_of_which_a_part_is_lost_before_it_is_committed_fails(part, folde
 
     monkeypatch.setattr(store_module, "check_complete", lose)
     store = Store(folder)
-    with pytest.raises(Failed, match="checkpoint 3 could not be saved"):
+    with pytest.raises(RunError, match="checkpoint 3 could not be saved"):
         save_and_wait(store, 3)
     store.close()
     assert Store(folder).latest_good() is None
@@ -251,7 +251,7 @@ def test_what_was_not_saved_with_a_checkpoint_is_damage(added, folder, capsys):
     ADDED[added](folder / "2", folder.parent.parent / "other" / "checkpoints" / "1")
     assert locate(folder.parent).step == 1
     assert "warning: damaged checkpoint: " in capsys.readouterr().err
-    with pytest.raises(Refused, match=r"was not saved with this checkpoint|has checksum|bytes"):
+    with pytest.raises(UserError, match=r"was not saved with this checkpoint|has checksum|bytes"):
         locate(f"{folder.parent}@2")
     assert Store(folder).latest_good() == 1
 
@@ -262,7 +262,7 @@ def test_a_moving_average_of_another_run_is_not_used(folder, tmp_path):
     store.close()
     save(tmp_path / "other", 3)
     shutil.copytree(tmp_path / "other" / "3" / "ema", folder / "3" / "ema")
-    with pytest.raises(Refused, match=r"3/ema: was not saved with this checkpoint; move it away"):
+    with pytest.raises(UserError, match=r"3/ema: was not saved with this checkpoint; move it away"):
         locate(f"{folder.parent}@3")
 
 
@@ -285,9 +285,9 @@ def test_a_step_under_another_name_is_damage(folder, tmp_path, capsys):
     assert locate(folder.parent).step == 2
     assert "checkpoints/3: holds the checkpoint of step 1 under another step's name" in capsys.readouterr().err
     for text in (f"{folder.parent}@1", folder / "3"):
-        with pytest.raises(Refused, match="under another step's name"):
+        with pytest.raises(UserError, match="under another step's name"):
             locate(text)
-    with pytest.raises(Refused, match="under another step's name"):
+    with pytest.raises(UserError, match="under another step's name"):
         average(folder.parent, 2, tmp_path / "mean")
     shutil.copytree(folder / "2", folder / "9")
     assert Store(folder).latest_good() == 2

@@ -12,7 +12,7 @@ import pytest
 from vitzoo.cli import main
 from vitzoo.cli.arguments import expand_flagfiles, split_overrides
 from vitzoo.cli.output import last_line
-from vitzoo.errors import Failed, Refused
+from vitzoo.errors import RunError, UserError
 from vitzoo.inference import predict as inference
 from vitzoo.training import loop
 
@@ -93,7 +93,7 @@ def test_a_hint_holds_the_value_that_was_given(capsys, trained):
 
 def test_a_flag_is_refused_as_it_was_typed(capsys, monkeypatch):
     def absent(*_, **__):
-        raise Refused("platform", "tpu", "no such device here; found cpu:1")
+        raise UserError("platform", "tpu", "no such device here; found cpu:1")
 
     monkeypatch.setattr(inference, "predict", absent)
     assert main(["predict", "--checkpoint", "runs/a", "x.png", "--platform", "tpu"]) == 2
@@ -112,8 +112,8 @@ def test_a_refusal_as_json_is_the_last_line_of_output(capsys, trained):
         ({"exit_code": 0}, 0, ""),
         ({"exit_code": 75}, 75, ""),
         ({"exit_code": 130}, 130, ""),
-        (Failed("the loss is not finite at step 5"), 1, "vitzoo: the loss is not finite at step 5\n"),
-        (Refused("workdir", "x", "is in use"), 2, "vitzoo: workdir = x: is in use\n"),
+        (RunError("the loss is not finite at step 5"), 1, "vitzoo: the loss is not finite at step 5\n"),
+        (UserError("workdir", "x", "is in use"), 2, "vitzoo: workdir = x: is in use\n"),
         (KeyboardInterrupt(), 130, "vitzoo: interrupted\n"),
         (RuntimeError("RESOURCE_EXHAUSTED: 3 GiB"), 1, "vitzoo: out of memory: lower data.batch_size, or raise "),
     ],
@@ -195,9 +195,9 @@ def test_a_flag_file_is_text_of_any_editor_and_never_read_within_itself(tmp_path
         "--top=\0": "holds a NUL character",
     }.items():
         flags.write_bytes(content if isinstance(content, bytes) else content.encode())
-        with pytest.raises(Refused, match=f"--flagfile = .*{message}"):
+        with pytest.raises(UserError, match=f"--flagfile = .*{message}"):
             expand_flagfiles(["train", f"--flagfile={flags}"])
-    with pytest.raises(Refused, match="is a folder"):
+    with pytest.raises(UserError, match="is a folder"):
         expand_flagfiles(["train", f"--flagfile={tmp_path}"])
 
 

@@ -15,7 +15,7 @@ import vitzoo
 from vitzoo.cli import main
 from vitzoo.data.folders import cache_folder, data_folders
 from vitzoo.data.settings import Data
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.paths import expanded, named_path
 from vitzoo.training.compilation_cache import use_compilation_cache
 
@@ -60,7 +60,7 @@ def test_a_call_in_a_folder_that_is_gone_says_so(call, tmp_path, monkeypatch):
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     (tmp_path / "here").rmdir()
-    with pytest.raises(Refused, match="the current folder: was deleted; change to another"):
+    with pytest.raises(UserError, match="the current folder: was deleted; change to another"):
         CALLS[call]()
 
 

@@ -11,7 +11,7 @@ from vitzoo.cli import main
 from vitzoo.config import resolve
 from vitzoo.data.settings import Data
 from vitzoo.data.text.settings import Text
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 IMAGES = {"folder:/photos": "folder", "csv:/photos/x.csv": "csv", "digits": "named", "imagenet2012": "tfds"}
 TEXTS = {"text:/book": "text", "jsonl:/x.jsonl": "jsonl", "stdlib": "stdlib", "sums": "named", "glue/sst2": "tfds"}
@@ -67,7 +67,7 @@ def test_a_flag_without_effect_is_refused_and_one_with_effect_is_taken(setting, 
             resolved = resolve(config(name, text), overrides=[*flags, *rows])
             assert not any(note.startswith(setting) for note in resolved.notes)
         else:
-            with pytest.raises(Refused, match=rf"^{setting} = .*: has no effect on .*; it is for "):
+            with pytest.raises(UserError, match=rf"^{setting} = .*: has no effect on .*; it is for "):
                 resolve(config(name, text), overrides=flags)
 
 
@@ -123,13 +123,13 @@ def test_what_a_checkpoint_may_have_is_not_said_to_be_off():
 )
 def test_a_setting_of_other_rows_is_refused(flag):
     with pytest.raises(
-        Refused, match=rf"text.{flag.partition('=')[0]} = .*: has no effect on rows of windows; it acts on"
+        UserError, match=rf"text.{flag.partition('=')[0]} = .*: has no effect on rows of windows; it acts on"
     ):
         resolve(config("jsonl:/x.jsonl", True), overrides=[f"text.{flag}"])
 
 
 def test_a_length_of_the_source_is_of_encoder_decoders():
-    with pytest.raises(Refused, match=r"text.source_length = 64: has no effect on gpt, which is no encoder-decoder"):
+    with pytest.raises(UserError, match=r"text.source_length = 64: has no effect on gpt, which is no encoder-decoder"):
         resolve(config("jsonl:/x.jsonl", True), overrides=["text.source_length=64"])
     t5 = {"model": {"name": "t5", "variant": "small"}, "objective": {"name": "seq2seq"}}
     resolve({**config("jsonl:/x.jsonl", True), **t5}, overrides=["text.source_length=64"])
@@ -156,7 +156,7 @@ def test_what_a_users_own_data_make_of_a_setting_is_not_known(tmp_path, monkeypa
 
 
 def test_settings_of_a_mixture_are_for_mixtures():
-    with pytest.raises(Refused, match=r"mixture.temperature = 2.0: has no effect on a single dataset"):
+    with pytest.raises(UserError, match=r"mixture.temperature = 2.0: has no effect on a single dataset"):
         resolve(config("sums", True), overrides=["mixture.temperature=2"])
 
 

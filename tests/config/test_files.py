@@ -7,11 +7,11 @@ import pytest
 import vitzoo
 from vitzoo.config import load, resolve
 from vitzoo.config.files import argument_of, find_config
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 
 def refusal(config, arg=None) -> str:
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(UserError) as caught:
         load(config, arg)
     assert "\n" not in str(caught.value)
     return str(caught.value)
@@ -153,10 +153,10 @@ def test_what_a_config_leaves_to_its_user_must_be_given_by_the_flags_it_names(wr
         "    c.init_from = vitzoo.config.required('RUN')\n    c.data.name = vitzoo.config.required('folder:PHOTOS')\n"
         "    return c\n"
     )
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(UserError) as caught:
         resolve(file)
     assert str(caught.value) == "init_from: must be given: --config.init_from=RUN --config.data.name=folder:PHOTOS"
-    with pytest.raises(Refused, match=r"data.name: must be given: --config.data.name=folder:PHOTOS$"):
+    with pytest.raises(UserError, match=r"data.name: must be given: --config.data.name=folder:PHOTOS$"):
         resolve(file, overrides=["init_from=runs/a"])
     assert resolve(file, overrides=["init_from=runs/a", "data.name=digits"]).values["data"]["name"] == "digits"
     assert resolve(file, complete=False).values["init_from"] == "RUN"

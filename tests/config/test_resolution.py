@@ -11,11 +11,11 @@ import pytest
 import vitzoo
 from vitzoo.config import resolve
 from vitzoo.config.experiment import ModelChoice
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 
 def refusal(config, *overrides, arg=None) -> str:
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(UserError) as caught:
         resolve(config, arg, overrides)
     return str(caught.value)
 
@@ -106,7 +106,7 @@ def test_overrides_from_python_are_typed_values_dotted_or_nested(write):
     experiment = resolve(write(), overrides=nested).experiment
     assert (experiment.optimizer.learning_rate, experiment.optimizer.beta2) == (2.0, 0.95)
     assert experiment.model.config().image_size == (32, 64)
-    with pytest.raises(Refused, match="must be an integer"):
+    with pytest.raises(UserError, match="must be an integer"):
         resolve(write(), overrides={"data.batch_size": "8"})
 
 
@@ -181,7 +181,7 @@ def test_with_init_from_the_architecture_is_the_checkpoints_and_the_config_holds
     config = choice.config(num_classes=4, image_size=None)
     assert (choice.name, config.patch_size, config.width, config.image_size) == ("vit", (8, 8), 48, 64)
     assert (config.num_classes, config.drop_path) == (4, 0.1)
-    with pytest.raises(Refused, match="init_from holds Ti/8"):
+    with pytest.raises(UserError, match="init_from holds Ti/8"):
         ModelChoice("vit", "S/16").over({"name": "vit", "variant": "Ti/8"})
     assert "model.name: must be set" in refusal(file)
 
@@ -261,7 +261,7 @@ def test_every_config_of_the_package_resolves_with_its_defaults_and_what_it_asks
     for name, summary in vitzoo.config.list_configs():
         try:
             resolved = resolve(name)
-        except Refused as refusal:
+        except UserError as refusal:
             asked = re.findall(r"--config\.(\S+=\S+)", refusal.message)
             resolved = resolve(name, overrides=asked)
         assert resolved.experiment.data.name

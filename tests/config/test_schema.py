@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import vitzoo.config
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.parts import PARTS, find
 from vitzoo.schema import Text, build, convert, limits_of, literal, plain, setting, to_json
 
@@ -21,7 +21,7 @@ class Inner:
 
     def check(self):
         if self.name == "bee" and self.rate == 0:
-            raise Refused("rate", self.rate, "a bee needs a rate")
+            raise UserError("rate", self.rate, "a bee needs a rate")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Outer:
 
 
 def refusal(annotation, value) -> str:
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(UserError) as caught:
         convert(annotation, value, "part.field")
     assert caught.value.field.startswith("part.field")
     return str(caught.value)
@@ -101,7 +101,7 @@ def test_what_float32_turns_into_0_is_refused_by_every_float_setting(parts, name
     """The smallest number of float32 that keeps its digits is 2**-126 = 1.17549435e-38."""
     for field in [field for *which, field, _ in EXCLUSIVE if which == [parts, name]]:
         given = f"head:{text}" if "dict" in str(field.type) or "Mapping" in str(field.type) else text
-        with pytest.raises(Refused, match=rf"{field.name}"):
+        with pytest.raises(UserError, match=rf"{field.name}"):
             build(find(parts, name), {field.name: Text(given)})
 
 
@@ -116,7 +116,7 @@ def test_what_float32_turns_into_0_is_refused_by_every_float_setting(parts, name
 )
 def test_what_float32_turns_into_1_is_refused_where_1_is(parts, name, field, text):
     """The number of float32 next to 1 is 1 - 2**-24 = 0.99999994; beyond 1 - 2**-25 a number is rounded to 1."""
-    with pytest.raises(Refused, match=rf"{field} = .* becomes 1; write 0\.99999994 or less"):
+    with pytest.raises(UserError, match=rf"{field} = .* becomes 1; write 0\.99999994 or less"):
         build(find(parts, name), {field: Text(text)})
 
 
@@ -128,9 +128,9 @@ def test_the_numbers_nearest_to_a_limit_that_float32_has_are_taken():
         assert getattr(build(part, {field: Text(text)}), field) == float(text)
     assert build(part, {"share": 2.0**-126}).share == 2.0**-126
     for field, value in {"share": 2.0**-127, "base": 1 + 1e-9}.items():
-        with pytest.raises(Refused, match=rf"{field} = .*: is too near to [01] for float32"):
+        with pytest.raises(UserError, match=rf"{field} = .*: is too near to [01] for float32"):
             build(part, {field: value})
-    with pytest.raises(Refused, match=r"write 0, or -1\.1754944e-38 or below"):
+    with pytest.raises(UserError, match=r"write 0, or -1\.1754944e-38 or below"):
         build(dataclasses.make_dataclass("Part", [("offset", float, setting(0.0))]), {"offset": -1e-60})
 
 
@@ -138,13 +138,13 @@ def test_the_numbers_nearest_to_a_limit_that_float32_has_are_taken():
 def test_a_number_beyond_float32_is_refused(value):
     for hint in (float, float | None):
         part = dataclasses.make_dataclass("Part", [("rate", hint, setting(0.5))], frozen=True)
-        with pytest.raises(Refused, match=r"part\.rate = .*: must be (at most 3\.4e\+38|a finite number)"):
+        with pytest.raises(UserError, match=r"part\.rate = .*: must be (at most 3\.4e\+38|a finite number)"):
             build(part, {"rate": value}, "part")
 
 
 @pytest.mark.parametrize("name", PARTS["optimizer"])
 def test_no_optimizer_takes_a_learning_rate_that_cannot_be_meant(name):
-    with pytest.raises(Refused, match=r"learning_rate = 1e\+30: must be at least 0 and at most 10000"):
+    with pytest.raises(UserError, match=r"learning_rate = 1e\+30: must be at least 0 and at most 10000"):
         build(find("optimizer", name), {"learning_rate": Text("1e30")})
 
 
@@ -152,7 +152,7 @@ def test_numbers_of_numpy_are_numbers_and_arrays_are_refused():
     assert convert(int, plain(np.int64(3)), "x") == 3
     assert convert(float, plain(np.float32(0.5)), "x") == 0.5
     assert convert(bool, plain(np.bool_(True)), "x") is True
-    with pytest.raises(Refused, match=r"x = .*: is of the type ndarray; a setting is a number, text"):
+    with pytest.raises(UserError, match=r"x = .*: is of the type ndarray; a setting is a number, text"):
         plain(np.zeros(3), "x")
 
 
@@ -203,7 +203,7 @@ def test_optional_fields_take_none_and_others_do_not():
     ],
 )
 def test_a_union_says_what_each_of_its_kinds_looks_like(annotation, value, said):
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(UserError) as caught:
         convert(annotation, value, "x", "HEIGHT,WIDTH")
     assert caught.value.message == said
 
@@ -270,11 +270,11 @@ def test_a_part_is_built_with_nested_sections_and_read_back_from_json():
     ],
 )
 def test_a_refusal_names_the_full_field_the_value_and_what_would_be_right(values, message):
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(UserError) as caught:
         build(Outer, values, "part")
     assert str(caught.value) == message
 
 
 def test_an_integer_that_no_device_could_count_to_is_refused():
-    with pytest.raises(Refused, match=r"total_steps = 99999999999: must be at most 2,147,483,647"):
+    with pytest.raises(UserError, match=r"total_steps = 99999999999: must be at most 2,147,483,647"):
         vitzoo.config.resolve("quickstart", overrides={"total_steps": 99_999_999_999})

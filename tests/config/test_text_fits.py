@@ -10,7 +10,7 @@ from vitzoo.config.fits import check_acts, check_evaluator, check_learns, check_
 from vitzoo.data.text.feed import MAKERS
 from vitzoo.data.text.row_kinds import ACTS, ROWS
 from vitzoo.data.text.settings import Text
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.evaluation.naming import of_evaluator
 from vitzoo.evaluation.perplexity import PerplexityEvaluator
 
@@ -18,7 +18,7 @@ PROSE = {"data.name": "text:book.txt"}
 
 
 def refusal(config: str, **changes) -> str:
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(UserError) as caught:
         resolve(config, overrides=[f"{key.replace('__', '.')}={value}" for key, value in changes.items()])
     assert "\n" not in str(caught.value)
     return str(caught.value)
@@ -63,12 +63,12 @@ def test_a_users_own_model_is_held_to_the_kind_that_it_declares():
         KIND = "decoder"
 
     with pytest.raises(
-        Refused, match=r"model.name = my:Model: is a decoder, and rows of pairs are for an encoder-deco"
+        UserError, match=r"model.name = my:Model: is a decoder, and rows of pairs are for an encoder-deco"
     ):
         check_learns("my:Model", Config, "pairs")
     check_learns("my:Model", Config, "labelled")  # what it learns of these, its settings of a head say
     Config.KIND = "sequence"
-    with pytest.raises(Refused, match="its KIND is 'sequence'; there are decoder, encoder_decoder, encoder"):
+    with pytest.raises(UserError, match="its KIND is 'sequence'; there are decoder, encoder_decoder, encoder"):
         kind_of(Config)
 
 
@@ -77,7 +77,7 @@ def test_a_users_own_decoder_without_the_setting_can_not_be_a_prefix_lm():
     class Config:
         KIND = "decoder"
 
-    with pytest.raises(Refused, match=r"model.name = my:Model: has no setting prefix_lm, so it can't read a prefix"):
+    with pytest.raises(UserError, match=r"model.name = my:Model: has no setting prefix_lm, so it can't read a prefix"):
         check_prefix("my:Model", Config, None, wanted=True)
     check_prefix("my:Model", Config, None, wanted=False)
     Config.KIND = "encoder_decoder"  # whose source the prefix is
@@ -87,7 +87,9 @@ def test_a_users_own_decoder_without_the_setting_can_not_be_a_prefix_lm():
 def test_without_a_model_an_evaluator_is_held_to_its_own_rows():
     rows = PerplexityEvaluator(rows="pairs")
     check_evaluator("evaluate.val", "perplexity", rows, "windows", "", None)
-    with pytest.raises(Refused, match=r"evaluate.val.rows = masked: perplexity measures rows of windows, documents, "):
+    with pytest.raises(
+        UserError, match=r"evaluate.val.rows = masked: perplexity measures rows of windows, documents, "
+    ):
         check_evaluator("evaluate.val", "perplexity", PerplexityEvaluator(rows="masked"), "windows", "", None)
 
 
@@ -117,7 +119,7 @@ def test_a_setting_without_effect_is_refused(config, changes, message):
 
 def test_a_setting_acts_where_the_objective_or_an_evaluator_makes_such_rows():
     check_acts(Text(packing=True), ["windows", "documents"])
-    with pytest.raises(Refused, match="has no effect on rows of windows or pairs; it acts on masked"):
+    with pytest.raises(UserError, match="has no effect on rows of windows or pairs; it acts on masked"):
         check_acts(Text(whole_words=True), ["windows", "pairs", "windows"])
 
 
@@ -165,4 +167,4 @@ def test_another_evaluator_by_flag_leaves_what_belonged_to_the_one_before():
 )
 def test_a_fault_of_an_evaluator_is_told_by_the_setting_that_is_at_fault(field, told):
     evaluator = PerplexityEvaluator(data={"name": "other"})
-    assert of_evaluator("val", evaluator, Refused(field, None, "is wrong")).field == told
+    assert of_evaluator("val", evaluator, UserError(field, None, "is wrong")).field == told

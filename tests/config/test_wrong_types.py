@@ -16,7 +16,7 @@ from vitzoo.config import resolve
 from vitzoo.config.experiment import CHOICES, Experiment
 from vitzoo.config.places import KINDS, every_part
 from vitzoo.data.text.settings import Text
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.parts import PARTS
 from vitzoo.schema import annotations
 
@@ -138,7 +138,7 @@ def turn(values: list, place: int, some: int) -> list:
 
 def refusal(config: dict, overrides: Any, name: str) -> str:
     """What the config is refused with, of a field or of one within it."""
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(UserError) as caught:
         resolve(config, overrides=overrides)
     assert caught.value.field == name or caught.value.field.startswith(f"{name}."), str(caught.value)
     return str(caught.value)

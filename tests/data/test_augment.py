@@ -10,7 +10,7 @@ from vitzoo.data.images import from_pil, resize_eval, to_pil
 from vitzoo.data.randaugment import OPERATIONS, color_jitter, randaugment
 from vitzoo.data.settings import Augment, Preprocessing
 from vitzoo.data.three_augment import three_augment
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 NOISE = np.random.default_rng(0).integers(0, 256, (40, 60, 3), np.uint8)
 EVERYTHING = Augment(crop="inception", flip=True, randaugment_layers=2, color_jitter=0.4)
@@ -198,5 +198,5 @@ def test_colour_jitter_scales_brightness_within_its_strength():
     ],
 )
 def test_settings_that_contradict_each_other_are_refused(settings, message):
-    with pytest.raises(Refused, match=message):
+    with pytest.raises(UserError, match=message):
         Augment(**settings).check()

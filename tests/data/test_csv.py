@@ -8,7 +8,7 @@ from made_pictures import picture
 
 from vitzoo.data.open import open_dataset, open_source
 from vitzoo.data.settings import Data
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 
 @pytest.fixture
@@ -80,16 +80,16 @@ def test_columns_can_be_named(table):
     source = open_source(table(text, image_column="where", label_column="what"))
     assert source.labels().tolist() == [0, 1, 0, 1]
     with pytest.raises(
-        Refused, match="image_column: name a column, none of the usual names is there; columns: id, where"
+        UserError, match="image_column: name a column, none of the usual names is there; columns: id, where"
     ):
         open_source(table(text))
-    with pytest.raises(Refused, match=r"data.label_column = whut: no such column; there are: id, where, what, who"):
+    with pytest.raises(UserError, match=r"data.label_column = whut: no such column; there are: id, where, what, who"):
         open_source(table(text, image_column="where", label_column="whut"))
 
 
 def test_missing_files_are_named_or_counted(table):
     text = lines("file,label", ",a", ",b") + "\npictures/none.png,a"
-    with pytest.raises(Refused, match=r"1 of 3 files can't be read: .*none.png \(no such file\)"):
+    with pytest.raises(UserError, match=r"1 of 3 files can't be read: .*none.png \(no such file\)"):
         open_source(table(text))
     assert open_source(table(text, bad_files="skip")).info.n == 2
 
@@ -117,15 +117,15 @@ def test_missing_files_are_named_or_counted(table):
     ],
 )
 def test_what_is_wrong_with_a_table_is_said(table, text, message):
-    with pytest.raises(Refused, match=message):
+    with pytest.raises(UserError, match=message):
         open_source(table(text))
 
 
 def test_no_such_file_and_no_text(tmp_path):
-    with pytest.raises(Refused, match="can't be read: No such file"):
+    with pytest.raises(UserError, match="can't be read: No such file"):
         open_source(Data(name=f"csv:{tmp_path}/none.csv"))
     (tmp_path / "x.csv").write_bytes(b"file,label\n\xff\xfe,a")
-    with pytest.raises(Refused, match="is not UTF-8"):
+    with pytest.raises(UserError, match="is not UTF-8"):
         open_source(Data(name=f"csv:{tmp_path}/x.csv"))
 
 
@@ -135,7 +135,7 @@ def test_without_a_split_column_a_share_is_validation(table):
 
 
 def test_a_file_that_is_no_text_is_refused_with_its_line(table):
-    with pytest.raises(Refused, match=r"labels\.csv holds a NUL character in line 2"):
+    with pytest.raises(UserError, match=r"labels\.csv holds a NUL character in line 2"):
         open_source(table("file,label\n\0,a\n"))
 
 
@@ -182,14 +182,14 @@ def test_the_separator_is_counted_outside_quotes(table, separator):
 @pytest.mark.parametrize("before", [0, 3])
 def test_a_malformed_row_is_refused_by_its_number(table, row, problem, before):
     above = "".join(f"pictures/{number}.png,a\n" for number in range(before))
-    with pytest.raises(Refused, match=f"row {before + 2} ") as refused:
+    with pytest.raises(UserError, match=f"row {before + 2} ") as refused:
         open_source(table(f"file,label\n{above}{row}\npictures/9.png,b\n"))
     assert problem in str(refused.value)
 
 
 def test_rows_are_counted_as_spreadsheets_count_them(table):
     text = 'file,label,note\n\npictures/0.png,a,"two\nlines"\n,,\npictures/1.png,,x\n'
-    with pytest.raises(Refused, match=r"row 5 \(line 6\) has no label"):
+    with pytest.raises(UserError, match=r"row 5 \(line 6\) has no label"):
         open_source(table(text))
 
 
@@ -200,13 +200,13 @@ def test_rows_are_counted_as_spreadsheets_count_them(table):
 )
 def test_a_first_line_of_a_megabyte_is_read_at_once(table, first):
     began = time.process_time()
-    with pytest.raises(Refused):
+    with pytest.raises(UserError):
         open_source(table(f"{first}\npictures/0.png,a\n"))
     assert time.process_time() - began < 5  # 0.1 to 1 s; csv.Sniffer takes 43 s for 120 KB
 
 
 def test_two_columns_of_one_name_are_refused(table):
-    with pytest.raises(Refused, match="has 2 columns called label"):
+    with pytest.raises(UserError, match="has 2 columns called label"):
         open_source(table(lines("file,label,label ", ",a,b")))
 
 

@@ -11,7 +11,7 @@ from vitzoo.data.datasets import fashion_mnist
 from vitzoo.data.datasets.stratified import stratified_order
 from vitzoo.data.open import open_dataset, open_source
 from vitzoo.data.settings import Data
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 
 def idx(values: np.ndarray) -> bytes:
@@ -43,7 +43,7 @@ def test_fashion_mnist_is_read_from_its_files_in_the_data_folder(clothes):
 def test_where_fashion_mnist_is_not_found_every_place_and_remedy_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(fashion_mnist, "SYSTEM_FOLDER", tmp_path / "system")
     with pytest.raises(
-        Refused, match=rf"not found in {tmp_path}/mine, .*{tmp_path}/system. .*apt install dataset-fashion"
+        UserError, match=rf"not found in {tmp_path}/mine, .*{tmp_path}/system. .*apt install dataset-fashion"
     ):
         open_source(Data(name="fashion_mnist", dir=str(tmp_path / "mine")))
 
@@ -54,7 +54,7 @@ def test_where_fashion_mnist_is_not_found_every_place_and_remedy_is_named(tmp_pa
 def test_a_damaged_file_is_named(clothes, damage):
     path = clothes / "train-images-idx3-ubyte.gz"
     path.write_bytes(damage)
-    with pytest.raises(Refused, match=r"train-images-idx3-ubyte.gz: can't be read"):
+    with pytest.raises(UserError, match=r"train-images-idx3-ubyte.gz: can't be read"):
         open_source(Data(name="fashion_mnist", dir=str(clothes)))
 
 

@@ -15,7 +15,7 @@ from PIL import Image
 from vitzoo.cli import main
 from vitzoo.data.open import open_dataset, open_source
 from vitzoo.data.settings import Data
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 
 def folder(path: pathlib.Path, **settings) -> Data:
@@ -111,7 +111,7 @@ def test_odd_files_are_read_right_or_left_out_by_name(tmp_path, capsys):
     (odd / ".DS_Store").write_bytes(b"\0\1")
 
     with pytest.raises(
-        Refused, match=r"3 of 13 files can't be read: .*empty.png \(empty: 0 bytes\).*half.jpg.*phone.heic"
+        UserError, match=r"3 of 13 files can't be read: .*empty.png \(empty: 0 bytes\).*half.jpg.*phone.heic"
     ):
         open_source(folder(root))
 
@@ -147,20 +147,20 @@ def test_a_class_that_only_validation_has_is_refused(tmp_path):
     for part, names_ in (("train", "ab"), ("val", "abz")):
         for name in names_:
             picture(tmp_path / "set" / part / name / "1.png")
-    with pytest.raises(Refused, match=r"validation has labels that train lacks: z \(as val/z/1.png\)"):
+    with pytest.raises(UserError, match=r"validation has labels that train lacks: z \(as val/z/1.png\)"):
         open_source(folder(tmp_path / "set"))
 
 
 def test_photos_in_no_class_folder_are_refused_with_the_layout(tmp_path):
     picture(tmp_path / "set" / "1.jpg")
-    with pytest.raises(Refused, match=r"1.jpg is in no class folder; images belong in one sub-folder for each class"):
+    with pytest.raises(UserError, match=r"1.jpg is in no class folder; images belong in one sub-folder for each class"):
         open_source(folder(tmp_path / "set"))
 
 
 def test_a_class_folder_without_an_image_is_named(photos):
     (photos / "bird").mkdir()
     (photos / "bird" / "notes.txt").touch()
-    with pytest.raises(Refused, match=r"class folders without an image: .*bird \(only bird/notes.txt\); remove"):
+    with pytest.raises(UserError, match=r"class folders without an image: .*bird \(only bird/notes.txt\); remove"):
         open_source(folder(photos))
     assert open_source(folder(photos, bad_files="skip")).info.classes == ("cat", "dog")
 
@@ -168,12 +168,12 @@ def test_a_class_folder_without_an_image_is_named(photos):
 @pytest.mark.parametrize("path", ["nowhere", "a_file"])
 def test_what_is_no_folder_is_refused(tmp_path, path):
     (tmp_path / "a_file").touch()
-    with pytest.raises(Refused, match="is not a folder"):
+    with pytest.raises(UserError, match="is not a folder"):
         open_source(folder(tmp_path / path))
 
 
 def test_a_folder_without_images_is_refused(tmp_path):
-    with pytest.raises(Refused, match="no images found; put them in one sub-folder for each class"):
+    with pytest.raises(UserError, match="no images found; put them in one sub-folder for each class"):
         open_source(folder(tmp_path))
 
 
@@ -259,7 +259,7 @@ def test_a_link_that_leads_nowhere_is_named_as_what_cannot_be_read(place, tmp_pa
     (root / place).symlink_to(tmp_path / "unmounted")
     assert main(["data", "check", f"folder:{root}"]) == 1
     assert f"{root / place} (no such file)" in capsys.readouterr().out
-    with pytest.raises(Refused, match=f"1 of 5 files can't be read: {root / place} "):
+    with pytest.raises(UserError, match=f"1 of 5 files can't be read: {root / place} "):
         open_dataset(folder(root))
     dataset = open_dataset(folder(root, bad_files="skip"))
     assert sum(dataset.counts().values()) == 4
@@ -285,5 +285,5 @@ def test_data_of_one_image_a_class_are_checked_though_validation_would_be_empty(
 
 
 def test_an_empty_path_is_not_the_current_folder():
-    with pytest.raises(Refused, match="names no folder"):
+    with pytest.raises(UserError, match="names no folder"):
         open_source(Data(name="folder:"))

@@ -25,7 +25,7 @@ from vitzoo.data.sources.tfds_prepare import prepare
 from vitzoo.data.text.settings import Text
 from vitzoo.data.text.sources.base import TextTable
 from vitzoo.data.text.sources.open import open_text
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 CLASSES = ("cat", "dog")
 IMAGES = np.arange(4 * 64, dtype=np.uint8).reshape(4, 8, 8, 1)
@@ -81,7 +81,7 @@ def prepared(folder: pathlib.Path, labels, text: bool = False) -> None:
 def test_a_label_of_no_class_is_refused_at_opening_with_its_row(make, label, row):
     labels = [0, 1, 0, 1]
     labels[row] = label
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(UserError) as refused:
         [make(labels).open(split) for split in SPLITS]
     assert str(refused.value).startswith("data.name = mine: ")
     assert f"mine example {row} has the label {label};" in str(refused.value)
@@ -93,7 +93,7 @@ def test_a_split_whose_labels_are_all_minus_one_is_unlabelled(make):
     dataset = make([0, 1, -1, -1])
     assert [dataset.open(split).info.unlabelled for split in SPLITS] == [False, True]
     assert dataset.open("test").info.class_counts is None
-    with pytest.raises(Refused, match=r"has the label -1; .* a whole split or none of it"):
+    with pytest.raises(UserError, match=r"has the label -1; .* a whole split or none of it"):
         dataset.open("train+test")
 
 
@@ -121,7 +121,7 @@ def texts_of_several(labels) -> object:
     ],
 )
 def test_of_several_labels_each_is_0_or_1(make, rows, row, said):
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(UserError) as refused:
         [make(rows).open(split) for split in SPLITS]
     assert f"mine example {row} has the label {said}" in str(refused.value)
     assert "wanted is 0 or 1 for each class" in str(refused.value)
@@ -144,14 +144,14 @@ def test_several_labels_that_are_all_minus_one_are_none(make):
     ],
 )
 def test_labels_of_another_form_are_refused(train, test):
-    with pytest.raises(Refused, match="labels must be class numbers"):
+    with pytest.raises(UserError, match="labels must be class numbers"):
         from_arrays({"train": (IMAGES[:2, :, :, 0], train), "test": (IMAGES[2:, :, :, 0], test)}, CLASSES, "mine")
 
 
 def test_a_number_that_is_none_is_no_label_of_regression():
     table = dataclasses.replace(texts([0, 1, 0, 1]), classes=None, labels=np.array([1, 2, np.nan, 1], np.float32))
     assert len(table.open("train")) == 2
-    with pytest.raises(Refused, match=r"mine example 2 has the label nan; wanted is a finite number"):
+    with pytest.raises(UserError, match=r"mine example 2 has the label nan; wanted is a finite number"):
         table.open("test")
 
 
@@ -159,7 +159,7 @@ def test_a_number_that_is_none_is_no_label_of_regression():
 @pytest.mark.parametrize("names", [["caf\u00e9", "cafe\u0301"], ["a", "a"], ["pos", "pos "], [0, 1]])
 def test_each_class_has_a_name_of_its_own(make, names, monkeypatch):
     monkeypatch.setitem(globals(), "CLASSES", tuple(names))
-    with pytest.raises(Refused, match=r"mine: has one name for the classes 0 \(|mine: names the classes \(0, 1\)"):
+    with pytest.raises(UserError, match=r"mine: has one name for the classes 0 \(|mine: names the classes \(0, 1\)"):
         make([0, 1, 0, 1])
 
 
@@ -293,13 +293,13 @@ def test_of_tfds_too(tmp_path, labels):
     data = Data(name="mine", dir=str(tmp_path))
     assert not open_source(data, "train").info.unlabelled
     if labels[-1] == 5:
-        with pytest.raises(Refused, match=r"test example 1 has the label 5; there are 2 classes, 0 to 1"):
+        with pytest.raises(UserError, match=r"test example 1 has the label 5; there are 2 classes, 0 to 1"):
             open_source(data, "test")
         return
     source = open_source(data, "test")
     assert source.info.unlabelled
     assert "test" not in shlex.split(training_command(Prepared("mine", tmp_path), str(tmp_path)))[-2]
-    with pytest.raises(Refused, match=r"data.split = test: is unlabelled in mine"):
+    with pytest.raises(UserError, match=r"data.split = test: is unlabelled in mine"):
         ImageRows(source, data, Preprocessing(), (8, 8), 1)
 
 
@@ -308,7 +308,7 @@ def test_of_texts_of_tfds_too(tmp_path, labels):
     prepared(tmp_path, labels, text=True)
     data = Data(name="mine", dir=str(tmp_path))
     if labels[-1] == 5:
-        with pytest.raises(Refused, match=r"test example 1 has the label 5; there are 2 classes, 0 to 1"):
+        with pytest.raises(UserError, match=r"test example 1 has the label 5; there are 2 classes, 0 to 1"):
             open_text(data, "test", Text())
         return
     assert open_text(data, "test", Text()).info.unlabelled

@@ -16,7 +16,7 @@ from vitzoo.data.text.last_word import split_last
 from vitzoo.data.text.settings import Text, Tokenizer
 from vitzoo.data.text.sources.json_lines import open_json_lines
 from vitzoo.data.text.tokenizers.open import open_tokenizer
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.evaluation.classes import match
 from vitzoo.strict_json import parsed
 from vitzoo.weights.transfer import match_head
@@ -48,7 +48,7 @@ def test_a_large_object_that_names_a_field_twice(tmp_path, kind):
     with pytest.raises(ValueError, match=r"names the field 'field \d+' twice"):
         parsed(line)
     (tmp_path / "x.jsonl").write_text(line)
-    with pytest.raises(Refused, match="twice"):
+    with pytest.raises(UserError, match="twice"):
         open_json_lines(Data(name="jsonl:x"), str(tmp_path / "x.jsonl"), Text())
 
 
@@ -62,7 +62,7 @@ def test_many_files_of_many_classes(monkeypatch, unknown):
     named = [files.LabelledFile(f"a/{n}", f"a/{n}", "train", (f"{n % 10_000}",)) for n in range(20_000)]
     named += [files.LabelledFile(f"b/{n}", f"b/{n}", "test", (f"{n % 10_000}{others}",)) for n in range(20_000)]
     if unknown:
-        with pytest.raises(Refused, match="and 9,995 more"):
+        with pytest.raises(UserError, match="and 9,995 more"):
             files.table_of_files(named, Data(name="x"), multi_label=False)
     else:
         assert len(files.table_of_files(named, Data(name="x"), multi_label=False).classes) == 10_000

@@ -21,7 +21,7 @@ from vitzoo.data.pipeline import TrainStream, eval_batches
 from vitzoo.data.settings import Augment, Data, Preprocessing
 from vitzoo.data.sources.arrays import array_table
 from vitzoo.data.sources.base import Source
-from vitzoo.errors import Failed, Refused
+from vitzoo.errors import RunError, UserError
 
 PLAIN = Augment()
 VARIED = Augment(crop="shift", shift=1, flip=True)
@@ -178,7 +178,7 @@ def test_repeats_resume_within_a_group_and_count_rows_as_examples():
 
 
 def test_balance_and_training_need_more_than_one_class():
-    with pytest.raises(Refused, match="only one class"):
+    with pytest.raises(UserError, match="only one class"):
         stream(numbers(4, labels=[0, 0, 0, 0]), 2)
 
 
@@ -238,14 +238,14 @@ def test_a_file_that_vanishes_stops_the_run_under_stop(photos, memory, workers):
     pathlib.Path(source.info.files[3]).unlink()
     images = training_images(source, data, Preprocessing(), Augment(), size=(8, 8), channels=3)
     made = TrainStream(images, data, seed=0)
-    with pytest.raises(Failed, match=rf"{pathlib.Path(source.info.files[3]).name}.*data.bad_files=skip"):
+    with pytest.raises(RunError, match=rf"{pathlib.Path(source.info.files[3]).name}.*data.bad_files=skip"):
         batches(made, 0, 2)
     made.close()
 
 
 def test_a_label_outside_the_classes_is_never_trained_on():
     table = array_table("numbers", ["a", "b"], numbered(4), np.array([0, 1, 2, 0], np.int32), {"train": np.arange(4)})
-    with pytest.raises(Refused, match="numbers example 2 has the label 2; there are 2 classes"):
+    with pytest.raises(UserError, match="numbers example 2 has the label 2; there are 2 classes"):
         table.open("train")
 
 
@@ -255,7 +255,7 @@ def test_several_labels_are_rows_of_floats():
     batch = batches(stream(table.open("train"), 4), 0, 1)[0]
     assert batch["label"].dtype == np.float32
     assert (batch["label"] == labels[batch["id"]]).all()
-    with pytest.raises(Refused, match="needs one label for each image"):
+    with pytest.raises(UserError, match="needs one label for each image"):
         stream(table.open("train"), 4, balance="classes")
 
 

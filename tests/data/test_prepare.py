@@ -16,7 +16,7 @@ from vitzoo.data.prepare import prepare, training_command
 from vitzoo.data.settings import Data
 from vitzoo.data.show import show
 from vitzoo.data.sources.arrays import array_table
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 
 def test_a_check_counts_classes_and_lists_once_what_cannot_be_read(photos, capsys):
@@ -41,7 +41,7 @@ def test_a_check_reads_every_split_of_a_prepared_dataset_or_the_one_asked_for():
 
 
 def test_a_check_of_what_is_not_prepared_is_refused_with_the_remedy(tmp_path):
-    with pytest.raises(Refused, match=rf"looked in {tmp_path}.*vitzoo data prepare cifar10 --dir {tmp_path}$"):
+    with pytest.raises(UserError, match=rf"looked in {tmp_path}.*vitzoo data prepare cifar10 --dir {tmp_path}$"):
         check("cifar10", dir=str(tmp_path))
 
 
@@ -49,9 +49,9 @@ def test_a_path_without_its_kind_is_answered_with_it(photos, tmp_path, monkeypat
     (tmp_path / "a table.csv").write_text("file,label\n")
     monkeypatch.chdir(tmp_path)
     for name, kind in (("photos", "folder"), ("./photos", "folder"), ("a table.csv", "csv")):
-        with pytest.raises(Refused, match=f"write {kind}:{name}$"):
+        with pytest.raises(UserError, match=f"write {kind}:{name}$"):
             open_source(Data(name=name))
-        with pytest.raises(Refused, match=f"write {kind}:{name}$"):
+        with pytest.raises(UserError, match=f"write {kind}:{name}$"):
             prepare(name)
 
 
@@ -63,9 +63,9 @@ def test_a_sheet_shows_examples_with_their_labels(photos, tmp_path):
 
 
 def test_a_sheet_that_cannot_be_written_is_refused(photos, tmp_path):
-    with pytest.raises(Refused, match=r"output = .*doesn't exist"):
+    with pytest.raises(UserError, match=r"output = .*doesn't exist"):
         show(f"folder:{photos}", str(tmp_path / "none" / "sheet.png"))
-    with pytest.raises(Refused, match=r"output = .*must end in .png or .jpg"):
+    with pytest.raises(UserError, match=r"output = .*must end in .png or .jpg"):
         show(f"folder:{photos}", str(tmp_path / "sheet.unknown"))
 
 
@@ -120,5 +120,5 @@ def test_the_command_that_trains_on_prepared_data_fits_their_splits_and_labels(p
 
 
 def test_text_is_not_prepared(tmp_path):
-    with pytest.raises(Refused, match="holds text, where images are needed"):
+    with pytest.raises(UserError, match="holds text, where images are needed"):
         prepare(f"text:{tmp_path}")

@@ -3,7 +3,7 @@
 import pytest
 
 from vitzoo.data.splits import Piece, parse
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 
 @pytest.mark.parametrize(("count", "first", "rest"), [(150, 100, 50), (10_003, 6_702, 3_301)])
@@ -15,7 +15,7 @@ def test_a_share_and_its_complement_hold_every_example_once(count, first, rest):
 
 @pytest.mark.parametrize("expression", ["train[:10%]", "train[3:]", "train[2:2]", "train[2:1]"])
 def test_a_split_without_examples_is_refused(expression):
-    with pytest.raises(Refused, match=r"empty split: no example is in it \(there are: train 3\)"):
+    with pytest.raises(UserError, match=r"empty split: no example is in it \(there are: train 3\)"):
         parse(expression, {"train": 3})
 
 
@@ -26,18 +26,18 @@ def test_parts_are_joined_in_the_order_written():
 
 
 def test_an_unknown_split_is_refused_with_the_nearest():
-    with pytest.raises(Refused, match=r"no split 'trian'; did you mean train\? there are: train, test"):
+    with pytest.raises(UserError, match=r"no split 'trian'; did you mean train\? there are: train, test"):
         parse("trian[:5%]", {"train": 10, "test": 5})
 
 
 @pytest.mark.parametrize("expression", ["", "train[", "train[a:b]", "train[:]", "train[1:2:3]", "train[0.5:]", "a b"])
 def test_what_is_no_split_is_refused(expression):
-    with pytest.raises(Refused):
+    with pytest.raises(UserError):
         parse(expression, {"train": 10})
 
 
 def test_a_slice_beyond_the_end_is_refused():
-    with pytest.raises(Refused, match="lies outside: there are 10 examples"):
+    with pytest.raises(UserError, match="lies outside: there are 10 examples"):
         parse("train[:11]", {"train": 10})
 
 
@@ -58,7 +58,7 @@ def test_slices_are_those_of_tfds(count):
         theirs = tfds.core.ReadInstruction.from_spec(expression).to_absolute({"train": split})[0]
         start, stop = theirs.from_ or 0, count if theirs.to is None else theirs.to
         if start >= stop:
-            with pytest.raises(Refused):
+            with pytest.raises(UserError):
                 parse(expression, {"train": count})
         else:
             assert parse(expression, {"train": count}) == [Piece("train", start, stop)], expression
@@ -72,7 +72,7 @@ def test_positions_are_written_in_plain_digits(form, number):
     """In TFDS's syntax: whole numbers, or decimals before a %."""
     if "%" in form and number in ("1.0", "1e0"):
         return
-    with pytest.raises(Refused, match=r"data\.split = "):
+    with pytest.raises(UserError, match=r"data\.split = "):
         parse(form.format(number), {"train": 10, "test": 5})
 
 
@@ -87,7 +87,7 @@ def test_positions_are_written_in_plain_digits(form, number):
     ],
 )
 def test_an_example_named_twice_is_refused(expression, told):
-    with pytest.raises(Refused, match=told):
+    with pytest.raises(UserError, match=told):
         parse(expression, {"train": 10, "test": 5})
 
 
@@ -99,7 +99,7 @@ def test_pieces_that_only_touch_are_joined():
 @pytest.mark.parametrize("expression", ["all", "train+all", " all "])
 def test_all_is_refused_where_it_is_the_name_of_one_split_among_others(expression):
     counts = {"train": 6, "all": 4}
-    with pytest.raises(Refused, match=r"write train\+all\[:100%\] for all of them, all\[:100%\] for the one"):
+    with pytest.raises(UserError, match=r"write train\+all\[:100%\] for all of them, all\[:100%\] for the one"):
         parse(expression, counts)
     assert parse("train+all[:100%]", counts) == [Piece("train", 0, 6), Piece("all", 0, 4)]
     assert parse("all[:100%]", counts) == [Piece("all", 0, 4)]

@@ -17,7 +17,7 @@ from vitzoo.data.open import open_dataset, open_source
 from vitzoo.data.pipeline import TrainStream, eval_batches
 from vitzoo.data.prepare import prepare
 from vitzoo.data.settings import Augment, Data, Preprocessing
-from vitzoo.errors import Failed, Refused
+from vitzoo.errors import RunError, UserError
 
 
 @pytest.fixture
@@ -98,7 +98,7 @@ def test_slices_read_the_records_they_name():
 
 def test_data_that_is_not_there_is_refused_at_once_naming_folders_and_remedy(tmp_path, no_network, nothing_prepared):
     start = time.monotonic()
-    with pytest.raises(Refused) as raised:
+    with pytest.raises(UserError) as raised:
         open_source(Data(name="imagenet2012", dir=str(tmp_path / "mine")))
     assert time.monotonic() - start < 10
     message = str(raised.value)
@@ -110,13 +110,13 @@ def test_data_that_is_not_there_is_refused_at_once_naming_folders_and_remedy(tmp
 
 @pytest.mark.parametrize("name", ["imagenat2012", "no such thing", "digits/other"])
 def test_an_unknown_name_is_refused(name, no_network):
-    with pytest.raises(Refused, match=f"data.name = {name}: "):
+    with pytest.raises(UserError, match=f"data.name = {name}: "):
         open_source(Data(name=name))
 
 
 def test_an_unwritable_data_folder_is_refused(nothing_prepared):
     nothing_prepared.touch()
-    with pytest.raises(Refused, match=r"data.dir = .*can't be written"):
+    with pytest.raises(UserError, match=r"data.dir = .*can't be written"):
         open_source(Data(name="digits"))
 
 
@@ -151,7 +151,7 @@ def test_a_folder_written_as_array_record_reads_as_the_folder_did(photos, tmp_pa
         assert now.info.classes == ("cat", "dog")
         assert now.labels().tolist() == was.labels().tolist()
         assert [now[i]["image"] for i in range(len(now))] == [was[i]["image"] for i in range(len(was))]
-    with pytest.raises(Refused, match="is there already"):
+    with pytest.raises(UserError, match="is there already"):
         prepare(data.name, dir=str(tmp_path / "prepared"))
 
 
@@ -171,11 +171,11 @@ def test_the_data_folder_may_be_the_prepared_folder_itself(photos, tmp_path):
 
 
 def test_preparing_from_the_catalogue_asks_for_tensorflow(no_network):
-    with pytest.raises(Refused, match=r"the extra `prepare`: pip install -e '.\[prepare\]'"):
+    with pytest.raises(UserError, match=r"the extra `prepare`: pip install -e '.\[prepare\]'"):
         prepare("cifar10")
-    with pytest.raises(Refused, match="the extra `prepare`"):
+    with pytest.raises(UserError, match="the extra `prepare`"):
         prepare("glue/sst2")  # of a part of the catalogue that TFDS imports when asked
-    with pytest.raises(Refused, match="no dataset of this name"):
+    with pytest.raises(UserError, match="no dataset of this name"):
         prepare("cifar11")
 
 
@@ -202,7 +202,7 @@ def test_files_to_be_fetched_by_hand_are_asked_for_with_their_place(
         raise fault
 
     monkeypatch.setattr(tfds.core.DatasetBuilder, "download_and_prepare", nothing_there)
-    with pytest.raises(Refused) as raised:
+    with pytest.raises(UserError) as raised:
         prepare("imagenet2012", dir=str(tmp_path))
     assert str(raised.value).startswith(
         f"data.name = imagenet2012: its files are fetched by hand and put into {tmp_path}/downloads/manual{told}: "
@@ -217,7 +217,7 @@ def test_a_download_that_fails_is_one_line_and_keeps_what_came(tmp_path, with_te
         raise ConnectionError("Failed to resolve\n'www.example.org'")
 
     monkeypatch.setattr(tfds.core.DatasetBuilder, "download_and_prepare", unreachable)
-    with pytest.raises(Failed) as raised:
+    with pytest.raises(RunError) as raised:
         prepare("cifar10", dir=str(tmp_path))
     assert str(raised.value) == (
         "cifar10 was not prepared: ConnectionError: Failed to resolve 'www.example.org'; "
@@ -237,7 +237,7 @@ def test_records_that_cannot_be_read_by_position_are_refused(tmp_path, photos):
     (written / LIST).unlink()
     info = written / "dataset_info.json"
     info.write_text(info.read_text().replace("array_record", "tfrecord"))
-    with pytest.raises(Refused, match="holds tfrecord files, which can't be read by position; prepare it"):
+    with pytest.raises(UserError, match="holds tfrecord files, which can't be read by position; prepare it"):
         open_source(Data(name="photos", dir=str(tmp_path / "prepared")))
 
 

@@ -13,7 +13,7 @@ from vitzoo.cli import main
 from vitzoo.decoding.beams import BeamSearch, search
 from vitzoo.decoding.generate import how_of
 from vitzoo.decoding.start import start
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.nn import state
 from vitzoo.nn.attention import Memory
 from vitzoo.nn.stack import Cache
@@ -158,7 +158,7 @@ def assert_recorded(found, known, name, begins):
 @pytest.mark.parametrize("penalty", [-1000.0, -5.01, 5.01, 1e38, -1e300, float("inf"), float("nan")])
 @pytest.mark.parametrize("normalisation", ["power", "gnmt"])
 def test_a_penalty_by_which_no_text_could_be_told_from_another_is_refused(penalty, normalisation, capsys):
-    with pytest.raises(Refused, match=r"^length_penalty = .*: must be (a finite number|at least -5 and at most 5)$"):
+    with pytest.raises(UserError, match=r"^length_penalty = .*: must be (a finite number|at least -5 and at most 5)$"):
         how_of({"num_beams": 2, "length_penalty": penalty, "length_normalisation": normalisation})
     flags = ["--num-beams", "2", f"--length-penalty={penalty}", "--length-normalisation", normalisation]
     assert main(["generate", "--checkpoint", "none", "--prompt", "a", *flags]) == 2

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from test_text_models import SIZES, Tiny
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 VOCABULARY = SIZES["vocabulary_size"]
 WRITERS = ("gpt", "llama", "t5", "transformer")  # decoders, and encoder-decoders with their sources
@@ -33,7 +33,7 @@ def written_by(family):
 )
 def test_an_id_outside_the_vocabulary_is_refused(family, odd, kind):
     message = f"^{FIELD[family]} = {odd}: is no id of this model: its vocabulary has 0 to {VOCABULARY - 1}$"
-    with pytest.raises(Refused, match=message):
+    with pytest.raises(UserError, match=message):
         written_by(family).generate(kind([[1, 2], [odd, 1]]), max_new_tokens=2)
 
 
@@ -44,7 +44,7 @@ def test_what_fills_rows_up_may_be_anything(family):
     found = [model.generate(np.array([[1, filler]]), [1], max_new_tokens=2, temperature=0.0) for filler in (-1, 5, 99)]
     for one in found[1:]:
         np.testing.assert_array_equal(one.ids, found[0].ids)
-    with pytest.raises(Refused, match="tokens = 99"):
+    with pytest.raises(UserError, match="tokens = 99"):
         model.generate(np.array([[1, 99]]), [2])
 
 
@@ -75,5 +75,5 @@ def test_under_a_trace_ids_stay_as_they_are(family):
 def test_other_arguments_that_do_not_fit_are_refused(family, arguments, message):
     arguments = dict(arguments)
     tokens = arguments.pop("tokens", np.array([[1, 2]]))
-    with pytest.raises(Refused, match=message.replace("^tokens", f"^{FIELD[family]}")):
+    with pytest.raises(UserError, match=message.replace("^tokens", f"^{FIELD[family]}")):
         written_by(family).generate(tokens, **arguments)

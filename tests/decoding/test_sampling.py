@@ -7,7 +7,7 @@ import pytest
 
 from vitzoo.decoding.generate import how_of
 from vitzoo.decoding.sampling import NEVER, Sampling, best, draw, nucleus, prompt_keys
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 LOGITS = jnp.log(jnp.array([[0.5, 0.25, 0.15, 0.1]]))
 NOTHING = jnp.zeros((1, 4), bool)
@@ -102,7 +102,7 @@ def test_no_penalty_makes_an_id_come_that_may_not_be_written(penalty):
     ],
 )
 def test_settings_that_mean_nothing_are_refused(settings, message):
-    with pytest.raises(Refused, match=message):
+    with pytest.raises(UserError, match=message):
         how_of(settings)
 
 

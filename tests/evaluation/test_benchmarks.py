@@ -14,7 +14,7 @@ from vitzoo.cli.entry import main
 from vitzoo.data.datasets import vtab
 from vitzoo.data.open import open_source
 from vitzoo.data.settings import Data
-from vitzoo.errors import Failed, Refused
+from vitzoo.errors import RunError, UserError
 from vitzoo.evaluation.benchmarks import published
 from vitzoo.evaluation.benchmarks.evaluate import evaluate_benchmarks
 from vitzoo.evaluation.benchmarks.images import IMAGES
@@ -266,7 +266,7 @@ def test_a_task_of_vtab_opens_as_a_dataset_of_a_thousand_examples(tasks):
     assert both.ids.tolist() == list(range(30))
     assert test.ids.tolist() == list(range(30, 40))
     assert open_source(data, "val200").info.labels().tolist() == both.info.labels()[24:].tolist()
-    with pytest.raises(Refused, match="did you mean clevr-count"):
+    with pytest.raises(UserError, match="did you mean clevr-count"):
         open_source(Data(name="vtab/clevr-counts"), "test")
 
 
@@ -335,11 +335,11 @@ def test_names_of_other_classes_are_not_taken_for_imagenets():
     names = [KNOWN.get(number, f"thing {number}") for number in range(1000)]
     assert as_wordnet(names, 1000, WORDNET)[0] == WORDNET
     assert as_wordnet(WORDNET[::-1], 1000, WORDNET)[0] == WORDNET[::-1]
-    with pytest.raises(Refused, match="in ImageNet's order class 0 is tench"):
+    with pytest.raises(UserError, match="in ImageNet's order class 0 is tench"):
         as_wordnet(names[::-1], 1000, WORDNET)
     assert as_wordnet(None, 21_843, WORDNET)[0] is None
 
 
 def test_no_benchmark_at_all_is_a_failure(made):
-    with pytest.raises(Failed, match="no benchmark could run"):
+    with pytest.raises(RunError, match="no benchmark could run"):
         measured(made, "imagenet", ["vtab/dmlab"])

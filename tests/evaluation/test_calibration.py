@@ -8,7 +8,7 @@ from made_checkpoint import DIGITS, TINY, random_params
 
 from vitzoo.data.image_feed import ImageFeed
 from vitzoo.data.settings import Data, Preprocessing
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.evaluation.any_label import AnyLabelEvaluator
 from vitzoo.evaluation.calibration import CalibrationEvaluator
 from vitzoo.evaluation.run import Evaluation
@@ -100,5 +100,5 @@ def test_a_pass_of_a_model_is_calibrated_by_name_of_its_classes():
     ],
 )
 def test_labels_of_another_kind_are_refused(evaluator, name, message):
-    with pytest.raises(Refused, match=message):
+    with pytest.raises(UserError, match=message):
         evaluation(evaluator, name)

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.evaluation.classes import match
 
 TEN = ("airplane", "bird", "car", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
@@ -56,12 +56,12 @@ def test_equal_lists_with_a_name_twice_are_equal_still():
 
 
 def test_names_that_do_not_match_are_refused():
-    with pytest.raises(Refused, match=r"boat, cart.*aren't among the model's 10"):
+    with pytest.raises(UserError, match=r"boat, cart.*aren't among the model's 10"):
         match(TEN, 10, ("boat", "cat", "cart"), 3)
 
 
 def test_a_name_of_two_classes_is_refused():
-    with pytest.raises(Refused, match="crane: names two classes"):
+    with pytest.raises(UserError, match="crane: names two classes"):
         match(("crane", "dog", "crane"), 3, ("dog", "crane"), 2)
 
 
@@ -69,5 +69,5 @@ def test_without_names_equal_counts_go_by_number_and_other_counts_are_refused():
     assert "by number" in match(TEN, 10, None, 10).text
     assert match(None, 3, ("a", "b", "c"), 3).names == ("a", "b", "c")
     assert match(None, 3, None, 3).names is None
-    with pytest.raises(Refused, match="4 classes and the model 10; the dataset names none"):
+    with pytest.raises(UserError, match="4 classes and the model 10; the dataset names none"):
         match(TEN, 10, None, 4)

@@ -8,7 +8,7 @@ from scipy.special import log_softmax, softmax
 from sklearn.calibration import calibration_curve
 from sklearn.metrics import average_precision_score, f1_score, top_k_accuracy_score
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.evaluation.classification import ClassificationEvaluator, calibration_error, rank
 
 
@@ -152,12 +152,12 @@ def test_a_row_that_is_not_a_number_is_never_called_right():
 
 
 def test_a_label_outside_the_classes_is_refused_with_its_value(random):
-    with pytest.raises(Refused, match=r"label = 7: lies outside the model's classes, 0 to 3"):
+    with pytest.raises(UserError, match=r"label = 7: lies outside the model's classes, 0 to 3"):
         run(random.normal(size=(3, 4)), np.array([0, 7, 1], np.int32))
 
 
 def test_a_pass_without_examples_is_refused(random):
-    with pytest.raises(Refused, match="no readable example"):
+    with pytest.raises(UserError, match="no readable example"):
         run(np.zeros((0, 4), np.float32), np.zeros(0, np.int32))
 
 
@@ -178,9 +178,9 @@ def test_every_reported_metric_but_the_count_has_a_direction(random):
 
 
 def test_two_intervals_are_refused_and_so_is_a_second_split():
-    with pytest.raises(Refused, match=r"every_epochs = 2.*besides every_steps"):
+    with pytest.raises(UserError, match=r"every_epochs = 2.*besides every_steps"):
         ClassificationEvaluator(every_steps=3, every_epochs=2).check()
-    with pytest.raises(Refused, match=r"data.split = test"):
+    with pytest.raises(UserError, match=r"data.split = test"):
         ClassificationEvaluator(data={"split": "test"}).check()
 
 

@@ -10,7 +10,7 @@ from made_text_run import MASKING, made_model
 from vitzoo.data.settings import Data
 from vitzoo.data.text.feed import TextFeed
 from vitzoo.data.text.settings import Text, Tokenizer
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.evaluation.classification import ClassificationEvaluator, f1_scores
 from vitzoo.evaluation.run import Evaluation
 from vitzoo.evaluation.text_entities import are_entity_tags, entities, entity_scores
@@ -113,7 +113,7 @@ def test_texts_are_scored_among_all_of_the_models_classes_or_only_their_own(data
     ],
 )
 def test_an_evaluator_of_something_else_is_refused(kind, evaluator, message, data):
-    with pytest.raises(Refused, match=message):
+    with pytest.raises(UserError, match=message):
         bound(kind, data, evaluator=evaluator)
 
 

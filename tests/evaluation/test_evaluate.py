@@ -11,7 +11,7 @@ import pytest
 from made_checkpoint import TINY, make_run
 
 import vitzoo
-from vitzoo.errors import Failed, Refused
+from vitzoo.errors import RunError, UserError
 from vitzoo.evaluation.ready import make_ready
 from vitzoo.parallel.mesh import show_mesh
 
@@ -77,7 +77,7 @@ def test_none_for_what_the_checkpoint_has_leaves_it(run, field):
 
 
 def test_other_data_without_a_split_are_refused(run):
-    with pytest.raises(Refused, match=r"data.split: must be given with data.name"):
+    with pytest.raises(UserError, match=r"data.split: must be given with data.name"):
         evaluated(run, {"data.name": "made_data:Four"})
 
 
@@ -91,12 +91,12 @@ def test_an_evaluator_may_be_another_than_the_one_by_which_the_run_kept_its_best
 
 
 def test_settings_of_the_runs_evaluators_are_refused_where_other_data_take_their_place(run):
-    with pytest.raises(Refused, match=r"evaluate.test: has no effect with data.split, which is measured in place of"):
+    with pytest.raises(UserError, match=r"evaluate.test: has no effect with data.split, which is measured in place of"):
         evaluated(run, {"data.split": "five", "evaluate.test.calibration_bins": 5})
 
 
 def test_other_classes_are_refused_by_name(run):
-    with pytest.raises(Refused, match=r"cat, dog, cow, hen: aren't among the model's 10"):
+    with pytest.raises(UserError, match=r"cat, dog, cow, hen: aren't among the model's 10"):
         evaluated(run, {"data.name": "made_data:Strangers", "data.split": "test"})
 
 
@@ -124,7 +124,7 @@ def test_unreadable_images_are_counted_apart_when_skipped_and_stop_otherwise(run
     result, text = evaluated(run, data | {"data.bad_files": "skip"})
     assert result["results"]["eval"]["n"] == 48
     assert "n=48 (2 unreadable, left out)" in text
-    with pytest.raises(Failed, match="holed example 3"):
+    with pytest.raises(RunError, match="holed example 3"):
         evaluated(run, data)
 
 
@@ -135,9 +135,9 @@ def test_one_evaluator_that_can_not_run_is_skipped_with_its_reason_and_all_are_a
     assert "no split 'nowhere'" in result["results"]["other"]["skipped"]
     assert result["results"]["test"]["n"] == 5
     assert "other: skipped:" in text
-    with pytest.raises(Failed, match="no evaluator could run"):
+    with pytest.raises(RunError, match="no evaluator could run"):
         evaluated(tmp_path, {"evaluate.test.split": "nowhere"})
-    with pytest.raises(Refused, match="no split 'nowhere'"):
+    with pytest.raises(UserError, match="no split 'nowhere'"):
         evaluated(tmp_path, {"data.split": "nowhere"})
 
 
@@ -146,17 +146,17 @@ def test_a_checkpoint_outside_a_run_is_measured_on_what_is_asked_for(run, tmp_pa
     result, text = evaluated(tmp_path / "copy", {"data.name": "made_data:Many", "data.split": "five"})
     assert result["results"]["eval"]["n"] == 5
     assert "no pictures" in text
-    with pytest.raises(Refused, match="evaluate: the checkpoint's run has no evaluators"):
+    with pytest.raises(UserError, match="evaluate: the checkpoint's run has no evaluators"):
         evaluated(tmp_path / "copy")
 
 
 def test_a_run_of_other_devices_is_measured_on_those_that_are_here(tmp_path):
     make_run(tmp_path, data="made_data:Many", evaluate=EVALUATE, mesh="data:64")
     assert show_mesh(make_ready(str(tmp_path), (), "auto").mesh) == "fsdp:8"
-    with pytest.raises(Refused, match="mesh = data:3"):
+    with pytest.raises(UserError, match="mesh = data:3"):
         make_ready(str(tmp_path), {"mesh": "data:3"}, "auto")
 
 
 def test_what_is_no_checkpoint_is_refused(tmp_path):
-    with pytest.raises(Refused, match="nothing-here does not exist"):
+    with pytest.raises(UserError, match="nothing-here does not exist"):
         evaluated(tmp_path / "nothing-here")

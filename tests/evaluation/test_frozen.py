@@ -7,7 +7,7 @@ from made_checkpoint import TINY, random_params
 
 from vitzoo.data.image_feed import ImageFeed
 from vitzoo.data.settings import Data, Preprocessing
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.evaluation.frozen.features import Examples
 from vitzoo.evaluation.frozen.few_shot import FewShotEvaluator
 from vitzoo.evaluation.frozen.knn import KNNEvaluator
@@ -121,17 +121,17 @@ def test_the_held_out_examples_may_be_the_last_ones():
 
 def test_one_class_and_too_few_iterations_are_refused():
     alike = Examples(TRAIN.features, np.zeros_like(TRAIN.label))
-    with pytest.raises(Refused, match="train_split = train: holds examples of one class only"):
+    with pytest.raises(UserError, match="train_split = train: holds examples of one class only"):
         LinearProbeEvaluator(penalties=(1.0,)).measure(alike, TEST, CLASSES)
-    with pytest.raises(Refused, match="iterations = 2: not enough for the penalty"):
+    with pytest.raises(UserError, match="iterations = 2: not enough for the penalty"):
         LinearProbeEvaluator(penalties=(1e-6,), iterations=2).measure(TRAIN, TEST, CLASSES)
-    with pytest.raises(Refused, match="penalties = \\(\\): names none"):
+    with pytest.raises(UserError, match="penalties = \\(\\): names none"):
         build(LinearProbeEvaluator, {"penalties": ()})
 
 
 @pytest.mark.parametrize(("part", "field"), [(KNNEvaluator, "k"), (FewShotEvaluator, "shots")])
 def test_no_number_to_measure_by_is_refused(part, field):
-    with pytest.raises(Refused, match=f"{field} = \\(\\): names none"):
+    with pytest.raises(UserError, match=f"{field} = \\(\\): names none"):
         build(part, {field: ()})
 
 
@@ -189,12 +189,12 @@ def test_a_pass_learns_from_one_split_and_counts_the_other_once(evaluator, metri
 def test_any_features_can_be_taken_and_unknown_ones_are_named():
     rows = evaluation(KNNEvaluator(split="test", features="block_0", reduce="first")).rows(PARAMS)
     assert rows["features"].shape == (60, 16)
-    with pytest.raises(Refused, match="features = block_9: no such features; there are embedded, block_0, block_1"):
+    with pytest.raises(UserError, match="features = block_9: no such features; there are embedded, block_0, block_1"):
         evaluation(KNNEvaluator(split="test", features="block_9")).trace(PARAMS)
 
 
 def test_several_labels_are_refused():
-    with pytest.raises(Refused, match="several labels to an example"):
+    with pytest.raises(UserError, match="several labels to an example"):
         evaluation(KNNEvaluator(split="test[5:]", train_split="five"), name="made_data:Several")
 
 
@@ -209,12 +209,12 @@ def test_several_labels_are_refused():
     ],
 )
 def test_examples_to_learn_from_are_there_and_none_of_them_is_measured(settings, message):
-    with pytest.raises(Refused, match=message):
+    with pytest.raises(UserError, match=message):
         evaluation(KNNEvaluator(split="test", **settings))
 
 
 def test_a_single_example_to_learn_from_is_refused_without_a_warning(recwarn):
     one = Examples(TRAIN.features[:1], TRAIN.label[:1])
-    with pytest.raises(Refused, match="train_split = train: holds examples of one class only"):
+    with pytest.raises(UserError, match="train_split = train: holds examples of one class only"):
         LinearProbeEvaluator().measure(one, TEST, CLASSES)
     assert not list(recwarn)

@@ -10,7 +10,7 @@ from made_data import N
 
 from vitzoo.data.image_feed import ImageFeed
 from vitzoo.data.settings import Data, Preprocessing
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.evaluation.classification import ClassificationEvaluator
 from vitzoo.evaluation.run import Evaluation
 from vitzoo.models.vit import ViT
@@ -116,7 +116,7 @@ def test_four_of_ten_classes_are_scored_among_themselves_and_where_asked_among_a
 
 
 def test_classes_that_the_model_does_not_have_are_refused():
-    with pytest.raises(Refused, match="cat, dog, cow, hen"):
+    with pytest.raises(UserError, match="cat, dog, cow, hen"):
         evaluation(name="made_data:Strangers")
-    with pytest.raises(Refused, match="has 4 classes and the model 10"):
+    with pytest.raises(UserError, match="has 4 classes and the model 10"):
         evaluation(name="made_data:Four", classes=None)

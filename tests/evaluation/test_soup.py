@@ -12,7 +12,7 @@ from made_checkpoint import TINY, make_run, random_params
 from vitzoo.checkpoints import read
 from vitzoo.checkpoints.locate import locate
 from vitzoo.cli import main
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.evaluation import soup as soups
 from vitzoo.evaluation.evaluate import evaluate
 from vitzoo.evaluation.soup import soup
@@ -86,11 +86,11 @@ def test_a_greedy_soup_takes_in_order_what_does_no_harm(runs, tmp_path, monkeypa
 
 def test_without_a_score_or_with_weights_that_are_not_finite_there_is_no_soup(runs, tmp_path, monkeypatch):
     greedy_by(monkeypatch, [float("nan")] * 3, max)
-    with pytest.raises(Refused, match=r"--greedy = val/loss: is not a number for any of the checkpoints"):
+    with pytest.raises(UserError, match=r"--greedy = val/loss: is not a number for any of the checkpoints"):
         soup(runs, tmp_path / "soup", greedy="val/loss", out=io.StringIO())
     broken = {"head": {"bias": np.array([np.nan], np.float32)}}
     monkeypatch.setattr(soups, "read_params", lambda *_: (broken, "raw"))
-    with pytest.raises(Refused, match=rf"CKPT = {runs[0]}: its weights are not all finite \(head/bias\)"):
+    with pytest.raises(UserError, match=rf"CKPT = {runs[0]}: its weights are not all finite \(head/bias\)"):
         soup(runs, tmp_path / "soup", out=io.StringIO())
     assert not (tmp_path / "soup").exists()
 
@@ -120,7 +120,7 @@ def test_what_makes_no_soup_is_refused_and_nothing_is_written(runs, tmp_path):
         (runs, {"greedy": "val/accuracy", "overrides": ["model.depth=1"]}, "--config.model"),
         (runs, {"overrides": ["data.batch_size=8"]}, "--greedy"),
     ]:
-        with pytest.raises(Refused) as refusal:
+        with pytest.raises(UserError) as refusal:
             soup(given, output, out=io.StringIO(), **settings)
         assert message in str(refusal.value)
         assert not output.exists()

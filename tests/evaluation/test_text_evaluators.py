@@ -12,7 +12,7 @@ from vitzoo.cli.entry import main
 from vitzoo.data.settings import Data
 from vitzoo.data.text.feed import TextFeed
 from vitzoo.data.text.settings import Text, Tokenizer
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.evaluation.generation import GenerationEvaluator
 from vitzoo.evaluation.last_word import LastWordEvaluator
 from vitzoo.evaluation.multiple_choice import MultipleChoice, MultipleChoiceEvaluator
@@ -226,19 +226,19 @@ def test_bits_per_byte_of_answers_are_counted_by_what_their_tokens_stand_for(dat
 def test_settings_of_generation_that_mean_nothing_are_refused(settings, message):
     from vitzoo.schema import build
 
-    with pytest.raises(Refused) as refusal:
+    with pytest.raises(UserError) as refusal:
         build(GenerationEvaluator, settings)
     assert message in str(refusal.value)
 
 
 def test_data_and_models_that_do_not_fit_are_refused(data):
-    with pytest.raises(Refused, match="asks nothing: text; wanted: source \\+ target"):
+    with pytest.raises(UserError, match="asks nothing: text; wanted: source \\+ target"):
         bound(GenerationEvaluator(split="all"), "gpt", data, "texts")
-    with pytest.raises(Refused, match="has no choices"):
+    with pytest.raises(UserError, match="has no choices"):
         bound(MultipleChoiceEvaluator(split="all"), "gpt", data, "pairs")
-    with pytest.raises(Refused, match="stride = 4: is of windows, which overlap; these rows are answers"):
+    with pytest.raises(UserError, match="stride = 4: is of windows, which overlap; these rows are answers"):
         bound(PerplexityEvaluator(split="all", stride=4), "gpt", data, "pairs")
-    with pytest.raises(Refused, match="shots = 20: all has only 10 other examples"):
+    with pytest.raises(UserError, match="shots = 20: all has only 10 other examples"):
         bound(GenerationEvaluator(split="all", shots=20, shot_split="all", max_new_tokens=8), "gpt", data, "pairs")
 
 

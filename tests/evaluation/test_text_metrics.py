@@ -2,7 +2,7 @@
 
 import pytest
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.evaluation.text_metrics import rouge, sacre, squad
 from vitzoo.evaluation.text_metrics.errors import distance, error_rate
 from vitzoo.evaluation.text_metrics.names import accuracy, macro_f1
@@ -91,7 +91,7 @@ def test_bleu_and_chrf_are_sacrebleus_on_its_scale_with_its_signature():
 
 def test_without_sacrebleu_bleu_is_refused_in_one_line(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "sacrebleu.metrics", None)
-    with pytest.raises(Refused, match=r"metrics = bleu: needs sacreBLEU: install the extra `text`"):
+    with pytest.raises(UserError, match=r"metrics = bleu: needs sacreBLEU: install the extra `text`"):
         sacre.make("bleu")
 
 

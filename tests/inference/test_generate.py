@@ -9,7 +9,7 @@ from made_text_run import TOKENIZER, make_text_run
 
 import vitzoo
 from vitzoo.cli.entry import main
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.inference.generator import Generator
 from vitzoo.weights.load import load
 
@@ -149,12 +149,12 @@ def test_settings_that_do_not_go_together_are_refused(runs, flags, message, caps
 
 def test_ids_of_the_wrong_shape_are_refused(generator):
     model, _ = load(generator.info.checkpoint)
-    with pytest.raises(Refused, match=r"tokens = float32\[2, 3\]: must be whole numbers \[batch, tokens\]"):
+    with pytest.raises(UserError, match=r"tokens = float32\[2, 3\]: must be whole numbers \[batch, tokens\]"):
         model.generate(np.zeros((2, 3), np.float32))
-    with pytest.raises(Refused, match=r"lengths = \[0, 3\]: must be from 1 to the 3 tokens of a row"):
+    with pytest.raises(UserError, match=r"lengths = \[0, 3\]: must be from 1 to the 3 tokens of a row"):
         model.generate(np.zeros((2, 3), int), [0, 3])
-    with pytest.raises(Refused, match="num_beam = 3: no such setting; did you mean num_beams"):
+    with pytest.raises(UserError, match="num_beam = 3: no such setting; did you mean num_beams"):
         model.generate(np.zeros((2, 3), int), num_beam=3)
     if not generator.encodes:
-        with pytest.raises(Refused, match="tokens = 64: tokens, and the model takes 64"):
+        with pytest.raises(UserError, match="tokens = 64: tokens, and the model takes 64"):
             model.generate(np.zeros((2, 64), int))

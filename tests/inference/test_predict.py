@@ -15,7 +15,7 @@ from made_checkpoint import TINY, make_run
 import vitzoo
 from vitzoo.data.images import BadImage, decode
 from vitzoo.data.sources.index import examine
-from vitzoo.errors import Failed, Refused
+from vitzoo.errors import RunError, UserError
 from vitzoo.evaluation import tables
 from vitzoo.inference.inputs import gather
 from vitzoo.inference.predict import exit_code, say_rows, say_written
@@ -158,7 +158,7 @@ def test_pixels_that_are_no_whole_numbers_are_told_how_to_become_such(predictor,
     error = predictor(image)[0]["error"]
     assert error.startswith(f"pixels of type {image.dtype}, ")
     assert error.endswith(remedy)
-    with pytest.raises(Refused, match=re.escape(remedy)):
+    with pytest.raises(UserError, match=re.escape(remedy)):
         predictor.info.preprocess(image)
 
 
@@ -167,7 +167,7 @@ def test_a_path_that_is_not_there_is_named_and_the_others_go_on(predictor, photo
     assert [row["file"] for row in rows] == [str(tmp_path / "no.jpg"), str(photos / "cmyk.jpg"), str(tmp_path)]
     errors = ["no such file or folder", None, "no images in this folder (.jpg, .png, .webp ...)"]
     assert [row["error"] for row in rows] == errors
-    with pytest.raises(Refused, match=r"no\.jpg: no such file"):
+    with pytest.raises(UserError, match=r"no\.jpg: no such file"):
         predictor([tmp_path / "no.jpg", tmp_path])
 
 
@@ -208,7 +208,7 @@ def test_features_are_what_the_head_sees(predictor, run):
     logits = features @ head["kernel"] + head["bias"]
     (row,) = predictor(image)
     assert row["top"][0]["index"] == int(logits[0].argmax())
-    with pytest.raises(Failed, match="image 0: empty"):
+    with pytest.raises(RunError, match="image 0: empty"):
         predictor.features(b"")
 
 
@@ -218,15 +218,15 @@ def test_what_can_not_be_done_is_refused_before_any_work(run, photos, tmp_path):
         (tmp_path, "no images in this folder"),
         ([], "name an image"),
     ):
-        with pytest.raises(Refused, match=said):
+        with pytest.raises(UserError, match=said):
             vitzoo.predict("missing-run-is-not-looked-for-yet", inputs)
-    with pytest.raises(Refused, match=r"output = .*rows.txt: must end in .csv or .jsonl"):
+    with pytest.raises(UserError, match=r"output = .*rows.txt: must end in .csv or .jsonl"):
         vitzoo.predict(run[0], photos, output=tmp_path / "rows.txt")
-    with pytest.raises(Refused, match=r"the folder .* doesn't exist"):
+    with pytest.raises(UserError, match=r"the folder .* doesn't exist"):
         vitzoo.predict(run[0], photos, features=tmp_path / "no" / "f.npz")
-    with pytest.raises(Refused, match="missing-run does not exist"):
+    with pytest.raises(UserError, match="missing-run does not exist"):
         vitzoo.predict("missing-run", photos)
-    with pytest.raises(Refused, match="top = 0"):
+    with pytest.raises(UserError, match="top = 0"):
         vitzoo.predict(run[0], photos, top=0)
 
 
@@ -247,7 +247,7 @@ def test_a_file_name_that_is_no_unicode_is_written_as_its_own_bytes(write, tmp_p
 
 def test_a_pipe_is_no_image_and_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "pipe.png")
-    with pytest.raises(Refused, match=r"inputs = .*pipe\.png: is a pipe, not a file or a folder"):
+    with pytest.raises(UserError, match=r"inputs = .*pipe\.png: is a pipe, not a file or a folder"):
         gather(tmp_path / "pipe.png")
     with pytest.raises(BadImage, match="is a pipe, not a file"):
         decode(tmp_path / "pipe.png")

@@ -11,7 +11,7 @@ from made_checkpoint import make_run
 from made_text_run import make_text_run
 
 from vitzoo.cli import main
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.replaced import Reads, check_replaces_nothing
 
 
@@ -218,7 +218,7 @@ def test_a_name_in_another_case_is_the_file_where_the_system_says_so(tmp_path, m
     (tmp_path / "labels.csv").write_text("x")
     (tmp_path / "LABELS.CSV").write_text("x")
     monkeypatch.setattr(os.path, "samefile", lambda a, b: str(a).lower() == str(b).lower())
-    with pytest.raises(Refused, match="which is read"):
+    with pytest.raises(UserError, match="which is read"):
         check_replaces_nothing("--output", "x", tmp_path / "LABELS.CSV", Reads([f"csv:{tmp_path}/labels.csv"]))
 
 

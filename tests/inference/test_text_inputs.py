@@ -12,7 +12,7 @@ from made_text_run import make_text_run
 from vitzoo.cli.entry import main
 from vitzoo.data.text.settings import Text, Tokenizer
 from vitzoo.data.text.tokenizers.open import open_tokenizer
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.inference import predict as predicting
 from vitzoo.inference.generator import _Answers, check_prompts
 from vitzoo.inference.predict import say_written
@@ -41,7 +41,7 @@ HALF = "holds what is no character"
     ],
 )
 def test_inputs_that_are_no_text_are_refused(inputs, message):
-    with pytest.raises(Refused, match=message):
+    with pytest.raises(UserError, match=message):
         gather_texts(inputs, Text())
 
 
@@ -60,7 +60,7 @@ def test_fields_are_those_that_the_checkpoint_was_trained_with(record, asked, fi
 
 
 def test_a_record_without_a_field_of_the_training_is_refused_by_name():
-    with pytest.raises(Refused, match=r"inputs = text: text 2 has no field 'body', which text.text_field named in"):
+    with pytest.raises(UserError, match=r"inputs = text: text 2 has no field 'body', which text.text_field named in"):
         gather_texts(["a string is a text", {"text": "a"}], Text(text_field="body"))
 
 
@@ -91,7 +91,7 @@ def test_standard_input_is_read_as_lines(monkeypatch):
 )
 def test_a_file_that_holds_no_records_is_refused(tmp_path, content, message):
     (tmp_path / "texts.jsonl").write_bytes(content)
-    with pytest.raises(Refused, match=f"--input = .*texts.jsonl: {message}"):
+    with pytest.raises(UserError, match=f"--input = .*texts.jsonl: {message}"):
         read_texts(tmp_path / "texts.jsonl")
 
 
@@ -113,7 +113,7 @@ def test_half_a_character_on_the_command_line_is_refused_before_any_work(flag, v
     said = capsys.readouterr().err.splitlines()
     assert len(said) == 1
     assert said[0].startswith(f"vitzoo: {flag} = {value!a}: {HALF}")
-    with pytest.raises(Refused, match="prompt: there is none"):
+    with pytest.raises(UserError, match="prompt: there is none"):
         check_prompts([])
 
 
@@ -125,7 +125,7 @@ def test_what_looks_like_the_name_of_a_file_is_not_taken_for_text(name, monkeypa
     texts = ["a text", "and/or so", "word", "see a.txt", "3.14", "etc."]
     assert predicting.predict("run", texts, typed=True) == texts
     assert predicting.predict("run", [*texts, name]) == [*texts, name]
-    with pytest.raises(Refused, match=f"inputs = {name}: (no such file|--input - .*); --text takes it as text"):
+    with pytest.raises(UserError, match=f"inputs = {name}: (no such file|--input - .*); --text takes it as text"):
         predicting.predict("run", [*texts, name], typed=True)
 
 

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.models.bert import BERT, BERTConfig
 from vitzoo.nn import paths, state
 from vitzoo.nn.execution import Execution
@@ -92,7 +92,7 @@ def test_a_row_of_padding_alone_is_finite_and_every_leaf_has_a_sharding_rule(tex
 
 
 def test_a_head_that_is_to_read_a_pooler_which_is_not_there_is_refused():
-    with pytest.raises(Refused, match="head_reads = pooler: there is none"):
+    with pytest.raises(UserError, match="head_reads = pooler: there is none"):
         BERTConfig(pooler=False, head_reads="pooler").check()
     assert BERTConfig(head="pretraining", head_reads="embedding").has_pooler
     assert not BERTConfig(head="classes", num_classes=2, head_reads="embedding").has_pooler

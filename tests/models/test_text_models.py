@@ -11,7 +11,7 @@ import optax
 import pytest
 from flax import nnx
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.models.bert import BERT, BERTConfig
 from vitzoo.models.gpt import GPT, GPTConfig
 from vitzoo.models.gpt import VARIANTS as GPT_VARIANTS
@@ -332,7 +332,7 @@ def test_decoding_from_a_cache_gives_the_logits_of_the_whole_text_for_rows_of_di
 
 def test_a_cache_longer_than_the_table_of_positions_is_refused():
     tiny = Tiny("gpt")
-    with pytest.raises(Refused, match="length = 13: is more than context_length = 12"):
+    with pytest.raises(UserError, match="length = 13: is more than context_length = 12"):
         jax.eval_shape(lambda params: tiny.merged(params).begin(1, 13), tiny.params)
 
 
@@ -418,35 +418,35 @@ def test_features_of_an_encoder_decoder_name_everything_seen_on_the_way():
     [(GPTConfig, "gpt2-124", "gpt2-124M"), (T5Config, "v1.1-smal", "v1.1-small"), (BERTConfig, "bas", "base")],
 )
 def test_an_unknown_variant_names_the_nearest(config, variant, near):
-    with pytest.raises(Refused, match=f"variant = {variant}: no such variant; did you mean {near}?"):
+    with pytest.raises(UserError, match=f"variant = {variant}: no such variant; did you mean {near}?"):
         config.from_variant(variant)
 
 
 def test_a_variant_that_is_near_none_lists_them():
-    with pytest.raises(Refused, match="known: base, big"):
+    with pytest.raises(UserError, match="known: base, big"):
         TransformerConfig.from_variant("enormous")
 
 
 @pytest.mark.parametrize("config", [GPTConfig, BERTConfig, TransformerConfig])
 def test_heads_must_divide_the_width(config):
-    with pytest.raises(Refused, match=r"num_heads = 6: does not divide width 16 \(nearest: 4, 8\)"):
+    with pytest.raises(UserError, match=r"num_heads = 6: does not divide width 16 \(nearest: 4, 8\)"):
         config(**{**SIZES, "num_heads": 6}).check()
 
 
 def test_heads_of_keys_must_divide_those_of_queries():
-    with pytest.raises(Refused, match=r"num_kv_heads = 3: does not divide num_heads 4 \(nearest: 2, 4\)"):
+    with pytest.raises(UserError, match=r"num_kv_heads = 3: does not divide num_heads 4 \(nearest: 2, 4\)"):
         GPTConfig(**SIZES, num_kv_heads=3).check()
 
 
 def test_rotary_positions_need_heads_of_even_size():
-    with pytest.raises(Refused, match="num_heads = 16: gives heads of 1; rotary positions need even ones"):
+    with pytest.raises(UserError, match="num_heads = 16: gives heads of 1; rotary positions need even ones"):
         GPTConfig(**{**SIZES, "num_heads": 16}, positions="rotary").check()
 
 
 @pytest.mark.parametrize("family", ["gpt", "llama", "bert"])
 def test_a_text_longer_than_the_context_is_refused(family):
     tiny = Tiny(family)
-    with pytest.raises(Refused, match=r"tokens = 13: tokens, and the model takes 12 \(context_length\)"):
+    with pytest.raises(UserError, match=r"tokens = 13: tokens, and the model takes 12 \(context_length\)"):
         jax.eval_shape(lambda params: tiny.merged(params)(np.zeros((1, 13), np.int32)), tiny.params)
 
 
@@ -455,35 +455,37 @@ def test_training_with_dropout_needs_a_key(family):
     tiny = Tiny(family, dropout=0.1)
     ids = np.zeros((1, 3), np.int32)
     inputs = (ids, ids) if tiny.reads_source else (ids,)
-    with pytest.raises(Refused, match="key: training with dropout needs one"):
+    with pytest.raises(UserError, match="key: training with dropout needs one"):
         jax.eval_shape(lambda params: tiny.merged(params)(*inputs, train=True), tiny.params)
 
 
 def test_ids_that_are_no_whole_numbers_are_refused():
     tiny = Tiny("gpt")
-    with pytest.raises(Refused, match=r"tokens = float32\[1, 3\]: must be whole numbers \[batch, tokens\]"):
+    with pytest.raises(UserError, match=r"tokens = float32\[1, 3\]: must be whole numbers \[batch, tokens\]"):
         jax.eval_shape(lambda params: tiny.merged(params)(np.zeros((1, 3), np.float32)), tiny.params)
 
 
 @pytest.mark.parametrize("config", [GPTConfig, T5Config, BERTConfig, TransformerConfig])
 def test_a_negative_rate_of_dropout_is_refused(config):
-    with pytest.raises(Refused, match="dropout"):
+    with pytest.raises(UserError, match="dropout"):
         build(config, {"vocabulary_size": 30, "dropout": -0.1})
 
 
 def test_a_model_without_a_vocabulary_is_refused():
-    with pytest.raises(Refused, match="vocabulary_size: must be set where no tokenizer says it"):
+    with pytest.raises(UserError, match="vocabulary_size: must be set where no tokenizer says it"):
         abstract(T5, T5Config())
 
 
 def test_buckets_that_hold_one_distance_each_end_before_the_largest_distance():
-    with pytest.raises(Refused, match="max_distance = 16: must be more than half of the 32 buckets"):
+    with pytest.raises(UserError, match="max_distance = 16: must be more than half of the 32 buckets"):
         T5Config(max_distance=16).check()
 
 
 def test_a_t5_in_float16_is_refused_as_its_sums_overflow():
     """https://github.com/huggingface/transformers/issues/4586: the sums reach 66,246, float16 ends at 65,504."""
-    with pytest.raises(Refused, match="dtype = float16: the sums of a T5 exceed its largest number, 65,504; take bfl"):
+    with pytest.raises(
+        UserError, match="dtype = float16: the sums of a T5 exceed its largest number, 65,504; take bfl"
+    ):
         abstract(*FAMILIES["t5"], Execution(dtype="float16"))
 
 

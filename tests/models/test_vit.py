@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.models.vit import PUBLISHED, ViT, ViTConfig
 from vitzoo.models.vit_config import POSITIONS
 from vitzoo.nn import paths, state
@@ -214,7 +214,7 @@ def test_training_draws_from_the_key_alone(tiny):
 
 
 def test_training_with_random_parts_needs_a_key(tiny):
-    with pytest.raises(Refused, match="key: training with dropout"):
+    with pytest.raises(UserError, match="key: training with dropout"):
         tiny(drop_path=0.1).logits(train=True)
     assert tiny().logits(train=True).shape == (3, 5)  # nothing random, no key needed
 
@@ -250,5 +250,5 @@ def test_leaving_patches_out_is_the_same_as_not_looking_at_them(tiny, positions)
     ],
 )
 def test_images_of_another_shape_or_type_are_refused(tiny, images, message):
-    with pytest.raises(Refused, match=message):
+    with pytest.raises(UserError, match=message):
         tiny().logits(images)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.models.vit import ViT, ViTConfig
 from vitzoo.nn import state
 
@@ -21,7 +21,7 @@ def test_a_variant_is_a_size_and_a_patch():
     [("S16", "S/16"), ("B/16x", "B/16"), ("b/16", "B/16"), ("S/", "S/16"), ("L/0", "L/16"), ("", "a size")],
 )
 def test_an_unknown_variant_names_the_nearest(variant, hint):
-    with pytest.raises(Refused, match=hint) as refusal:
+    with pytest.raises(UserError, match=hint) as refusal:
         ViTConfig.from_variant(variant)
     assert refusal.value.field == "variant"
 
@@ -46,7 +46,7 @@ def test_an_unknown_variant_names_the_nearest(variant, hint):
     ],
 )
 def test_what_does_not_fit_is_refused_by_field_with_what_would(changes, field, message):
-    with pytest.raises(Refused, match=message) as refusal:
+    with pytest.raises(UserError, match=message) as refusal:
         ViTConfig.from_variant("S/16", **changes)
     assert refusal.value.field == field
 
@@ -54,7 +54,7 @@ def test_what_does_not_fit_is_refused_by_field_with_what_would(changes, field, m
 def test_a_model_at_the_default_size_needs_a_patch_that_divides_it():
     config = ViTConfig(patch_size=15)
     config.check()  # the size comes from the data
-    with pytest.raises(Refused, match="nearest: 210, 225"):
+    with pytest.raises(UserError, match="nearest: 210, 225"):
         state.abstract(lambda rngs: ViT(config, rngs=rngs))
 
 
@@ -65,7 +65,7 @@ def test_sizes_from_the_data_default_to_224_and_three_channels():
 
 
 def test_an_image_that_does_not_divide_into_patches_may_be_padded():
-    with pytest.raises(Refused, match="pad_to_patch=true fills it up"):
+    with pytest.raises(UserError, match="pad_to_patch=true fills it up"):
         ViTConfig(image_size=(225, 200)).check()
     config = ViTConfig(image_size=(225, 200), pad_to_patch=True)
     config.check()

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.nn import paths
 
 TREE = {
@@ -63,14 +63,14 @@ def test_layers_are_matched_by_number_unless_the_rule_names_the_star(pattern, la
     ],
 )
 def test_a_rule_without_effect_is_refused_by_name(rules, message):
-    with pytest.raises(Refused, match=message) as refusal:
+    with pytest.raises(UserError, match=message) as refusal:
         paths.match_rules(rules, TREE, "optimizer.decay_rule")
     assert refusal.value.field == "optimizer.decay_rule"
     assert refusal.value.value == rules[-1][0]
 
 
 def test_a_leaf_without_rule_is_refused_where_each_needs_one():
-    with pytest.raises(Refused, match="no rule matches encoder/norm/scale"):
+    with pytest.raises(UserError, match="no rule matches encoder/norm/scale"):
         paths.match_rules([(".*kernel", 1)], TREE, "SHARDING_RULES", every_leaf=True)
 
 

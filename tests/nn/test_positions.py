@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.nn import state
 from vitzoo.nn.positions import Learned2D, SinCos2D, grid_of, resize_axis, resize_table
 
@@ -78,7 +78,7 @@ def test_the_same_grid_is_the_same_table():
 
 
 def test_a_table_of_another_size_is_refused():
-    with pytest.raises(Refused, match="196: rows, where 14x14 patches and 1 prefix tokens need 197"):
+    with pytest.raises(UserError, match="196: rows, where 14x14 patches and 1 prefix tokens need 197"):
         resize_table(RAMP, (14, 14), (24, 24), 1)
 
 
@@ -88,7 +88,7 @@ def test_rows_tell_whether_there_is_a_class_token(rows, right):
 
 
 def test_rows_of_no_square_are_refused():
-    with pytest.raises(Refused, match="no square grid"):
+    with pytest.raises(UserError, match="no square grid"):
         grid_of(199)
 
 

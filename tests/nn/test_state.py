@@ -6,7 +6,7 @@ import pytest
 from flax import nnx
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.nn import state
 from vitzoo.nn.dense import Dense
 from vitzoo.nn.paths import flatten, unflatten
@@ -75,7 +75,9 @@ def test_a_list_of_layers_keeps_its_order_through_a_dict_whose_names_are_text():
 
 
 def test_random_keys_are_refused_by_name():
-    with pytest.raises(Refused, match=r"model = Dropout: holds rngs/count, a RngCount: give Dropout its rngs at the c"):
+    with pytest.raises(
+        UserError, match=r"model = Dropout: holds rngs/count, a RngCount: give Dropout its rngs at the c"
+    ):
         state.abstract(lambda rngs: nnx.Dropout(0.5, rngs=rngs))
 
 
@@ -105,5 +107,5 @@ def test_values_are_written_into_the_module_that_holds_them():
 
 
 def test_a_stack_within_a_stack_is_refused():
-    with pytest.raises(Refused, match=r"model = Pair: holds a stack and is stacked itself"):
+    with pytest.raises(UserError, match=r"model = Pair: holds a stack and is stacked itself"):
         state.abstract(lambda rngs: state.stacked(lambda r: Pair(rngs=r), 2, rngs))

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.objectives.classification import Classification
 from vitzoo.schema import build
 from vitzoo.steps.train import mean
@@ -159,6 +159,6 @@ def test_label_accuracy_under_several_labels_counts_each_yes_or_no():
     ],
 )
 def test_settings_that_do_not_fit_are_refused(settings, info, message):
-    with pytest.raises(Refused) as refusal:
+    with pytest.raises(UserError) as refusal:
         bind(info=info, **settings)
     assert message in str(refusal.value)

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.objectives.distillation import Distillation
 from vitzoo.schema import build
 
@@ -82,6 +82,6 @@ def test_a_student_that_agrees_with_its_teacher_has_nothing_to_learn_from_it():
     ],
 )
 def test_settings_that_do_not_fit_are_refused(settings, message):
-    with pytest.raises(Refused) as refusal:
+    with pytest.raises(UserError) as refusal:
         bind(**settings)
     assert message in str(refusal.value)

@@ -17,7 +17,7 @@ from vitzoo.config.experiment import ModelChoice
 from vitzoo.data.text.labelled import LabelledRows, TaggedRows
 from vitzoo.data.text.masked import MaskedRows
 from vitzoo.data.text.settings import Text
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.nn import state
 from vitzoo.objectives.masked_lm import MaskedLanguageModelling
 from vitzoo.objectives.regression import Regression
@@ -238,7 +238,7 @@ def resolve(objective, model="bert", **model_fields):
     ],
 )
 def test_a_model_that_can_not_learn_an_objective_is_refused_when_the_config_is_read(objective, model, message):
-    with pytest.raises(Refused) as refusal:
+    with pytest.raises(UserError) as refusal:
         resolve(objective, **model)
     assert message in str(refusal.value)
 

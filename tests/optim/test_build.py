@@ -225,7 +225,7 @@ def split_layers(tree, depth):
     flat = {}
     for path, leaf in flatten(tree).items():
         if is_stacked(path):
-            flat |= {path.replace("blocks", f"layer_{i}"): leaf[i] for i in range(depth)}
+            flat |= {path.replace("blocks/*", f"layer_{i}"): leaf[i] for i in range(depth)}
         else:
             flat[path] = leaf
     return unflatten(flat)

@@ -3,7 +3,7 @@ import numpy as np
 import optax
 import pytest
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.optim.schedules import Constant, Cosine, InverseSquareRoot, Linear
 from vitzoo.schema import build
 
@@ -64,7 +64,7 @@ def test_durations_are_the_same_in_every_unit(duration):
 
 
 def test_a_duration_in_two_units_is_refused():
-    with pytest.raises(Refused, match=r"schedule.warmup_epochs = 1.0: warmup_steps is set too"):
+    with pytest.raises(UserError, match=r"schedule.warmup_epochs = 1.0: warmup_steps is set too"):
         build(Cosine, {"warmup_steps": 3, "warmup_epochs": 1.0}, "schedule")
 
 

@@ -196,8 +196,8 @@ def test_a_step_that_is_not_finite_leaves_statistics_and_memory_as_they_are(monk
 
 def test_no_mean_is_made_of_weights_with_statistics(cnn, tmp_path):
     message = r"= .*/cnn(@12)?: keeps statistics of its batches \(blocks/0/norm/mean\)"
-    with pytest.raises(vitzoo.Refused, match=message):
+    with pytest.raises(vitzoo.UserError, match=message):
         average(cnn[0], 2, tmp_path / "mean")
-    with pytest.raises(vitzoo.Refused, match=message):
+    with pytest.raises(vitzoo.UserError, match=message):
         soup([f"{cnn[0]}@12", str(cnn[0])], tmp_path / "soup")
     assert not list(tmp_path.iterdir())

@@ -7,7 +7,7 @@ import jax
 import pytest
 
 from vitzoo.cli import main
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.parallel import claim as claims
 from vitzoo.parallel import cluster, processes
 from vitzoo.parallel.claim import claim
@@ -51,9 +51,9 @@ def test_a_port_in_use_is_refused_in_one_line(command, host, in_use, tmp_path, c
 
 
 def test_the_address_at_which_process_0_is_to_listen_is_the_one_that_is_looked_at(in_use):
-    with pytest.raises(Refused, match="is in use"):
+    with pytest.raises(UserError, match="is in use"):
         claim("somewhere.invalid:1", 0, f"127.0.0.1:{in_use}")
-    with pytest.raises(Refused, match="is no address of this machine"):
+    with pytest.raises(UserError, match="is no address of this machine"):
         claim(f"192.0.2.1:{in_use}", 0)  # of the network that RFC 5737 keeps for examples
     claim(f"192.0.2.1:{in_use}", 1)  # where it lies is no matter to the others
     claim("somewhere.invalid:1", 0)  # may become known
@@ -92,7 +92,7 @@ def test_a_number_that_a_process_of_another_machine_has_is_refused(monkeypatch):
     for index in (0, 1, 2):
         monkeypatch.setattr(processes, "index", lambda index=index: index)
         cluster._check_only_one()
-    with pytest.raises(Refused, match=r"--process-id = 2: another process of this run has it too \(.*pid"):
+    with pytest.raises(UserError, match=r"--process-id = 2: another process of this run has it too \(.*pid"):
         cluster._check_only_one()
 
 

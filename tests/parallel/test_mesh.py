@@ -5,7 +5,7 @@ import sys
 import jax
 import pytest
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.parallel.mesh import (
     batch_shards,
     devices,
@@ -38,18 +38,18 @@ def test_axes_are_automatic_so_that_modules_need_no_sharding_of_their_own():
     "spec", ["", "model:8", "data", "data:x", "data:0", "data:2,data:4", "data:-8", "data:8;fsdp:1"]
 )
 def test_a_mesh_that_cannot_be_read_is_refused(spec):
-    with pytest.raises(Refused, match="mesh"):
+    with pytest.raises(UserError, match="mesh"):
         parse_mesh(spec)
 
 
 @pytest.mark.parametrize("spec", ["data:4", "data:4,fsdp:4"])
 def test_a_mesh_that_is_not_all_devices_is_refused_with_both_numbers(spec):
-    with pytest.raises(Refused, match=r"takes (4|16) devices, but there are 8"):
+    with pytest.raises(UserError, match=r"takes (4|16) devices, but there are 8"):
         make_mesh(spec, jax.devices())
 
 
 def test_a_platform_that_is_not_here_is_refused_naming_what_is():
-    with pytest.raises(Refused, match=r"platform = gpu: no such device here; found cpu:8"):
+    with pytest.raises(UserError, match=r"platform = gpu: no such device here; found cpu:8"):
         devices("gpu")
     assert len(devices("cpu")) == len(devices("")) == 8
 
@@ -82,7 +82,7 @@ def test_a_platform_asked_for_by_the_environment_is_refused_too():
 def test_a_batch_that_does_not_divide_is_refused_with_the_numbers_and_the_nearest_good_ones(
     batch_size, accumulate, message
 ):
-    with pytest.raises(Refused) as refusal:
+    with pytest.raises(UserError) as refusal:
         validate_batch(batch_size, accumulate, make_mesh("data:8", jax.devices()))
     assert str(refusal.value) == message
 
@@ -90,7 +90,7 @@ def test_a_batch_that_does_not_divide_is_refused_with_the_numbers_and_the_neares
 def test_devices_along_tensor_share_their_examples():
     mesh = make_mesh("data:2,tensor:4", jax.devices())
     validate_batch(6, 3, mesh)
-    with pytest.raises(Refused, match="data:2"):
+    with pytest.raises(UserError, match="data:2"):
         validate_batch(5, 1, mesh)
 
 

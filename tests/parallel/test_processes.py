@@ -16,7 +16,7 @@ from vitzoo.checkpoints import loop_values, manifest, read
 from vitzoo.cli import main
 from vitzoo.config import resolve
 from vitzoo.config.agreement import check_same
-from vitzoo.errors import Failed, Refused
+from vitzoo.errors import RunError, UserError
 from vitzoo.parallel import mesh as meshes
 from vitzoo.parallel import processes
 from vitzoo.parallel.cluster import Cluster, cluster_of, is_one_of_several
@@ -77,7 +77,7 @@ def test_flags_win_over_the_environment():
     ],
 )
 def test_flags_that_name_no_set_of_processes_are_refused(given, field):
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(UserError) as refused:
         cluster_of(*given, None, {})
     assert refused.value.field == field
 
@@ -96,8 +96,8 @@ def test_a_single_process_agrees_with_itself():
     assert (processes.count(), processes.index(), processes.is_first()) == (1, 0, True)
     with processes.first_alone():
         pass
-    with pytest.raises(Refused), processes.first_alone():
-        raise Refused("field", 1, "message")
+    with pytest.raises(UserError), processes.first_alone():
+        raise UserError("field", 1, "message")
 
 
 @pytest.mark.parametrize("value", [None, 7, "process 3 on n1", True, [1, "two"]])
@@ -106,13 +106,13 @@ def test_what_process_0_found_out_reaches_the_others_as_it_is(value):
 
 
 def test_so_does_why_it_found_nothing():
-    refused = Refused("workdir", Path("runs/a"), "is in use")
-    with pytest.raises(Refused) as told:
+    refused = UserError("workdir", Path("runs/a"), "is in use")
+    with pytest.raises(UserError) as told:
         processes.unpacked(processes.packed(None, refused))
     assert (str(told.value), told.value.field, told.value.value) == (str(refused), "workdir", "runs/a")
-    failed = Failed("disk full")
+    failed = RunError("disk full")
     failed.exit_code = 2
-    with pytest.raises(Failed, match="disk full") as told:
+    with pytest.raises(RunError, match="disk full") as told:
         processes.unpacked(processes.packed(None, failed))
     assert told.value.exit_code == 2
 
@@ -174,11 +174,11 @@ def test_processes_with_other_settings_are_refused(monkeypatch):
         one_of([[settings[0], {}], [settings[0], {}], [other, {}]], monkeypatch)
         name, _, value = change.partition("=")
         with pytest.raises(
-            Refused, match=f"^{name} = .*: process 2 has {value}; give all processes the same settings$"
+            UserError, match=f"^{name} = .*: process 2 has {value}; give all processes the same settings$"
         ):
             check_same(settings[0])
     one_of([[settings[0], {"--weights": "ema"}], [settings[0], {"--weights": "raw"}]], monkeypatch)
-    with pytest.raises(Refused, match="--weights = ema: process 1 has raw"):
+    with pytest.raises(UserError, match="--weights = ema: process 1 has raw"):
         check_same(settings[0])
 
 

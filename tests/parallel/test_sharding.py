@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from jax.sharding import PartitionSpec as P
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.nn.constrain import constrain
 from vitzoo.nn.paths import flatten, unflatten
 from vitzoo.optim.adafactor import Adafactor
@@ -82,19 +82,19 @@ def test_every_dimension_is_divided_evenly_whatever_the_shape():
 
 
 def test_a_leaf_without_a_row_in_the_table_is_refused_by_name():
-    with pytest.raises(Refused, match=r"no rule matches encoder/blocks/\*/new/kernel"):
+    with pytest.raises(UserError, match=r"no rule matches encoder/blocks/\*/new/kernel"):
         param_shardings(shapes(encoder__blocks__LAYERS__new__kernel=(2, 4, 4)), RULES[:-1], mesh())
 
 
 @pytest.mark.parametrize("axes", [("embed",), ("embed", "wings")])
 def test_a_row_that_does_not_fit_its_leaf_is_refused(axes):
-    with pytest.raises(Refused, match="SHARDING_RULES = head/kernel"):
+    with pytest.raises(UserError, match="SHARDING_RULES = head/kernel"):
         param_shardings(shapes(head__kernel=(4, 4)), [("head/kernel", axes)], mesh())
 
 
 @pytest.mark.parametrize("rules", [[("head/.*", "embed")], [("head/.*",)], ["head/.*"], {"head/.*": None}, [(1, None)]])
 def test_rules_of_another_form_are_refused(rules):
-    with pytest.raises(Refused, match=r'rows are \(path, axes\).* \("head/kernel", \("embed", "classes"\)\)'):
+    with pytest.raises(UserError, match=r'rows are \(path, axes\).* \("head/kernel", \("embed", "classes"\)\)'):
         rules_of(type("MyModel", (), {"SHARDING_RULES": rules}))
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from vitzoo.errors import Failed
+from vitzoo.errors import RunError
 from vitzoo.planning import ahead
 from vitzoo.planning.ahead import Compiled
 from vitzoo.planning.topology import parse
@@ -30,7 +30,7 @@ def test_lack_of_memory_says_what_was_needed(message, gib):
 
 
 def test_anything_else_is_told_in_one_line():
-    with pytest.raises(Failed, match="ended without a program: ValueError: odd"):
+    with pytest.raises(RunError, match="ended without a program: ValueError: odd"):
         ahead.read("", "Traceback ...\nValueError: odd\n", WHERE)
 
 

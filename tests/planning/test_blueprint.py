@@ -4,7 +4,7 @@ import jax
 import pytest
 
 from vitzoo.config import list_configs, resolve
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.parallel.mesh import make_mesh
 from vitzoo.planning import length, remedy, search
 from vitzoo.planning.blueprint import blueprint
@@ -76,5 +76,5 @@ def test_the_examples_of_known_sets_and_of_the_user_count(draw):
 
 def test_a_config_without_a_model_says_that_one_must_be_named():
     experiment = resolve("vit/finetune", complete=False).experiment
-    with pytest.raises(Refused, match=r"model\.name"):
+    with pytest.raises(UserError, match=r"model\.name"):
         blueprint(experiment, "tpu")

@@ -3,7 +3,7 @@
 import pytest
 
 from vitzoo import parts
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.planning import cost, models
 
 # parameters in millions and GFLOPs at 224 and 384 pixels, as printed in the table of the scaling-ViT paper
@@ -101,7 +101,7 @@ def test_a_pattern_chooses_by_name_or_variant_and_rows_stand_by_model_family_and
     assert [row.variant for row in models.table("gpt-m*")] == ["gpt-micro", "gpt-mini"]
     assert [row.variant for row in models.table("v*-small")] == ["v1.1-small"]
     assert list(dict.fromkeys(row.name for row in models.table())) == list(parts.PARTS["model"])
-    with pytest.raises(Refused, match="there are s/16"):
+    with pytest.raises(UserError, match="there are s/16"):
         models.table("resnet*")
 
 

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from vitzoo.config import resolve
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.planning import remedy, search
 from vitzoo.planning.estimate import Forecast
 from vitzoo.planning.search import Fixed
@@ -60,9 +60,9 @@ def test_what_the_config_states_stays(forecast_of):
 
 def test_a_batch_that_does_not_divide_is_refused_with_the_nearest(draw):
     drawn = draw("vit", "gpu", "data.batch_size=129")
-    with pytest.raises(Refused, match=r"data.batch_size = 129: does not divide over fsdp:8 .*nearest: 128, 136"):
+    with pytest.raises(UserError, match=r"data.batch_size = 129: does not divide over fsdp:8 .*nearest: 128, 136"):
         search.ranked(Forecast(drawn, parse("h100:8")), Fixed("fsdp:8"))
-    with pytest.raises(Refused, match=r"mesh = fsdp:4: takes 4 devices, but h100:8 has 8"):
+    with pytest.raises(UserError, match=r"mesh = fsdp:4: takes 4 devices, but h100:8 has 8"):
         search.ranked(Forecast(drawn, parse("h100:8")), Fixed("fsdp:4"))
 
 
@@ -90,7 +90,7 @@ def test_a_remedy_is_accepted(forecast_of, fixed, share, flag):
 @pytest.mark.slow
 def test_where_the_state_alone_is_too_large_more_devices_are_named(forecast_of):
     forecast = forecast_of("gpt/gpt2:1558M", "v5e:1x1")  # 12 bytes for each of 1.56e9 parameters in 15.75 GiB
-    with pytest.raises(Refused) as refusal:
+    with pytest.raises(UserError) as refusal:
         raise remedy.refusal(forecast, Fixed(), search.ranked(forecast, Fixed())[0])
     assert refusal.value.field == "topology"
     named = re.search(r"nearest that fits: --topology (\S+)$", refusal.value.message)[1]

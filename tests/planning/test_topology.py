@@ -2,7 +2,7 @@
 
 import pytest
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.planning import topology
 from vitzoo.planning.devices import DEVICES, GIB, peak_flops
 
@@ -45,7 +45,7 @@ def test_a_topology_is_read_and_shown_as_it_is_written(text, count):
     ],
 )
 def test_a_mistaken_topology_is_one_line_that_says_what_is_right(text, said):
-    with pytest.raises(Refused, match=said) as refusal:
+    with pytest.raises(UserError, match=said) as refusal:
         topology.parse(text)
     assert refusal.value.field == "topology"
     assert "\n" not in str(refusal.value)

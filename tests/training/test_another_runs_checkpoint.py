@@ -11,7 +11,7 @@ from made_text_run import make_text_run
 from vitzoo.checkpoints.belonging import other_setting
 from vitzoo.checkpoints.locate import locate
 from vitzoo.cli import main
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 # what is put into the folder of a ViT of width 16 that was trained for 7 steps on the digits, and what is said of it
 OTHERS = {
@@ -96,7 +96,7 @@ def test_its_own_is_used_whatever_its_config_leaves_to_the_checkpoint(runs, tmp_
     (run / "config.json").write_text("[")  # who needs it refuses it
     assert locate(run).step == 7
     (run / "config.json").write_text(json.dumps(values | {"model": {"name": "vit", "variant": "S/16"}}))
-    with pytest.raises(Refused, match=r"model\.variant is none, this run's \(config\.json\) S/16"):
+    with pytest.raises(UserError, match=r"model\.variant is none, this run's \(config\.json\) S/16"):
         locate(run)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from vitzoo.errors import Failed, Refused
+from vitzoo.errors import RunError, UserError
 from vitzoo.training import lock
 
 HOLD = """
@@ -37,7 +37,7 @@ def test_a_folder_in_use_by_another_process_is_refused_and_free_once_that_is_kil
     try:
         assert other.stdout.readline() == "held\n"
         for way in (enter, look):
-            with pytest.raises(Refused, match=rf"is in use by process {other.pid} on .* since "):
+            with pytest.raises(UserError, match=rf"is in use by process {other.pid} on .* since "):
                 way(workdir)
     finally:
         other.kill()
@@ -50,7 +50,7 @@ def test_a_folder_in_use_by_another_process_is_refused_and_free_once_that_is_kil
 def test_a_folder_in_use_by_this_process_is_refused_too(tmp_path):
     with lock.locked(tmp_path):
         for way in (enter, look):
-            with pytest.raises(Refused, match="in use by this very process"):
+            with pytest.raises(UserError, match="in use by this very process"):
                 way(tmp_path)
     assert enter(tmp_path)
 
@@ -58,7 +58,7 @@ def test_a_folder_in_use_by_this_process_is_refused_too(tmp_path):
 def test_a_folder_that_holds_something_else_is_refused_untouched(tmp_path):
     (tmp_path / "thesis.doc").write_text("")
     for way in (enter, look):
-        with pytest.raises(Refused, match=r"holds thesis\.doc and no config\.json"):
+        with pytest.raises(UserError, match=r"holds thesis\.doc and no config\.json"):
             way(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.doc"]
 
@@ -71,11 +71,11 @@ def test_a_log_that_the_shell_already_writes_there_is_no_obstacle(tmp_path):
 def test_a_file_and_a_place_that_cannot_be_written_are_refused(tmp_path):
     (tmp_path / "file").write_text("")
     for way in (enter, look):
-        with pytest.raises(Refused, match="is a file"):
+        with pytest.raises(UserError, match="is a file"):
             way(tmp_path / "file")
-        with pytest.raises(Refused, match="can't be written"):
+        with pytest.raises(UserError, match="can't be written"):
             way(tmp_path / "file" / "run")
-        with pytest.raises(Refused, match="can't be written"):
+        with pytest.raises(UserError, match="can't be written"):
             way(Path("/sys/run"))  # read-only for everyone, also for root
 
 
@@ -84,7 +84,7 @@ def test_a_full_disk_ends_the_run_with_its_cause(tmp_path):
         with lock.locked(tmp_path / "run"):
             raise OSError(errno.ENOSPC, "No space left on device")
 
-    with pytest.raises(Failed, match=r"run: No space left on device"):
+    with pytest.raises(RunError, match=r"run: No space left on device"):
         fill()
 
 
@@ -93,7 +93,7 @@ def test_a_look_at_a_full_disk_is_refused_before_a_run_is(tmp_path, monkeypatch)
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(lock.tempfile, "TemporaryFile", full)
-    with pytest.raises(Refused, match="can't be written: No space left on device"):
+    with pytest.raises(UserError, match="can't be written: No space left on device"):
         look(tmp_path / "run")
 
 
@@ -118,7 +118,7 @@ def test_a_lock_that_is_no_plain_file_is_refused(target, use, tmp_path):
         file.mkdir()
     else:
         file.symlink_to(target)
-    with pytest.raises(Refused, match=r"its \.lock is a link, a pipe, a folder or a device; remove it"):
+    with pytest.raises(UserError, match=r"its \.lock is a link, a pipe, a folder or a device; remove it"):
         use(tmp_path)
     assert (tmp_path / "elsewhere").read_text() == "a user's words"
 
@@ -129,5 +129,5 @@ def test_a_lock_that_is_no_plain_file_is_refused(target, use, tmp_path):
 @pytest.mark.parametrize("make", [os.mkdir, os.mkfifo])
 def test_a_file_of_the_run_that_is_none_is_refused(name, make, tmp_path):
     make(tmp_path / name)
-    with pytest.raises(Refused, match=f"its {name} is a folder, a pipe or a device; remove it"):
+    with pytest.raises(UserError, match=f"its {name} is a folder, a pipe or a device; remove it"):
         lock.check_usable(tmp_path)

@@ -22,7 +22,7 @@ from vitzoo.checkpoints.steps import listed
 from vitzoo.checkpoints.store import Store
 from vitzoo.cli.dry_run import dry_run
 from vitzoo.config import resolve
-from vitzoo.errors import Failed, Refused
+from vitzoo.errors import RunError, UserError
 from vitzoo.parallel import sharding
 from vitzoo.training import loop, records, setup
 
@@ -166,7 +166,7 @@ def test_a_dry_run_says_what_training_in_that_folder_would(straight, tmp_path, m
         ({"total_steps": 30}, r"total_steps = 30: this run was started with 20; a new workdir with --config\.init_"),
         ({"seed": 1}, "seed = 1: this run was started with 0; start a new workdir"),
     ):
-        with pytest.raises(Refused, match=message):
+        with pytest.raises(UserError, match=message):
             dry(straight[0], **changes)
     workdir = tmp_path / "run"
     assert f"writes  {workdir}" in dry(workdir)
@@ -177,18 +177,18 @@ def test_a_dry_run_says_what_training_in_that_folder_would(straight, tmp_path, m
     assert "changed log.every_steps: 3 → 10" in said
     with monkeypatch.context() as patch:
         patch.setattr(Stripes, "shifted", 1)
-        with pytest.raises(Refused, match="the data have changed since this run began"):
+        with pytest.raises(UserError, match="the data have changed since this run began"):
             dry(workdir)
     file = next(path for path in (workdir / "checkpoints" / "2" / "params").rglob("*") if path.is_file())
     file.write_bytes(b"")
-    with pytest.raises(Refused, match="no checkpoint verifies"):
+    with pytest.raises(UserError, match="no checkpoint verifies"):
         dry(workdir)
 
 
 def test_a_disk_without_room_for_a_checkpoint_is_refused_before_the_first_step(tmp_path, monkeypatch):
     monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=10_000))
     for way in (run, dry):
-        with pytest.raises(Refused, match=r"a checkpoint takes 0\.\d MB, and 0\.0 MB are free"):
+        with pytest.raises(UserError, match=r"a checkpoint takes 0\.\d MB, and 0\.0 MB are free"):
             way(tmp_path / "run")
     assert list(tmp_path.iterdir()) == []
 
@@ -293,7 +293,7 @@ def test_kill_9_in_another_process_and_a_resume_in_a_third_end_bitwise_equal(str
 def test_another_meaning_is_refused_with_both_values_and_another_execution_recorded(tmp_path, monkeypatch):
     at_batch(monkeypatch, 2, send(signal.SIGTERM))
     run(tmp_path)
-    with pytest.raises(Refused, match=r"seed = 1: this run was started with 0"):
+    with pytest.raises(UserError, match=r"seed = 1: this run was started with 0"):
         run(tmp_path, seed=1)
     monkeypatch.undo()
     _, said = run(tmp_path, log={"every_steps": 10})
@@ -307,14 +307,14 @@ def test_changed_data_is_refused(tmp_path, monkeypatch):
     at_batch(monkeypatch, 2, send(signal.SIGTERM))
     run(tmp_path)
     monkeypatch.setattr(Stripes, "shifted", 1)
-    with pytest.raises(Refused, match="the data have changed since this run began"):
+    with pytest.raises(UserError, match="the data have changed since this run began"):
         run(tmp_path)
 
 
 @pytest.mark.gate
 def test_a_step_that_is_not_finite_stops_the_run_before_anything_of_it_is_saved(tmp_path, monkeypatch):
     at_batch(monkeypatch, 5, poison)
-    with pytest.raises(Failed, match=r"step 5: loss nan.*non_finite = stop"):
+    with pytest.raises(RunError, match=r"step 5: loss nan.*non_finite = stop"):
         run(tmp_path, non_finite="stop")
     assert steps_of(tmp_path) == [4]  # the best so far; nothing of step 5, where a checkpoint was due
 
@@ -342,14 +342,14 @@ def test_a_checkpoint_is_saved_when_due_with_evaluation_off(tmp_path, monkeypatc
     ("field", "changes"), [("mesh", {"mesh": "data:3"}), ("data", {"data": {"name": "striped:Stripes", "split": "x"}})]
 )
 def test_a_refused_start_leaves_no_folder(tmp_path, field, changes):
-    with pytest.raises(Refused, match=field):
+    with pytest.raises(UserError, match=field):
         run(tmp_path / "run", **changes)
     assert not (tmp_path / "run").exists()
 
 
 def test_a_folder_of_another_program_is_refused(tmp_path):
     (tmp_path / "photo.jpg").write_text("")
-    with pytest.raises(Refused, match=r"holds photo\.jpg"):
+    with pytest.raises(UserError, match=r"holds photo\.jpg"):
         run(tmp_path)
     assert Path(tmp_path / "photo.jpg").exists()
 
@@ -366,7 +366,7 @@ def test_a_folder_of_another_program_is_refused(tmp_path):
     ],
 )
 def test_what_does_not_fit_the_data_is_refused_before_the_first_step(tmp_path, changes, message):
-    with pytest.raises(Refused, match=message):
+    with pytest.raises(UserError, match=message):
         run(tmp_path / "run", **changes)
     assert not (tmp_path / "run").exists()
 
@@ -381,7 +381,7 @@ def test_a_run_whose_folder_is_moved_or_deleted_meanwhile_fails_and_makes_no_new
             shutil.rmtree(away)
 
     at_batch(monkeypatch, 3, act)
-    with pytest.raises(Failed, match=r"run was moved, deleted or replaced while this run was writing to it"):
+    with pytest.raises(RunError, match=r"run was moved, deleted or replaced while this run was writing to it"):
         run(workdir)
     assert not workdir.exists()
     assert away.exists() == (what == "moved")
@@ -400,7 +400,7 @@ def test_a_file_of_the_run_that_is_deleted_meanwhile_is_a_failure_that_names_it(
 
     at_batch(monkeypatch, 3, act)
     what = "run" if name == "provenance.json" else f"run/{name.replace('*', '.*')}"
-    with pytest.raises(Failed, match=rf"{what} was moved, deleted or replaced while this run was writing to it"):
+    with pytest.raises(RunError, match=rf"{what} was moved, deleted or replaced while this run was writing to it"):
         run(workdir, log={"every_steps": 1, "tensorboard": name == "events.out.*"})
 
 
@@ -414,5 +414,5 @@ def test_a_last_checkpoint_that_is_gone_at_the_end_is_a_failure(tmp_path, monkey
             shutil.rmtree(folder)
 
     monkeypatch.setattr(Store, "wait", waits)
-    with pytest.raises(Failed, match=r"checkpoints/\d+ was moved, deleted or replaced"):
+    with pytest.raises(RunError, match=r"checkpoints/\d+ was moved, deleted or replaced"):
         run(workdir)

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import jax.numpy as jnp
 import pytest
 
-from vitzoo.errors import Failed
+from vitzoo.errors import RunError
 from vitzoo.planning.devices import peak_flops
 from vitzoo.planning.length import total_steps
 from vitzoo.training.intervals import due, period
@@ -87,7 +87,7 @@ def test_a_step_that_is_not_finite_ends_a_run_that_asks_for_it_at_the_latest_bef
     window = Window(stop=True)
     window.add(1, metrics(1.0))
     window.add(2, metrics(float("nan")))
-    with pytest.raises(Failed, match="step 2: loss nan"):
+    with pytest.raises(RunError, match="step 2: loss nan"):
         window.saved()
 
 
@@ -100,7 +100,7 @@ def test_a_run_that_skips_bad_steps_ends_when_it_learns_nothing_any_more():
         window.add(step, metrics(float("nan")))
     window = Window(False, window.saved())
     window.add(200, metrics(float("inf")))
-    with pytest.raises(Failed, match="step 200: 100 steps in a row were not finite"):
+    with pytest.raises(RunError, match="step 200: 100 steps in a row were not finite"):
         window.settle()
 
 

@@ -13,7 +13,7 @@ from vitzoo.checkpoints import loop_values, read
 from vitzoo.checkpoints.locate import locate
 from vitzoo.cli.dry_run import dry_run
 from vitzoo.config import resolve
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.nn.paths import flatten
 from vitzoo.training import loop, setup
 
@@ -98,7 +98,7 @@ def test_the_architecture_is_the_checkpoints_but_for_what_the_config_changes(pre
 @pytest.mark.slow
 def test_a_longer_training_with_its_state_is_the_one_that_was_never_interrupted(pretrained, tmp_path):
     run(pretraining(total_steps=7), tmp_path / "straight")
-    with pytest.raises(Refused) as refusal:
+    with pytest.raises(UserError) as refusal:
         run(pretraining(total_steps=7), pretrained)
     flags = [word for word in str(refusal.value).split() if word.startswith("--config.")]
     _, said = run(resolve(pretraining(total_steps=7), overrides=flags), tmp_path / "longer")
@@ -131,19 +131,19 @@ def test_a_dry_run_shows_what_becomes_of_the_weights(pretrained, tuned, tmp_path
 @pytest.mark.gate
 def test_a_state_that_is_already_past_the_end_is_refused(pretrained, tmp_path):
     over = pretraining(total_steps=4, init_from=str(pretrained), init_from_state=True)
-    with pytest.raises(Refused, match="is at step 4 of this run's 4"):
+    with pytest.raises(UserError, match="is at step 4 of this run's 4"):
         run(over, tmp_path / "run")
-    with pytest.raises(Refused, match="is at step 4 of this run's 4"):
+    with pytest.raises(UserError, match="is at step 4 of this run's 4"):
         dry_run(resolve(over), str(tmp_path / "run"))
 
 
 def test_a_missing_checkpoint_is_refused_and_never_means_starting_from_nothing(tmp_path):
-    with pytest.raises(Refused, match=r"init_from = .*gone: .*does not exist"):
+    with pytest.raises(UserError, match=r"init_from = .*gone: .*does not exist"):
         run(finetune(tmp_path / "gone"), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.gate
 def test_another_depth_is_refused(pretrained, tmp_path):
-    with pytest.raises(Refused, match="depth"):
+    with pytest.raises(UserError, match="depth"):
         run(finetune(pretrained, model={"depth": 4}), tmp_path / "run")

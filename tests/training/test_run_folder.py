@@ -15,7 +15,7 @@ from tensorboardX.record_writer import masked_crc32c
 
 from vitzoo.config import resolve
 from vitzoo.config.experiment import Log
-from vitzoo.errors import Failed, Refused
+from vitzoo.errors import RunError, UserError
 from vitzoo.training import curves, metrics, run_folder
 from vitzoo.training.events import Events
 from vitzoo.training.header import unsaved
@@ -106,11 +106,11 @@ def test_a_folder_that_is_no_longer_the_runs_is_a_failure(what, tmp_path):
         (workdir / "checkpoints").mkdir(parents=True)
     elif what == "deleted":
         shutil.rmtree(tmp_path / "away")
-    with pytest.raises(Failed, match=r"run was moved, deleted or replaced .*: stopped at step 1,234; what was saved"):
+    with pytest.raises(RunError, match=r"run was moved, deleted or replaced .*: stopped at step 1,234; what was saved"):
         run_folder.check_there(workdir, begun, 1234)
-    for error in (Failed("checkpoint 5 could not be saved"), OSError(2, "No such file or directory")):
+    for error in (RunError("checkpoint 5 could not be saved"), OSError(2, "No such file or directory")):
         with (
-            pytest.raises(Failed, match=r"stopped at step 1,234"),
+            pytest.raises(RunError, match=r"stopped at step 1,234"),
             run_folder.told_if_gone(workdir, begun, lambda: 1234),
         ):
             raise error
@@ -168,7 +168,7 @@ def test_a_profile_traces_the_steps_asked_for(tmp_path):
 
 def test_weights_and_biases_that_is_not_installed_is_refused(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "wandb", None)
-    with pytest.raises(Refused, match=r"the extra `wandb`"):
+    with pytest.raises(UserError, match=r"the extra `wandb`"):
         Metrics(tmp_path, 0, Log(wandb=True))
 
 
@@ -227,10 +227,10 @@ def test_a_longer_or_shorter_training_in_the_same_folder_is_told_how_to_go_on(tm
         ("total_epochs=30", "total_epochs = 30.0: this run was started with 15.0; "),
         ("total_steps=9", "total_steps = 9: this run was started with total_epochs = 15.0; "),
     ):
-        with pytest.raises(Refused) as refusal:
+        with pytest.raises(UserError) as refusal:
             run_folder.check_config(tmp_path, resolve("quickstart", overrides=[override]).values)
         assert str(refusal.value) == said + remedy
-    with pytest.raises(Refused, match=r"started with seed = 0, total_epochs = 15.0; start a new workdir for another"):
+    with pytest.raises(UserError, match=r"started with seed = 0, total_epochs = 15.0; start a new workdir for another"):
         run_folder.check_config(tmp_path, resolve("quickstart", overrides=["total_epochs=30", "seed=1"]).values)
 
 

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from vitzoo.cli import main
-from vitzoo.errors import Failed, Refused
+from vitzoo.errors import RunError, UserError
 from vitzoo.training import sweep as sweeps
 from vitzoo.training.grid import parse_axis, points
 from vitzoo.training.sweep import sweep
@@ -35,7 +35,7 @@ def test_the_values_of_a_setting_are_parted_by_commas_or_where_they_hold_some_by
 
 @pytest.mark.parametrize("text", ["seed", "seed=", "=1", "seed=1,,2", "seed=1,1"])
 def test_an_axis_written_otherwise_is_refused(text):
-    with pytest.raises(Refused, match="--over"):
+    with pytest.raises(UserError, match="--over"):
         parse_axis(text)
 
 
@@ -81,13 +81,13 @@ def test_the_argument_of_the_config_can_be_swept_and_settings_of_one_last_name_a
     ],
 )
 def test_what_no_run_could_be_is_refused_before_the_first(file, axes, overrides, field):
-    with pytest.raises(Refused) as refusal:
+    with pytest.raises(UserError) as refusal:
         points(file, axes, overrides)
     assert refusal.value.field == field
 
 
 def test_an_argument_is_given_by_the_configs_name_or_swept(file):
-    with pytest.raises(Refused, match=r"--config = .*tiny.py:8: names an argument, and --over arg= does too"):
+    with pytest.raises(UserError, match=r"--config = .*tiny.py:8: names an argument, and --over arg= does too"):
         points(f"{file}:8", {"arg": ["16", "32"]})
 
 
@@ -136,7 +136,7 @@ def swept(file, tmp_path, monkeypatch, results):
 
 
 def test_one_run_that_fails_leaves_the_others_and_the_exit_code_says_so(file, tmp_path, monkeypatch, capsys):
-    values = swept(file, tmp_path, monkeypatch, [trained(0.5), Failed("not finite at step 2"), trained(0.4)])
+    values = swept(file, tmp_path, monkeypatch, [trained(0.5), RunError("not finite at step 2"), trained(0.4)])
     assert (values["exit_code"], values["best"]) == (1, "seed=2")
     assert [run["error"] for run in values["runs"]] == [None, "not finite at step 2", None]
     rows = list(csv.DictReader((tmp_path / "seeds/sweep.csv").open()))
@@ -149,8 +149,8 @@ def test_one_run_that_fails_leaves_the_others_and_the_exit_code_says_so(file, tm
 
 
 def test_a_sweep_of_which_no_run_can_begin_is_refused(file, tmp_path, monkeypatch):
-    with pytest.raises(Refused, match=r"data\.name"):
-        swept(file, tmp_path, monkeypatch, [Refused("data.name", "photos", "isn't there")] * 3)
+    with pytest.raises(UserError, match=r"data\.name"):
+        swept(file, tmp_path, monkeypatch, [UserError("data.name", "photos", "isn't there")] * 3)
 
 
 def test_a_signal_ends_the_sweep_and_what_is_done_is_told(file, tmp_path, monkeypatch):
@@ -178,7 +178,7 @@ def test_a_sweep_whose_folder_is_moved_meanwhile_fails_and_makes_no_new_one(gone
 def refused(file, workdir, axes, monkeypatch, overrides=()):
     """Why a sweep is refused before it trains anything."""
     monkeypatch.setattr(sweeps, "train", lambda *_: pytest.fail("a run was trained"))
-    with pytest.raises(Refused) as refusal:
+    with pytest.raises(UserError) as refusal:
         sweep(points(file, axes, overrides), workdir)
     return str(refusal.value)
 

@@ -16,7 +16,7 @@ import vitzoo
 from vitzoo.checkpoints import loop_values
 from vitzoo.checkpoints.locate import locate
 from vitzoo.config import resolve
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.nn import state as modules
 from vitzoo.nn.execution import DEFAULT
 from vitzoo.parallel import mesh as meshes
@@ -114,7 +114,7 @@ def test_resuming_with_another_teacher_under_the_same_name_is_refused(teacher, s
     teacher.rename(kept)
     try:
         make_run(teacher, TEACHER, CLASSES, ema=False)
-        with pytest.raises(Refused, match=r"objective\.teacher.*has changed.*weights ema, now raw, crc32") as refusal:
+        with pytest.raises(UserError, match=r"objective\.teacher.*has changed.*weights ema, now raw, crc32") as refusal:
             run(learning(teacher), workdir)
         assert "a new workdir" in str(refusal.value)
     finally:
@@ -137,12 +137,12 @@ def test_its_answers_are_put_in_the_order_of_the_students_classes():
     assert _columns("RUN", ["a", "b", "c"], 3, ["c", "a"], 2) == (2, 0)
     assert _columns("RUN", ["a", "b"], 2, ["a", "b"], 2) is None
     assert _columns("RUN", None, 2, ["a", "b"], 2) is None
-    with pytest.raises(Refused, match=r"objective\.teacher = RUN: doesn't know 1 of the 2 classes, such as z"):
+    with pytest.raises(UserError, match=r"objective\.teacher = RUN: doesn't know 1 of the 2 classes, such as z"):
         _columns("RUN", ["a", "b"], 2, ["a", "z"], 2)
-    with pytest.raises(Refused, match=r"objective\.teacher = RUN: tells 3 classes apart, the student 2"):
+    with pytest.raises(UserError, match=r"objective\.teacher = RUN: tells 3 classes apart, the student 2"):
         _columns("RUN", None, 3, ["a", "b"], 2)
 
 
 def test_a_teacher_that_is_not_there_is_refused_by_its_setting(tmp_path):
-    with pytest.raises(Refused, match=r"objective\.teacher"):
+    with pytest.raises(UserError, match=r"objective\.teacher"):
         task_of(learning(tmp_path / "nothing"))

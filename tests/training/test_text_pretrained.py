@@ -14,7 +14,7 @@ from vitzoo.data.text.settings import Text, Tokenizer
 from vitzoo.data.text.tokenizers.bytes import ByteTokenizer
 from vitzoo.data.text.tokenizers.compared import differing
 from vitzoo.data.text.tokenizers.open import open_tokenizer
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.training import lock, setup, start
 
 
@@ -57,7 +57,7 @@ def prepared(made, init_from="gpt", *flags):
     ],
 )
 def test_what_does_not_fit_the_checkpoints_model_or_its_tokenizer_is_refused(made, init_from, flags, message):
-    with pytest.raises(Refused, match=f"^{message}"):
+    with pytest.raises(UserError, match=f"^{message}"):
         prepared(made, init_from, *flags)
 
 
@@ -96,11 +96,13 @@ def test_a_folder_of_weights_without_an_optimizers_state_is_no_run_to_resume(mad
     content = Store(made / "gpt" / "checkpoints").description(3)
     store.save(3, {"params": {"a": 0.0}, "step": 3, "updates": 3, "skipped": 0}, content, {})
     store.close()
-    with pytest.raises(Refused, match=r"workdir = .*mean: holds weights without an optimizer's state, as `aver"):
+    with pytest.raises(UserError, match=r"workdir = .*mean: holds weights without an optimizer's state, as `aver"):
         start.check(SimpleNamespace(), store, 3)
-    with pytest.raises(Refused, match=r"mean: holds weights and no config.json, as `convert` .* --config.init_from=/"):
+    with pytest.raises(
+        UserError, match=r"mean: holds weights and no config.json, as `convert` .* --config.init_from=/"
+    ):
         lock.check_usable(tmp_path / "mean")
-    with pytest.raises(Refused, match=r"workdir = .*/run: lies among the checkpoints of the run .*mean; name an"):
+    with pytest.raises(UserError, match=r"workdir = .*/run: lies among the checkpoints of the run .*mean; name an"):
         lock.check_usable(tmp_path / "mean" / "checkpoints" / "run")
 
 
@@ -115,10 +117,10 @@ def test_another_tokenizer_file_is_not_taken_for_other_data(made):
         model_config=None,
         info=SimpleNamespace(fingerprint="other"),
     )
-    with pytest.raises(Refused, match=r"tokenizer.file = vocab.txt: the tokenizer has changed .*, now ababab"):
+    with pytest.raises(UserError, match=r"tokenizer.file = vocab.txt: the tokenizer has changed .*, now ababab"):
         start.check(task, store, 3)
     experiment.tokenizer = Tokenizer(kind="bpe")  # one that is made of the text: the text is another
-    with pytest.raises(Refused, match=r"data.name = text:x: the data have changed since"):
+    with pytest.raises(UserError, match=r"data.name = text:x: the data have changed since"):
         start.check(task, store, 3)
 
 
@@ -127,7 +129,7 @@ def test_rows_longer_than_the_context_are_refused_wherever_they_are_made(made):
     feed = task.feed.evaluating(SimpleNamespace(text={"sequence_length": 65}))
     assert feed.text == Text(sequence_length=65, source_length=48, chat=False)  # of prompts and completions
     source = feed.source(task.resolved.experiment.data)
-    with pytest.raises(Refused, match=r"text.sequence_length = 65: is more than model.context_length = 64"):
+    with pytest.raises(UserError, match=r"text.sequence_length = 65: is more than model.context_length = 64"):
         feed.rows(source, task.resolved.experiment.data, task.model_config, train=False)
 
 
@@ -147,5 +149,5 @@ def test_a_sentence_encoder_is_fine_tuned_to_classes_by_its_embedding(tmp_path):
     assert "  dropped  pooler/kernel: not in this model" in report
     for name, more in (("bert/classify", ["model.variant=mini"]), ("bert/classify:mini", [])):
         wrong = resolve(name, overrides=[*flags, *more])
-        with pytest.raises(Refused, match=r"model.variant = mini: init_from has no variant; leave"):
+        with pytest.raises(UserError, match=r"model.variant = mini: init_from has no variant; leave"):
             setup.prepare(wrong, setup.mesh_of(wrong.experiment))

@@ -12,7 +12,7 @@ import pytest
 import vitzoo.config
 from vitzoo.checkpoints.locate import locate
 from vitzoo.checkpoints.read import read_params
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.evaluation.evaluate import evaluate
 from vitzoo.inference.generate import generate
 from vitzoo.inference.generator import Generator
@@ -198,10 +198,10 @@ def test_what_is_shown_as_it_is_written_is_the_answer(generator):
 
 @pytest.mark.gate
 def test_a_prompt_that_fills_the_context_is_refused(generator):
-    with pytest.raises(Refused, match=r"prompt.*has 60 tokens, and the model takes 48"):
+    with pytest.raises(UserError, match=r"prompt.*has 60 tokens, and the model takes 48"):
         generator(["x" * 60])
     shown = io.StringIO()
-    with pytest.raises(Refused, match="has 48 tokens, and the model takes 48"):
+    with pytest.raises(UserError, match="has 48 tokens, and the model takes 48"):
         generate(generator.info.checkpoint, "x" * 48, out=shown)
     assert shown.getvalue() == ""
 
@@ -215,7 +215,7 @@ def test_a_prompt_that_fills_the_context_is_refused(generator):
     ],
 )
 def test_what_does_not_fit_text_is_refused(corpus, tmp_path, changes, message):
-    with pytest.raises(Refused) as refusal:
+    with pytest.raises(UserError) as refusal:
         loop.train(config_of(corpus, **changes), tmp_path / "run", io.StringIO())
     assert message in str(refusal.value)
     assert not (tmp_path / "run" / "config.json").exists()

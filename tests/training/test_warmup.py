@@ -10,7 +10,7 @@ from striped import config
 from vitzoo.cli import main
 from vitzoo.cli.dry_run import dry_run
 from vitzoo.config import resolve
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.training import loop
 from vitzoo.training.grid import Point
 from vitzoo.training.sweep import sweep
@@ -26,7 +26,7 @@ def stated(schedule, **changes):
 def refusals(resolved, folder):
     """What each way to train says as it refuses."""
     for way in (lambda: loop.train(resolved, folder, io.StringIO()), lambda: dry_run(resolved, str(folder))):
-        with contextlib.redirect_stdout(io.StringIO()), pytest.raises(Refused) as refusal:
+        with contextlib.redirect_stdout(io.StringIO()), pytest.raises(UserError) as refusal:
             way()
         yield str(refusal.value)
 
@@ -79,7 +79,7 @@ def test_a_sweep_refuses_it_before_its_first_run(tmp_path):
         Point(f"{steps}", {"schedule.warmup_steps": steps}, resolve(stated({"warmup_steps": steps}, total_steps=20)))
         for steps in (5, 20)
     ]
-    with pytest.raises(Refused, match="warmup_steps = 20: is not shorter than the training"):
+    with pytest.raises(UserError, match="warmup_steps = 20: is not shorter than the training"):
         sweep(points, tmp_path / "sweep", io.StringIO())
     assert list(tmp_path.iterdir()) == []
 
@@ -176,5 +176,5 @@ def test_a_shortened_run_goes_on_by_its_folder_alone(tmp_path):
     (tmp_path / "config.json").write_text("{}")  # what a run leaves that has begun
     again = resolve(resolved.values)
     check_warmup(again, tmp_path)
-    with pytest.raises(Refused):
+    with pytest.raises(UserError):
         check_warmup(again, tmp_path / "new")

@@ -10,7 +10,7 @@ import pytest
 import safetensors.numpy
 
 from vitzoo.config.experiment import ModelChoice
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.nn import paths, state
 from vitzoo.weights.files.open import open_source
 from vitzoo.weights.formats.known import recognise
@@ -72,7 +72,7 @@ def leaves(folder, **given):
 
 def refused(folder, **given):
     """The one line by which a folder is refused."""
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(UserError) as caught:
         leaves(folder, **given)
     line = str(caught.value)
     assert "\n" not in line

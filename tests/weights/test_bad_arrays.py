@@ -22,7 +22,7 @@ from test_t5x import as_t5x, scanned, write
 
 import vitzoo
 from vitzoo.checkpoints import growth
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.nn import paths, state
 from vitzoo.weights.files import npz
 from vitzoo.weights.files.open import open_source
@@ -91,7 +91,7 @@ def test_an_array_of_another_rank_shape_or_kind_is_refused_by_its_name(name, ope
             changed = change(arrays[key])
             if changed.shape == arrays[key].shape and what in RANKS:
                 continue  # a row is one already
-            with pytest.raises(Refused) as caught:
+            with pytest.raises(UserError) as caught:
                 read_rows([row], {**whole, key: changed}, (), name, shapes)
             line = str(caught.value)
             assert "\n" not in line
@@ -105,7 +105,7 @@ def test_an_array_of_another_rank_shape_or_kind_is_refused_by_its_name(name, ope
 def test_what_no_number_of_weights_is_gets_its_own_message(kind, name, opened):
     located, arrays, shapes = opened(name)
     key = located.reading.rows[2].files_names()[0]
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(UserError) as caught:
         read_rows(
             located.reading.rows, {**arrays, key: VALUES[kind](arrays[key])}, located.reading.ignored, name, shapes
         )
@@ -177,7 +177,7 @@ def test_types_that_numpy_lacks_are_refused_by_name_and_only_where_they_are_used
         if name == "bert.embeddings.position_ids":
             assert as_read(folder)
         else:
-            with pytest.raises(Refused, match=rf"has {name} of type F8_E4M3, which can't be read"):
+            with pytest.raises(UserError, match=rf"has {name} of type F8_E4M3, which can't be read"):
                 as_read(folder)
 
 
@@ -213,14 +213,14 @@ def test_two_parts_of_an_index_may_not_hold_one_array(tmp_path):
     (folder / "other.safetensors").write_bytes((folder / "model.safetensors").read_bytes())
     where = {"wte.weight": "model.safetensors", "wpe.weight": "other.safetensors"}
     (folder / "x.safetensors.index.json").write_text(json.dumps({"weight_map": where}))
-    with pytest.raises(Refused, match=r"other.safetensors and model.safetensors both hold h\.0"):
+    with pytest.raises(UserError, match=r"other.safetensors and model.safetensors both hold h\.0"):
         open_source(str(folder / "x.safetensors.index.json"))
 
 
 @pytest.mark.parametrize("name", ["a\nb", "x" * 3000, "\u202e"])
 def test_names_that_no_message_could_show_are_refused(name, tmp_path):
     np.savez(tmp_path / "a.npz", **{name: np.ones(2, np.float32)})
-    with pytest.raises(Refused, match=r"holds an array with the name '.*', which no weights have"):
+    with pytest.raises(UserError, match=r"holds an array with the name '.*', which no weights have"):
         open_source(str(tmp_path / "a.npz"))
 
 
@@ -263,7 +263,7 @@ def entry(header, numbers=b""):
 def test_an_archives_header_that_claims_what_is_not_there_costs_nothing(header, why, tmp_path):
     file = archive(tmp_path / "a.npz", x=entry(header, bytes(8)))
     tracemalloc.start()
-    with pytest.raises(Refused, match=why) as caught:
+    with pytest.raises(UserError, match=why) as caught:
         open_source(str(file)).tensors["x"]
     assert tracemalloc.get_traced_memory()[1] < 2**24
     tracemalloc.stop()
@@ -279,7 +279,7 @@ def test_a_header_that_is_longer_than_any_costs_nothing(version, length, tmp_pat
     with zipfile.ZipFile(tmp_path / "a.npz", "w", zipfile.ZIP_DEFLATED) as file:
         file.writestr("x.npy", start + b" " * length)
     tracemalloc.start()
-    with pytest.raises(Refused, match="damaged within x"):
+    with pytest.raises(UserError, match="damaged within x"):
         open_source(str(tmp_path / "a.npz"))
     assert tracemalloc.get_traced_memory()[1] < 2**22
     tracemalloc.stop()
@@ -300,7 +300,9 @@ def packed(path, arrays):
 def test_an_archive_that_would_grow_without_measure_is_refused_by_its_largest_array(tmp_path, monkeypatch):
     monkeypatch.setattr(growth, "ALWAYS_FINE", 2**23)
     file = packed(tmp_path / "a.npz", {"small": (2**18,), "Transformer/posembed_input/pos_embedding": (1, 2**13, 2**9)})
-    with pytest.raises(Refused, match=r"would grow from [\d,]+ to 17,\d+,\d+ bytes, most of them Transformer/posembed"):
+    with pytest.raises(
+        UserError, match=r"would grow from [\d,]+ to 17,\d+,\d+ bytes, most of them Transformer/posembed"
+    ):
         open_source(str(file))
 
 
@@ -313,7 +315,9 @@ def test_a_checkpoint_of_zeros_without_measure_is_refused_before_they_are_read(p
     monkeypatch.setattr(made_checkpoint, "random_params", with_zeros)
     made_checkpoint.make_run(tmp_path / "run", ema=False)
     monkeypatch.setattr(ocp.Checkpointer, "restore", lambda *_, **__: pytest.fail("numbers were read"))
-    with pytest.raises(Refused, match=rf"would grow from [\d,]+ to 16,\d+,\d+ bytes, most of them {path}: no weights"):
+    with pytest.raises(
+        UserError, match=rf"would grow from [\d,]+ to 16,\d+,\d+ bytes, most of them {path}: no weights"
+    ):
         vitzoo.load(tmp_path / "run")
 
 
@@ -335,7 +339,7 @@ def test_a_shape_that_the_model_cannot_have_is_refused_before_any_numbers_are_re
     read = []
     whole = npz._array
     monkeypatch.setattr(npz, "_array", lambda *told: read.append(told[2]) or whole(*told))
-    with pytest.raises(Refused, match=r"has .+ of shape"):
+    with pytest.raises(UserError, match=r"has .+ of shape"):
         as_read(tmp_path / "a.npz")
     assert name not in read
 
@@ -367,7 +371,7 @@ def test_an_archive_names_an_array_once_and_keeps_its_order(tmp_path):
     with zipfile.ZipFile(twice, "w") as file:
         file.writestr("x.npy", content)
         file.writestr("x", content)
-    with pytest.raises(Refused, match="holds x twice"):
+    with pytest.raises(UserError, match="holds x twice"):
         open_source(str(twice))
     arrays = {
         "columns": np.asfortranarray(np.arange(6.0).reshape(2, 3)),
@@ -430,5 +434,5 @@ def test_a_format_is_known_without_an_archives_numbers_and_their_damage_is_told(
     file.write_bytes(content)
     source = open_source(str(file))
     reading = recognise(source).read(source, {"num_heads": 3})
-    with pytest.raises(Refused, match=r"is damaged within data/\d+ \(its checksum is another\)"):
+    with pytest.raises(UserError, match=r"is damaged within data/\d+ \(its checksum is another\)"):
         read_rows(reading.rows, source.tensors, reading.ignored, source.name)

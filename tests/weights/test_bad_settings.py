@@ -12,7 +12,7 @@ from published import copied, leaves, refused
 from vitzoo.cli import main
 from vitzoo.config.experiment import config_class_of
 from vitzoo.data.settings import Preprocessing
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.schema import build
 from vitzoo.weights.files.json_file import read_json, shown
 from vitzoo.weights.opened import open_weights
@@ -80,10 +80,10 @@ def test_the_mark_that_some_editors_begin_a_file_with_is_no_part_of_it(tmp_path)
 def test_a_json_file_is_an_object_or_a_list_as_asked(tmp_path):
     (tmp_path / "a.json").write_text('{"a": [1, {"b": null}]}')
     assert read_json(tmp_path / "a.json") == {"a": [1, {"b": None}]}
-    with pytest.raises(Refused, match=r"a.json: holds an object of settings, where a list is right"):
+    with pytest.raises(UserError, match=r"a.json: holds an object of settings, where a list is right"):
         read_json(tmp_path / "a.json", list)
     for name in ("none.json", "x" * 5000):
-        with pytest.raises(Refused, match=r"can't be read: (No such file|File name too long)"):
+        with pytest.raises(UserError, match=r"can't be read: (No such file|File name too long)"):
             read_json(tmp_path / name)
 
 
@@ -122,7 +122,7 @@ def test_a_dropout_is_a_share(name, tmp_path):
 def test_no_models_epsilon_is_above_a_tenth(name):
     sizes = {} if name == "vit" else {"vocabulary_size": 8}
     for value in (1.0, 0.0, -1e-06):
-        with pytest.raises(Refused, match=rf"model.norm_epsilon = {value}: must be above 0 and at most 0.1"):
+        with pytest.raises(UserError, match=rf"model.norm_epsilon = {value}: must be above 0 and at most 0.1"):
             build(config_class_of(name), {**sizes, "norm_epsilon": value}, "model")
 
 
@@ -273,7 +273,7 @@ def test_a_grey_models_mean_and_deviation_are_one_number(form, field, tmp_path):
     ],
 )
 def test_preprocessing_keeps_numbers_finite(fields, line):
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(UserError) as caught:
         build(Preprocessing, fields)
     assert line in str(caught.value)
 
@@ -347,7 +347,7 @@ def test_a_tokenizer_with_more_ids_than_the_model_has_rows_is_refused(name, tmp_
         content = json.loads((folder / "vocab.json").read_text())
         ids = range(max(content.values()) + 1, 300)
         (folder / "vocab.json").write_text(json.dumps(content | {f"more{id}": id for id in ids}))
-    with pytest.raises(Refused, match=r"has [\d,]+ ids, the model [\d,]+; it belongs to another model"):
+    with pytest.raises(UserError, match=r"has [\d,]+ ids, the model [\d,]+; it belongs to another model"):
         open_weights(str(folder / "ckpt.pt" if name == "nanogpt" else folder))
 
 

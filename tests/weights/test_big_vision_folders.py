@@ -10,7 +10,7 @@ import tensorstore
 from published import leaves, refused
 
 from vitzoo.cli import main
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.weights.files.open import is_published, open_source
 
 TOWERS = Path(__file__).parents[1] / "goldens" / "weights" / "big_vision" / "towers.npz"
@@ -74,7 +74,7 @@ def test_a_part_that_is_not_there_or_no_tower_of_images_is_refused(made):
 
 
 def refused_at_once(name):
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(UserError) as caught:
         open_source(name)
     assert "\n" not in str(caught.value)
     return str(caught.value)

@@ -13,7 +13,7 @@ import vitzoo
 from vitzoo.cli import main
 from vitzoo.data.image_feed import described_preprocessing
 from vitzoo.data.settings import Preprocessing
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.models.vit import Config, ViT
 from vitzoo.nn import state
 from vitzoo.nn.paths import flatten, unflatten
@@ -130,7 +130,7 @@ def test_red_less_blue_of_a_flat_picture_is_the_difference_of_their_scales():
 def test_what_can_not_be_made_up_for_is_refused_with_a_remedy(changes, remedy, tmp_path):
     config = dataclasses.replace(SMALL, **changes)
     make_run(tmp_path / "run", config, ("a", "b", "c"), preprocessing=IMAGENET)
-    with pytest.raises(Refused, match=remedy):
+    with pytest.raises(UserError, match=remedy):
         vitzoo.load(str(tmp_path / "run"), channels=1)
 
 
@@ -140,7 +140,7 @@ def test_a_bias_of_zeros_may_be_added_and_none_taken_away(tmp_path):
     _, grey = vitzoo.load(str(tmp_path / "run"), channels=1, patch_bias=True)
     assert "patch_embedding/bias: the channels' mean" in " ".join(grey.report.lines())
     make_run(tmp_path / "other", SMALL, ("a", "b", "c"))
-    with pytest.raises(Refused, match=r"model.patch_bias = False: can't change"):
+    with pytest.raises(UserError, match=r"model.patch_bias = False: can't change"):
         vitzoo.load(str(tmp_path / "other"), patch_bias=False)
 
 

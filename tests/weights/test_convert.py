@@ -11,7 +11,7 @@ from made_checkpoint import make_run
 
 import vitzoo
 from vitzoo.cli import main
-from vitzoo.errors import Failed, Refused
+from vitzoo.errors import RunError, UserError
 from vitzoo.staging import PREFIX
 from vitzoo.weights import export, stablehlo
 from vitzoo.weights.export import convert
@@ -68,7 +68,7 @@ def test_a_setting_that_is_what_the_weights_have_is_fine_of_published_ones_and_o
 
 
 def test_loading_can_change_a_model_but_not_what_its_arrays_are(tmp_path):
-    with pytest.raises(Refused, match="num_heads"):
+    with pytest.raises(UserError, match="num_heads"):
         vitzoo.load(str(GPT2), num_heads=4)
     assert vitzoo.load(str(GPT2), dropout=0.5)[0].config.dropout == 0.5
 
@@ -103,9 +103,9 @@ def test_where_a_format_has_no_place_for_a_setting_those_that_have_are_named(tmp
 
 
 FAULTS = {
-    "a full disk": (OSError(28, "No space left on device"), Failed, "No space left on device"),
-    "safetensors": (safetensors.SafetensorError("I/O error: No space left"), Failed, "I/O error: No space left"),
-    "half a character": ("\ud800".encode, Failed, "no valid Unicode"),
+    "a full disk": (OSError(28, "No space left on device"), RunError, "No space left on device"),
+    "safetensors": (safetensors.SafetensorError("I/O error: No space left"), RunError, "I/O error: No space left"),
+    "half a character": ("\ud800".encode, RunError, "no valid Unicode"),
     "Ctrl-C": (KeyboardInterrupt(), KeyboardInterrupt, None),
 }
 
@@ -139,20 +139,20 @@ def test_a_conversion_that_fails_leaves_nothing_and_can_be_tried_again(fault, th
 def test_a_run_that_cannot_be_written_leaves_nothing(tmp_path, monkeypatch):
     def fail(store, *given):
         (store.folder / "5").mkdir(parents=True)
-        raise Failed(f"checkpoint 0 could not be saved in {store.folder}: No space left on device")
+        raise RunError(f"checkpoint 0 could not be saved in {store.folder}: No space left on device")
 
     monkeypatch.setattr(export.Store, "save", fail)
-    with pytest.raises(Failed, match=f"saved in {tmp_path}/out/checkpoints: No space"):
+    with pytest.raises(RunError, match=f"saved in {tmp_path}/out/checkpoints: No space"):
         convert(GPT2, tmp_path / "out")
     assert not list(tmp_path.iterdir())
 
 
 def test_a_function_that_cannot_be_written_leaves_nothing_and_writes_over_nothing(run, tmp_path, monkeypatch):
     def fail(path, write):
-        raise Failed("the disk is full")
+        raise RunError("the disk is full")
 
     (tmp_path / "b.stablehlo.json").write_text("mine")
-    with pytest.raises(Refused, match=r"b\.stablehlo\.json: is there already"):
+    with pytest.raises(UserError, match=r"b\.stablehlo\.json: is there already"):
         stablehlo.write_stablehlo(str(run), tmp_path / "b.stablehlo")
     whole = stablehlo.write_whole
     monkeypatch.setattr(stablehlo.export, "export", lambda *given, **how: lambda *takes: Made())
@@ -161,10 +161,10 @@ def test_a_function_that_cannot_be_written_leaves_nothing_and_writes_over_nothin
         "write_whole",
         lambda path, write: fail(path, write) if path.suffix == ".stablehlo" else whole(path, write),
     )
-    with pytest.raises(Failed, match="the disk is full"):
+    with pytest.raises(RunError, match="the disk is full"):
         stablehlo.write_stablehlo(str(run), tmp_path / "a.stablehlo")
     assert [path.name for path in tmp_path.iterdir()] == ["b.stablehlo.json"]
-    with pytest.raises(Refused, match="head/bias, head/kernel are new; train them first"):
+    with pytest.raises(UserError, match="head/bias, head/kernel are new; train them first"):
         stablehlo.write_stablehlo(str(run), tmp_path / "a.stablehlo", num_classes=3)
 
 
@@ -186,7 +186,7 @@ def test_weights_that_do_not_fit_name_their_file(tmp_path):
             (folder / file.name).write_bytes(file.read_bytes())
     safetensors.numpy.save_file(tensors, folder / "model.safetensors")
     for use in (lambda: convert(folder, tmp_path / "out"), lambda: vitzoo.load(str(folder))):
-        with pytest.raises(Refused, match=f"checkpoint = {folder}: "):
+        with pytest.raises(UserError, match=f"checkpoint = {folder}: "):
             use()
 
 
@@ -207,13 +207,13 @@ def test_a_head_that_reads_something_else_than_before_is_new_and_has_no_place_in
     assert ("new", "head/kernel", text) in info.report.notes
     writer = export.find_format("bert")
     config = vitzoo.load(str(SENTENCES), head="classes", num_classes=3)[0].config
-    with pytest.raises(Refused, match=r"model\.head_reads = embedding: has no place in transformers' BERT"):
+    with pytest.raises(UserError, match=r"model\.head_reads = embedding: has no place in transformers' BERT"):
         writer.write(config, {}, {}, None)
 
 
 def test_a_checkpoint_is_not_written_where_it_could_not_be_read_and_published_weights_are(tmp_path):
     # Orbax finds what it has written by a glob pattern
-    with pytest.raises(Refused, match=r"DST = .*: no checkpoint can be written below a folder named exp\[1\]"):
+    with pytest.raises(UserError, match=r"DST = .*: no checkpoint can be written below a folder named exp\[1\]"):
         convert(GPT2, tmp_path / "exp[1]" / "run")
     assert not list(tmp_path.iterdir())
     assert convert(GPT2, tmp_path / "exp[1]" / "published", form="gpt2").format == "gpt2"

@@ -9,7 +9,7 @@ import published
 import pytest
 
 import vitzoo
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.models.vit_config import ViTConfig
 from vitzoo.weights.files.open import open_source
 from vitzoo.weights.files.source import Source, Tensors
@@ -130,17 +130,17 @@ def test_a_head_of_zeros_is_left_out_and_said():
     ],
 )
 def test_what_is_not_a_vit_of_these_codes_is_refused_in_one_line(changes, message):
-    with pytest.raises(Refused, match=message) as refusal:
+    with pytest.raises(UserError, match=message) as refusal:
         read(source_of(**changes))
     assert "\n" not in str(refusal.value)
 
 
 def test_several_towers_are_named_and_one_is_chosen_by_subtree():
     path = path_of("big_vision/towers")
-    with pytest.raises(Refused, match=r"holds several models \(b, img, t, txt\); write FILE:img"):
+    with pytest.raises(UserError, match=r"holds several models \(b, img, t, txt\); write FILE:img"):
         read(open_source(path))
     assert set(open_source(f"{path}:params/img").tensors) == set(open_source(f"{path}:img").tensors)
-    with pytest.raises(Refused, match="has nothing below video; there are b, img, t, txt"):
+    with pytest.raises(UserError, match="has nothing below video; there are b, img, t, txt"):
         open_source(f"{path}:video")
 
 
@@ -211,5 +211,5 @@ def test_flexivits_sizes_are_noticed():
     ],
 )
 def test_a_model_that_the_code_has_no_place_for_is_refused_by_setting(form, changes, message):
-    with pytest.raises(Refused, match=message):
+    with pytest.raises(UserError, match=message):
         find_format(form).write(ViTConfig(**changes), {}, {}, None)

@@ -18,7 +18,7 @@ from vitzoo.cli import main
 from vitzoo.data.image_feed import described_preprocessing
 from vitzoo.data.images import resize_eval
 from vitzoo.data.settings import Preprocessing
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.models.vit_config import ViTConfig
 from vitzoo.nn.positions import Learned2D, SinCos2D
 from vitzoo.schema import build
@@ -301,14 +301,14 @@ def test_sizes_that_differ_are_told(tmp_path):
     ],
 )
 def test_a_processor_that_does_what_none_here_does_is_refused(content, message, tmp_path):
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(UserError) as caught:
         preprocessing(tmp_path, content)
     assert message in str(caught.value)
 
 
 def test_a_damaged_processor_file_is_refused(tmp_path):
     (tmp_path / hf_images.FILE).write_text("{")
-    with pytest.raises(Refused, match="can't be read"):
+    with pytest.raises(UserError, match="can't be read"):
         hf_images.read(source_at(tmp_path), "ViTImageProcessor", (8, 8), (8, 8))
 
 
@@ -340,7 +340,7 @@ SMALL = ViTConfig(patch_size=2, width=12, depth=1, mlp_dim=24, num_heads=3, imag
 def test_a_setting_without_a_place_is_refused_by_name(fields, message):
     config = dataclasses.replace(SMALL, **{"num_classes": 0, **fields})
     table = np.zeros((1, config.placed_prefix + config.patches, config.width), np.float32)
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(UserError) as caught:
         HFViT().write(config, {"positions/embedding": table}, {}, None)
     assert message in str(caught.value)
 
@@ -354,7 +354,7 @@ def test_a_setting_without_a_place_is_refused_by_name(fields, message):
 )
 def test_a_preprocessing_without_a_place_is_refused_by_name(fields, message):
     description = {"preprocessing": described_preprocessing(Preprocessing(**fields), (8, 8), 3)}
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(UserError) as caught:
         hf_images.written(description, "transformers")
     assert message in str(caught.value)
 

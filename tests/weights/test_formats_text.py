@@ -14,7 +14,7 @@ import pytest
 from published import leaves, read, refused, written
 
 from vitzoo.data.text.layout import Layout
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.models.gpt import GPTConfig
 from vitzoo.models.t5 import T5Config
 from vitzoo.nn import state
@@ -153,7 +153,7 @@ def test_a_missing_an_extra_and_a_misshaped_array_are_named(name, tmp_path):
     assert "it has besides another.weight" in refused(more)
     odd = copied(name, tmp_path / "odd", arrays=lambda a: {**a, last: np.ones(3, np.float32)})
     if name == "t5":  # of no stack of layers, so that only the model tells
-        with pytest.raises(Refused, match=rf"{last} of shape \(3,\), which makes decoder/norm/scale .*has \(10,\)"):
+        with pytest.raises(UserError, match=rf"{last} of shape \(3,\), which makes decoder/norm/scale .*has \(10,\)"):
             read_weights(open_weights(str(odd)))
     else:
         assert f"has {last} of shape (3,), which isn't that of the layers before" in refused(odd)
@@ -410,7 +410,7 @@ def test_sentence_transformers_first_folders_have_the_weights_one_below(tmp_path
 
 def test_models_with_no_place_in_a_format_dont_go_out():
     def line(form, config):
-        with pytest.raises(Refused) as caught:
+        with pytest.raises(UserError) as caught:
             find_format(form).write(config, {}, {}, None)
         return str(caught.value)
 

@@ -13,7 +13,7 @@ import pytest
 from published import read, written
 from safetensors.numpy import save_file
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.models.vit_config import ViTConfig
 from vitzoo.nn.positions import resize_table
 from vitzoo.weights.files.open import open_source
@@ -137,7 +137,7 @@ def test_a_missing_a_strange_and_a_misshaped_array_are_refused_by_name(case, nam
     ):
         source = source_of(case, **changes)
         reading = find_format(case.partition("/")[0]).read(source, CASES[case])
-        with pytest.raises(Refused, match=message):
+        with pytest.raises(UserError, match=message):
             read_rows(reading.rows, source.tensors, reading.ignored, source.name)
 
 
@@ -204,7 +204,7 @@ def test_torchvisions_files_go_out_under_the_newer_names(case):
 )
 def test_what_timms_config_says_and_has_no_place_is_refused_by_name(changes, message):
     source = with_config("timm-vit/wide", **changes)
-    with pytest.raises(Refused, match=message):
+    with pytest.raises(UserError, match=message):
         find_format("timm-vit").read(source, {})
 
 
@@ -248,14 +248,14 @@ def test_an_architectures_name_says_what_shapes_do_not(architecture, heads, gelu
     ],
 )
 def test_what_a_file_does_not_say_must_be_given(case, given, message):
-    with pytest.raises(Refused, match=message):
+    with pytest.raises(UserError, match=message):
         recognise(source_of(case)).read(source_of(case), given)
 
 
 def test_a_grid_that_is_no_square_must_be_given():
     table = np.zeros((1, 1 + 6, 12), np.float32)
     source = source_of("timm-vit/alone", pos_embed=table)
-    with pytest.raises(Refused, match="7 rows, which are no square grid: give image_size"):
+    with pytest.raises(UserError, match="7 rows, which are no square grid: give image_size"):
         find_format("timm-vit").read(source, {"num_heads": 3})
     reading = find_format("timm-vit").read(source, {"num_heads": 3, "image_size": (4, 6)})
     assert reading.model["image_size"] == (4, 6)
@@ -275,7 +275,7 @@ def test_a_grid_that_is_no_square_must_be_given():
 )
 def test_a_model_that_timms_has_no_place_for_is_refused_by_field(changes, field):
     config = ViTConfig(width=12, num_heads=3, image_size=32, num_classes=5, **changes)
-    with pytest.raises(Refused) as refusal:
+    with pytest.raises(UserError) as refusal:
         find_format("timm-vit").write(config, {}, DESCRIPTION, None)
     assert field in refusal.value.field
 

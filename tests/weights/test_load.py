@@ -11,7 +11,7 @@ from made_checkpoint import DIGITS, TINY, make_run
 
 import vitzoo
 from vitzoo.data.image_feed import for_channels, preprocessing_of
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.models.vit import ViT
 from vitzoo.nn import state
 from vitzoo.nn.paths import flatten
@@ -98,7 +98,7 @@ def test_another_image_size_resizes_positions_and_pixels(run):
     ],
 )
 def test_changes_that_do_not_fit_are_refused_by_name(run, changes, field):
-    with pytest.raises(Refused, match=field):
+    with pytest.raises(UserError, match=field):
         vitzoo.load(str(run[0]), **changes)
 
 
@@ -107,11 +107,11 @@ def test_what_is_no_checkpoint_is_refused_in_one_line(run, tmp_path):
     (tmp_path / "foreign" / "weights.bin").write_bytes(b"123")
     (tmp_path / "file.npz").write_bytes(b"123")
     for name in ("missing", "foreign", "file.npz"):
-        with pytest.raises(Refused) as refusal:
+        with pytest.raises(UserError) as refusal:
             vitzoo.load(str(tmp_path / name))
         assert name in str(refusal.value)
         assert "\n" not in str(refusal.value)
-    with pytest.raises(Refused, match=r"step 8 is not in"):
+    with pytest.raises(UserError, match=r"step 8 is not in"):
         vitzoo.load(f"{run[0]}@8")
 
 
@@ -122,7 +122,7 @@ def test_a_flipped_bit_is_refused_not_loaded(tmp_path):
     content = bytearray(largest.read_bytes())
     content[len(content) // 2] ^= 1
     largest.write_bytes(content)
-    with pytest.raises(Refused, match=r"no checkpoint of it verifies: .*ema"):
+    with pytest.raises(UserError, match=r"no checkpoint of it verifies: .*ema"):
         vitzoo.load(str(tmp_path))
 
 
@@ -139,7 +139,7 @@ def test_a_checkpoint_copied_out_of_its_run_still_loads(run, tmp_path):
 def test_weights_that_are_not_there_are_refused(tmp_path):
     make_run(tmp_path, ema=False)
     assert vitzoo.load(str(tmp_path))[1].weights == "raw"
-    with pytest.raises(Refused, match=r"weights = ema.*moving average"):
+    with pytest.raises(UserError, match=r"weights = ema.*moving average"):
         vitzoo.load(str(tmp_path), weights="ema")
 
 
@@ -174,5 +174,5 @@ def test_a_setting_that_this_version_does_not_know_is_refused_by_name(tmp_path):
     content["model"]["memory_tokens"] = 4
     from vitzoo.weights.load import config_of
 
-    with pytest.raises(Refused, match=r"model.memory_tokens"):
+    with pytest.raises(UserError, match=r"model.memory_tokens"):
         config_of(content)

@@ -10,7 +10,7 @@ import safetensors.numpy
 from published import copied, leaves, refused
 
 from vitzoo.cli import main
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.weights.opened import open_weights
 
 GOLDENS = Path(__file__).parents[1] / "goldens" / "weights"
@@ -84,7 +84,7 @@ def bigcode(to, **config):
 
 @pytest.mark.parametrize("form", ["", "nanogpt", "gpt2"])
 def test_a_gpt_bigcode_is_not_taken_for_a_nanogpt(form, tmp_path):
-    with pytest.raises(Refused, match="has model_type = 'gpt_bigcode', which isn't read here"):
+    with pytest.raises(UserError, match="has model_type = 'gpt_bigcode', which isn't read here"):
         open_weights(str(bigcode(tmp_path)), form=form)
 
 
@@ -108,7 +108,9 @@ def test_without_a_type_the_other_settings_beside_the_arrays_still_count(tmp_pat
     ],
 )
 def test_a_format_that_is_not_the_types_is_refused(golden, form, right):
-    with pytest.raises(Refused, match=rf"--source-format = {form}: config.json has .*, which is of the format {right}"):
+    with pytest.raises(
+        UserError, match=rf"--source-format = {form}: config.json has .*, which is of the format {right}"
+    ):
         open_weights(str(GOLDENS / golden), form=form)
 
 
@@ -151,13 +153,13 @@ UNREAD = {
 def test_without_a_type_the_architecture_alone_decides(golden, architecture, tmp_path):
     folder = copied(GOLDENS / golden, tmp_path, config={"model_type": None, "architectures": [architecture]})
     assert f"config.json has architectures = '{architecture}', which " in refused(folder)
-    with pytest.raises(Refused, match=f"has architectures = '{architecture}', which "):
+    with pytest.raises(UserError, match=f"has architectures = '{architecture}', which "):
         open_weights(str(folder), form=golden.split("/")[0].replace("gpt1", "openai-gpt"))
 
 
 @pytest.mark.parametrize("form", ["", "nanogpt", "gpt2"])
 def test_a_gpt_bigcode_is_known_by_its_architecture_too(form, tmp_path):
-    with pytest.raises(Refused, match="has architectures = 'GPTBigCodeForCausalLM', which isn't read here"):
+    with pytest.raises(UserError, match="has architectures = 'GPTBigCodeForCausalLM', which isn't read here"):
         open_weights(str(bigcode(tmp_path, model_type=None, multi_query=None)), form=form)
 
 

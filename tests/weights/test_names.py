@@ -16,7 +16,7 @@ from huggingface_hub import constants, errors
 
 import vitzoo
 from vitzoo.cli import main
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.nn import state
 from vitzoo.nn.paths import flatten
 from vitzoo.parts import find
@@ -88,7 +88,7 @@ def test_what_may_be_a_path_with_a_slip_is_never_asked_of_the_hub(tmp_path, monk
     (tmp_path / "there").mkdir()
     monkeypatch.setattr(hub, "_library", lambda text: pytest.fail(f"the hub was asked for {text}"))
     assert not hub.is_hub_name(path)
-    with pytest.raises(Refused, match=r"does not exist|names none"):
+    with pytest.raises(UserError, match=r"does not exist|names none"):
         open_weights(path)
 
 
@@ -97,7 +97,7 @@ def test_a_name_that_the_catalogue_has_is_the_hubs_even_beside_a_folder_of_its_o
     (tmp_path / "google").mkdir()
     monkeypatch.setattr(hub, "fetch", lambda name: GOLDENS / "hf-vit" / "vit")
     assert open_weights("google/vit-base-patch16-224").source.name == "google/vit-base-patch16-224"
-    with pytest.raises(Refused, match=r"did you mean openai-community/gpt2\?"):
+    with pytest.raises(UserError, match=r"did you mean openai-community/gpt2\?"):
         open_weights("gpt2")
 
 
@@ -171,7 +171,7 @@ def http_error(kind):
 def test_what_the_hub_refuses_is_told_with_what_helps(tmp_path, monkeypatch, listing, download, message):
     monkeypatch.chdir(tmp_path)
     library(monkeypatch, listing, download)
-    with pytest.raises(Refused, match=message) as caught:
+    with pytest.raises(UserError, match=message) as caught:
         open_weights("acme/tiny@v2")
     assert "\n" not in str(caught.value)
 
@@ -188,7 +188,7 @@ def test_where_the_network_fails_the_cache_does_and_it_is_said(cache, monkeypatc
 def test_without_the_library_the_extra_is_named(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    with pytest.raises(Refused, match=r"install the extra `hub`: pip install -e '\.\[hub\]'"):
+    with pytest.raises(UserError, match=r"install the extra `hub`: pip install -e '\.\[hub\]'"):
         open_weights("acme/tiny")
     assert not hub.is_cached("acme/tiny")
 
@@ -216,9 +216,9 @@ def test_a_name_of_the_catalogue_is_the_file_in_the_folder_of_weights(entry, tmp
     located = open_weights("made/one", {"num_heads": 2})
     assert (located.form, located.source.name) == ("torchvision-vit", "made/one")
     entry(golden, digest="0" * 8)
-    with pytest.raises(Refused, match=f"begins with {digest[:8]}, not 00000000"):
+    with pytest.raises(UserError, match=f"begins with {digest[:8]}, not 00000000"):
         open_weights("made/one")
-    with pytest.raises(Refused, match="does not exist"):
+    with pytest.raises(UserError, match="does not exist"):
         open_weights("made/one@best")
     (tmp_path / made.file).unlink()
     assert main(["convert", "made/one", str(tmp_path / "run")]) == 2

@@ -12,7 +12,7 @@ from made_checkpoint import make_run
 from vitzoo.checkpoints import average
 from vitzoo.cli import main
 from vitzoo.data.text import prepare
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.evaluation import soup
 from vitzoo.outputs import only_writer, whole_folder
 from vitzoo.weights import export
@@ -95,7 +95,7 @@ def test_of_many_that_begin_at_once_one_writes(tmp_path):
                     for name in ("a", "b"):
                         (folder / name).write_text(json.dumps(number))
                 ends.append(number)
-            except Refused:
+            except UserError:
                 ends.append(None)
 
         threads = [threading.Thread(target=write, args=(number,)) for number in range(6)]
@@ -114,10 +114,10 @@ def test_one_command_at_a_time_writes_into_a_folder_whose_files_may_be_replaced(
         if target.name == "there":
             target.mkdir()
         with only_writer("--output", target):
-            with pytest.raises(Refused, match=f"--output = {target}: is being filled by another command"):
+            with pytest.raises(UserError, match=f"--output = {target}: is being filled by another command"):
                 only_writer("--output", target).__enter__()
             target.mkdir(parents=True, exist_ok=True)
-            with pytest.raises(Refused, match="is being filled by another command"):
+            with pytest.raises(UserError, match="is being filled by another command"):
                 only_writer("--output", target).__enter__()
             with only_writer("--output", tmp_path / "another"), only_writer("--output", None):
                 pass

@@ -20,7 +20,7 @@ from vitzoo.checkpoints import growth
 from vitzoo.cli import main
 from vitzoo.data.text.settings import Tokenizer
 from vitzoo.data.text.tokenizers.open import open_tokenizer
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.nn.paths import flatten
 from vitzoo.weights import export
 from vitzoo.weights.files.open import open_source
@@ -99,7 +99,7 @@ def test_a_sharded_index_gives_the_same_and_may_name_only_files_beside_it(made, 
     for bad, why in [("../model.safetensors", "isn't a file beside it"), ("gone.safetensors", "isn't there")]:
         content["weight_map"][name] = bad
         index.write_text(json.dumps(content))
-        with pytest.raises(Refused, match=why):
+        with pytest.raises(UserError, match=why):
             open_weights(tmp_path / "many")
 
 
@@ -138,7 +138,7 @@ def test_what_cannot_be_known_is_asked_for_by_name(folder, tmp_path, capsys):
     assert main(["convert", str(folder), str(tmp_path / "out"), "--config.model.num_heads=2"]) == 0
     assert vitzoo.load(str(folder), num_heads=2)[0].config.num_heads == 2
     (folder / "tokenizer.json").unlink()
-    with pytest.raises(Refused, match="without its tokenizer"):
+    with pytest.raises(UserError, match="without its tokenizer"):
         open_weights(folder, {"num_heads": 2})
 
 
@@ -148,10 +148,10 @@ def test_npz_files_are_read_by_subtree_and_bfloat16_and_never_as_objects(tmp_pat
     np.savez(file, **{"img/x": np.ones(2, np.float32), "txt/y": half.view("V2")})
     np.testing.assert_array_equal(open_source(f"{file}:txt").tensors["y"].astype(np.float32), [1.5, -2])
     assert list(open_source(f"{file}:img").tensors) == ["x"]
-    with pytest.raises(Refused, match="nothing below aud; there are img, txt"):
+    with pytest.raises(UserError, match="nothing below aud; there are img, txt"):
         open_source(f"{file}:aud")
     np.savez(file, x=np.array([object()], dtype=object))
-    with pytest.raises(Refused, match="objects"):
+    with pytest.raises(UserError, match="objects"):
         open_source(str(file)).tensors["x"]
 
 
@@ -160,13 +160,13 @@ def test_files_that_are_cut_off_or_would_grow_without_measure_are_refused(folder
     content = file.read_bytes()
     for size in (0, 5, 40, len(content) - 100):
         file.write_bytes(content[:size])
-        with pytest.raises(Refused, match="no safetensors file, or cut off"):
+        with pytest.raises(UserError, match="no safetensors file, or cut off"):
             open_weights(folder)
     bomb = tmp_path / "bomb.npz"
     np.savez_compressed(bomb, x=np.zeros(3_000_000, np.float32))  # 12 MB of zeros in 12 kB
     monkeypatch.setattr(growth, "ALWAYS_FINE", 2**20)
     monkeypatch.setattr(growth, "LARGEST_RATIO", 100)
-    with pytest.raises(Refused, match="would grow"):
+    with pytest.raises(UserError, match="would grow"):
         open_source(str(bomb))
 
 
@@ -259,7 +259,7 @@ def test_a_file_that_lost_its_last_layer_is_refused(made, tmp_path):
     folder = write(tmp_path / "cut", tensors, writing)
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, "n_layer": 2}))
-    with pytest.raises(Refused, match="n_layer = 2, and its arrays are of 1"):
+    with pytest.raises(UserError, match="n_layer = 2, and its arrays are of 1"):
         open_weights(folder)
 
 
@@ -273,6 +273,6 @@ def test_whatever_byte_is_damaged_the_file_is_read_or_refused(tmp_path, file):
         for place in draw.integers(len(whole) - (2000 if number % 2 else 0), size=3):
             damaged[-1 - place if number % 2 else place] = draw.integers(256)
         copy.write_bytes(damaged)
-        with contextlib.suppress(Refused):
+        with contextlib.suppress(UserError):
             tensors = open_source(str(copy)).tensors
             assert all(tensors[name].shape is not None for name in tensors)

@@ -10,7 +10,7 @@ import pytest
 import tensorstore
 from published import read, refused
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.nn.paths import unflatten
 from vitzoo.weights.files.open import is_published, open_source
 from vitzoo.weights.formats.known import recognise
@@ -194,23 +194,23 @@ def test_a_table_of_distances_in_every_layer_is_refused(ours, tmp_path):
     arrays = scanned(as_t5x(ours["t5"][0]))
     name = "encoder/encoder/relpos_bias/rel_embedding"
     arrays[name] = arrays[name] + np.arange(2)[:, None]
-    with pytest.raises(Refused, match="has a table of distances in every layer of its encoder"):
+    with pytest.raises(UserError, match="has a table of distances in every layer of its encoder"):
         leaves(write(tmp_path / "c", arrays))
 
 
 def test_a_missing_array_an_older_version_and_damage_are_refused(ours, tmp_path):
     arrays = as_t5x(ours["t5"][0])
     lost = {name: array for name, array in arrays.items() if name != "decoder/layers_0/mlp/wo/kernel"}
-    with pytest.raises(Refused, match="it misses decoder/layers_0/mlp/wo/kernel"):
+    with pytest.raises(UserError, match="it misses decoder/layers_0/mlp/wo/kernel"):
         leaves(write(tmp_path / "lost", lost))
-    with pytest.raises(Refused, match="is of version 2 of t5x's format; only 3 is read"):
+    with pytest.raises(UserError, match="is of version 2 of t5x's format; only 3 is read"):
         leaves(write(tmp_path / "old", arrays, version=2))
     damaged = write(tmp_path / "damaged", arrays)
     (damaged / "checkpoint").write_bytes(b"\x81")
-    with pytest.raises(Refused, match="checkpoint is no index of t5x"):
+    with pytest.raises(UserError, match="checkpoint is no index of t5x"):
         leaves(damaged)
     cut = write(tmp_path / "cut", arrays)
     (cut / "target.token_embedder.embedding" / "0.0").write_bytes(b"x")
-    with pytest.raises(Refused, match=r"can't be read within target.token_embedder.embedding") as caught:
+    with pytest.raises(UserError, match=r"can't be read within target.token_embedder.embedding") as caught:
         leaves(cut)
     assert "\n" not in str(caught.value)

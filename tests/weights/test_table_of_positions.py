@@ -12,7 +12,7 @@ from made_checkpoint import make_run
 
 import vitzoo
 from vitzoo.cli import main
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.models.vit import Config
 from vitzoo.nn import state
 from vitzoo.nn.paths import flatten
@@ -141,7 +141,7 @@ def test_other_counts_take_the_stated_size(form, tmp_path):
     make_run(tmp_path / "run", changed(**FORMS[form], image_size=(4, 12)), None)
     quietly("convert", tmp_path / "run", tmp_path / "out", "--format", form)
     given = HEADS if form == "torchvision-vit" else {}
-    with pytest.raises(Refused, match="give image_size"):
+    with pytest.raises(UserError, match="give image_size"):
         table_at(tmp_path / "out", **given)
     table, size = table_at(tmp_path / "out", image_size=(4, 12), **given)
     assert size == (4, 12)

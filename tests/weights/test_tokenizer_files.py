@@ -15,7 +15,7 @@ from vitzoo.data.text.tokenizers.bytes import ByteTokenizer
 from vitzoo.data.text.tokenizers.characters import CharacterTokenizer
 from vitzoo.data.text.tokenizers.load import load_tokenizer
 from vitzoo.data.text.tokenizers.open import open_tokenizer
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.weights.character_steps import character_steps
 from vitzoo.weights.piece_file import normalisation
 from vitzoo.weights.tokenizers import special_ids, t5_tokenizer, tokenizer_beside, tokenizer_files
@@ -253,7 +253,7 @@ def test_tokens_stated_beside_a_vocabulary_are_found_in_text_unless_they_are_spe
 
 def test_how_a_token_is_found_is_true_or_false(tmp_path):
     config = {"added_tokens_decoder": {"10": {"content": "covidity", "lstrip": "yes"}}}
-    with pytest.raises(Refused, match=r"has added_tokens_decoder.10.lstrip = 'yes'; true or false is right"):
+    with pytest.raises(UserError, match=r"has added_tokens_decoder.10.lstrip = 'yes'; true or false is right"):
         tokenizer_beside(folder_with(tmp_path, config), 20)
 
 
@@ -291,7 +291,7 @@ def test_special_tokens_are_those_stated_and_added_ones_follow(tmp_path):
     assert tokenizer.vocabulary_size == 8
     assert tokenizer.decode([7]) == "<pause>"
     assert special_ids(tokenizer, "bos", "eos", "pad") == {"bos_token_id": 5, "eos_token_id": 3, "pad_token_id": 0}
-    with pytest.raises(Refused, match="has 8 ids, the model 7; it belongs to another model"):
+    with pytest.raises(UserError, match="has 8 ids, the model 7; it belongs to another model"):
         tokenizer_beside(tmp_path, 7)
 
 
@@ -331,7 +331,7 @@ def test_a_sentencepiece_model_that_is_damaged_where_only_writing_looks_is_refus
     model[place] = 0xFF  # what replaces characters is no UTF-8 any more
     (tmp_path / "spiece.model").write_bytes(model)
     tokenizer = tokenizer_beside(tmp_path, 200)
-    with pytest.raises(Refused, match="tokenizer = sentencepiece: can't be written in transformers' form"):
+    with pytest.raises(UserError, match="tokenizer = sentencepiece: can't be written in transformers' form"):
         tokenizer_files(tokenizer)
 
 
@@ -347,7 +347,7 @@ def test_a_byt5_has_the_last_bytes_for_sentinels(tmp_path):
     assert "tokenizer.json" not in tokenizer_files(tokenizer)
     again = load_tokenizer(tmp_path, tokenizer.save(tmp_path))
     assert again.specials == tokenizer.specials
-    with pytest.raises(Refused, match=r"tokenizer.sentinels = 11: span 11 needs a sentinel of its own"):
+    with pytest.raises(UserError, match=r"tokenizer.sentinels = 11: span 11 needs a sentinel of its own"):
         tokenizer.sentinel(11)
     assert t5_tokenizer(tmp_path / "nowhere", 32_128) is None
 

@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.weights.files import pickle_machine, torch_pickle
 from vitzoo.weights.files.open import open_source
 from vitzoo.weights.files.torch_pickle import Opaque, Unreadable
@@ -88,7 +88,7 @@ def called(name, arguments=b")"):
 )
 def test_a_name_that_weights_do_not_need_is_refused_and_never_called(tmp_path, name):
     file = archive(tmp_path / "bad.pt", called(name))
-    with pytest.raises(Refused, match=f"asks for {name.replace('.', '[.]')}, which no weights need"):
+    with pytest.raises(UserError, match=f"asks for {name.replace('.', '[.]')}, which no weights need"):
         TorchFile(file)
 
 
@@ -96,7 +96,7 @@ def test_a_command_in_a_pickle_is_not_run(tmp_path):
     import os
 
     told = pickle.dumps(Calls(os.system, f"touch {tmp_path / 'run'}"), 2)
-    with pytest.raises(Refused, match="system, which no weights need"):
+    with pytest.raises(UserError, match="system, which no weights need"):
         TorchFile(archive(tmp_path / "bad.pt", told))
     assert not (tmp_path / "run").exists()
 
@@ -110,7 +110,7 @@ SET_SLOTS = b"N}X\x0c\x00\x00\x00__defaults__Ns\x86b."  # with (None, {"__defaul
 def test_what_a_name_stands_for_cannot_be_changed(tmp_path, name, state):
     module, _, attribute = name.partition(" ")
     told = b"\x80\x02c" + f"{module}\n{attribute}\n".encode() + state
-    with pytest.raises(Refused, match="changes "):
+    with pytest.raises(UserError, match="changes "):
         TorchFile(archive(tmp_path / "bad.pt", told))
 
 
@@ -158,7 +158,7 @@ def test_a_tensor_written_by_hand_is_read(tmp_path):
     ],
 )
 def test_a_tensor_that_does_not_fit_its_numbers_is_refused(tmp_path, changes, message):
-    with pytest.raises(Refused, match=message):
+    with pytest.raises(UserError, match=message):
         TorchFile(archive(tmp_path / "bad.pt", tensor(**changes), {"0": FOUR})).content()
 
 
@@ -167,7 +167,7 @@ def test_such_a_tensor_is_refused_before_its_shape_is_believed(tmp_path, changes
     described = tensor(**changes)
     told = described[:2] + b"}X\x04\x00\x00\x00wte." + described[2:-1] + b"s."
     source = open_source(str(archive(tmp_path / "bad.pt", told, {"0": FOUR})))
-    with pytest.raises(Refused, match=r"larger than its numbers|lacks the numbers"):
+    with pytest.raises(UserError, match=r"larger than its numbers|lacks the numbers"):
         source.shape("wte.")
 
 
@@ -178,14 +178,14 @@ def test_content_within_itself_or_over_and_over_is_refused(tmp_path):
     for _ in range(40):
         many = [many, many]
     for content in (endless, many):
-        with pytest.raises(Refused, match="nests its content without end"):
+        with pytest.raises(UserError, match="nests its content without end"):
             TorchFile(archive(tmp_path / "bad.pt", pickle.dumps(content, 2))).content()
 
 
 def test_a_compressed_entry_is_refused_unread(tmp_path):
     told = archive(tmp_path / "bomb.pt", tensor(count=2**24), {"0": bytes(2**26)}, zipfile.ZIP_DEFLATED)
     assert told.stat().st_size < 2**17
-    with pytest.raises(Refused, match="compressed entry"):
+    with pytest.raises(UserError, match="compressed entry"):
         TorchFile(told)
 
 
@@ -194,7 +194,7 @@ def test_a_compressed_entry_is_refused_unread(tmp_path):
     [("legacy.pt", r"old kind.*torch\.save"), ("program.pt", r"TorchScript.*state_dict")],
 )
 def test_files_of_other_kinds_say_what_to_do(name, message):
-    with pytest.raises(Refused, match=message):
+    with pytest.raises(UserError, match=message):
         TorchFile(FOLDER / name)
 
 
@@ -202,15 +202,15 @@ def test_a_file_cut_off_anywhere_or_of_another_kind_is_refused_in_one_line(tmp_p
     whole = (FOLDER / "kinds.pt").read_bytes()
     for content in [whole[:cut] for cut in range(0, len(whole), 97)] + [b"hello", whole[:200] + whole[300:]]:
         (tmp_path / "cut.pt").write_bytes(content)
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(UserError) as refused:
             TorchFile(tmp_path / "cut.pt").content()
         assert "\n" not in str(refused.value)
     buffer = io.BytesIO()
     np.savez(buffer, a=np.zeros(3))
     (tmp_path / "arrays.pt").write_bytes(buffer.getvalue())
-    with pytest.raises(Refused, match=r"not torch's"):
+    with pytest.raises(UserError, match=r"not torch's"):
         TorchFile(tmp_path / "arrays.pt")
-    with pytest.raises(Refused, match="can't be read"):
+    with pytest.raises(UserError, match="can't be read"):
         TorchFile(tmp_path / "absent.pt")
 
 
@@ -322,7 +322,7 @@ def test_arguments_that_are_handed_over_again_and_again_are_refused():
 
 def test_a_part_that_recurs_counts_each_time(tmp_path):
     told = b"\x80\x02}X\x01\x00\x00\x00aK\x01" + b"q\x00h\x00\x86" * 20 + b"s."
-    with pytest.raises(Refused, match="nests its content without end"):
+    with pytest.raises(UserError, match="nests its content without end"):
         within(lambda: TorchFile(archive(tmp_path / "bad.pt", told)), most=2**23)
 
 
@@ -344,7 +344,7 @@ def test_an_entry_that_is_there_twice_is_refused(tmp_path):
     file = archive(tmp_path / "twice.pt", tensor(), {"0": FOUR})
     with pytest.warns(UserWarning, match="Duplicate name"), zipfile.ZipFile(file, "a") as more:
         more.writestr("x/data/0", bytes(16))
-    with pytest.raises(Refused, match="holds x/data/0 twice"):
+    with pytest.raises(UserError, match="holds x/data/0 twice"):
         TorchFile(file)
 
 
@@ -354,7 +354,7 @@ def test_numbers_that_are_not_those_of_their_sum_are_refused_unless_there_is_non
     damaged[whole.index(FOUR) + 5] ^= 1
     (tmp_path / "bad.pt").write_bytes(damaged)
     file = TorchFile(tmp_path / "bad.pt")  # numbers are looked at when they are asked for
-    with pytest.raises(Refused, match=r"is damaged within data/0 \(its checksum is another\)"):
+    with pytest.raises(UserError, match=r"is damaged within data/0 \(its checksum is another\)"):
         file.content()
     for name in (b"x/data/0", b"x/data.pkl"):  # in the archive's list of entries
         place = whole.rindex(name) - 46 + 16
@@ -365,7 +365,7 @@ def test_numbers_that_are_not_those_of_their_sum_are_refused_unless_there_is_non
 
 def test_a_tensor_that_repeats_its_numbers_beyond_their_count_is_refused(tmp_path):
     large = {"shape": (2**31 - 1, 2**20), "strides": (0, 0)}
-    with pytest.raises(Refused, match="larger than its numbers"):
+    with pytest.raises(UserError, match="larger than its numbers"):
         TorchFile(archive(tmp_path / "bad.pt", tensor(**large), {"0": FOUR})).content()
 
 
@@ -381,18 +381,18 @@ def test_a_tensor_that_repeats_its_numbers_beyond_their_count_is_refused(tmp_pat
 )
 def test_a_file_without_weights_says_what_it_holds(content, message, tmp_path):
     file = archive(tmp_path / "none.pt", pickle.dumps(content, 2))
-    with pytest.raises(Refused, match=message) as caught:
+    with pytest.raises(UserError, match=message) as caught:
         open_source(str(file))
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(("part", "message"), [("epoch", "one value of type int"), ("epoch.x", "nothing but a int")])
 def test_a_part_that_is_no_set_of_weights_is_refused(part, message):
-    with pytest.raises(Refused, match=message):
+    with pytest.raises(UserError, match=message):
         open_source(f"{FOLDER / 'plain.pt'}:{part}")
 
 
 def test_a_whole_model_says_what_to_save_in_its_place(tmp_path):
     model = called("my_package.Net") + b"ctorch.nn.modules.linear\nLinear\n."
-    with pytest.raises(Refused, match=r"asks for my_package.Net, .* it is a whole model: save its state_dict\(\)"):
+    with pytest.raises(UserError, match=r"asks for my_package.Net, .* it is a whole model: save its state_dict\(\)"):
         TorchFile(archive(tmp_path / "model.pt", model))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from made_checkpoint import random_params
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.models.resizing import resize_patches
 from vitzoo.models.vit import Config, ViT
 from vitzoo.nn import state
@@ -96,7 +96,7 @@ def test_a_renamed_block_is_refused_by_both_names(trained):
     # names that don't match loaded nothing elsewhere, and the score was chance: 0.26 % on 400 classes
     flat = {path.replace("/mlp/", "/ffn/"): leaf for path, leaf in flatten(trained).items()}
     with pytest.raises(
-        Refused, match=r"misses 4 leaves: encoder/blocks/\*/mlp/down/bias.*has besides 4 leaves: .*/ffn/"
+        UserError, match=r"misses 4 leaves: encoder/blocks/\*/mlp/down/bias.*has besides 4 leaves: .*/ffn/"
     ):
         onto(unflatten(flat), TINY)
 
@@ -104,20 +104,20 @@ def test_a_renamed_block_is_refused_by_both_names(trained):
 def test_one_missing_leaf_is_refused_by_name(trained):
     flat = flatten(trained)
     del flat["encoder/norm/scale"]
-    with pytest.raises(Refused, match=r"misses 1 leaf: encoder/norm/scale"):
+    with pytest.raises(UserError, match=r"misses 1 leaf: encoder/norm/scale"):
         onto(unflatten(flat), TINY)
 
 
 def test_four_layers_into_six_are_refused(trained):
-    with pytest.raises(Refused, match=r"model.depth = 6: can't change: the checkpoint's is 4"):
+    with pytest.raises(UserError, match=r"model.depth = 6: can't change: the checkpoint's is 4"):
         onto(trained, changed(depth=6))
-    with pytest.raises(Refused, match=r"encoder/blocks/\*/attention/key/bias \(of 4 layers, not 6\)"):
+    with pytest.raises(UserError, match=r"encoder/blocks/\*/attention/key/bias \(of 4 layers, not 6\)"):
         onto(trained, changed(depth=6), old=changed(depth=6))  # a file that says of itself what isn't so
 
 
 @pytest.mark.parametrize("change", [{"width": 32}, {"mlp_dim": 64}, {"num_heads": 4}])
 def test_another_body_is_refused_by_setting(trained, change):
-    with pytest.raises(Refused, match=f"model.{next(iter(change))}"):
+    with pytest.raises(UserError, match=f"model.{next(iter(change))}"):
         onto(trained, changed(**change))
 
 
@@ -155,7 +155,9 @@ def test_another_patch_size_of_the_same_image_resizes_positions_too(trained):
 
 def test_patches_with_a_norm_of_their_pixels_keep_their_size():
     old = changed(patch_norms=True)
-    with pytest.raises(Refused, match=r"model.patch_size = 4: can't change under patch_norms: the checkpoint's is 8×8"):
+    with pytest.raises(
+        UserError, match=r"model.patch_size = 4: can't change under patch_norms: the checkpoint's is 8×8"
+    ):
         onto(random_params(old), changed(patch_norms=True, patch_size=4), old=old)
 
 
@@ -174,7 +176,7 @@ def test_grey_images_have_the_same_response_with_one_channel_or_three(trained):
 
 
 def test_other_numbers_of_channels_are_refused(trained):
-    with pytest.raises(Refused, match=r"model.channels = 4: can't be made from the checkpoint's 3"):
+    with pytest.raises(UserError, match=r"model.channels = 4: can't be made from the checkpoint's 3"):
         onto(trained, changed(channels=4))
 
 

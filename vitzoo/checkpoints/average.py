@@ -14,7 +14,7 @@ from vitzoo.checkpoints.loop_values import COUNTERS
 from vitzoo.checkpoints.one_at_a_time import one_at_a_time
 from vitzoo.checkpoints.steps import CHECKPOINTS
 from vitzoo.checkpoints.store import Store
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.nn.paths import flatten
 from vitzoo.outputs import checked_new_folder, whole_folder
 from vitzoo.paths import check_checkpoint_can_be_read, named_path
@@ -35,12 +35,12 @@ def average(run: str | Path, last: int, output: str | Path) -> list[int]:
         The steps that were averaged.
 
     Raises:
-        Refused: the run has fewer checkpoints, they are damaged or of unlike models, or the output can't be used.
-        Failed: it couldn't be written.
+        UserError: the run has fewer checkpoints, they are damaged or of unlike models, or the output can't be used.
+        RunError: it couldn't be written.
     """
     folder, target = named_path("--workdir", run), checked_new_folder("--output", output, checkpoint=True)
     if last < 2:
-        raise Refused("--last", last, "must be at least 2")
+        raise UserError("--last", last, "must be at least 2")
     check_checkpoint_can_be_read("--workdir", folder)
     there = steps.listed(folder / CHECKPOINTS)
     if not there:
@@ -51,7 +51,7 @@ def average(run: str | Path, last: int, output: str | Path) -> list[int]:
         besides = f", and {', '.join(left)}, after which it may have saved others that are gone" if left else ""
         if any((folder / CHECKPOINTS).glob(f"{before}.damaged*")):
             besides = f"; checkpoint {before}, which it saved before these, is damaged"
-        raise Refused("--last", last, f"{folder} keeps {len(chosen)} ({names}){besides}; {_TRAIN}={last}")
+        raise UserError("--last", last, f"{folder} keeps {len(chosen)} ({names}){besides}; {_TRAIN}={last}")
     newest = locate(folder)
     check_has_mean("--workdir", folder, newest.description)
     mean = mean_params([folder / CHECKPOINTS / str(step) for step in chosen])
@@ -90,28 +90,28 @@ def check_has_mean(flag: str, checkpoint: str | Path, description: dict[str, Any
         description: the content of its `model.json`.
 
     Raises:
-        Refused: it keeps some; one is named.
+        UserError: it keeps some; one is named.
     """
     if statistics := description["statistics"]:
         message = (
             f"keeps statistics of its batches ({statistics[0]}), which would have to be taken anew for the mean of "
             "several; train with config.ema above 0 for an average that has its own"
         )
-        raise Refused(flag, str(checkpoint), message)
+        raise UserError(flag, str(checkpoint), message)
 
 
 def mean_params(folders: list[Path]) -> Any:
     """The mean of the item `params` of checkpoints, leaf by leaf, in the leaves' type.
 
     Raises:
-        Refused: one is damaged, holds what is not finite, or has other leaves than the first.
+        UserError: one is damaged, holds what is not finite, or has other leaves than the first.
     """
     total: Any = None
     for folder in folders:
         try:
             params = read.arrays(folder / "params")
         except manifest.Damaged as error:
-            raise Refused("--workdir", str(folder), str(error)) from None
+            raise UserError("--workdir", str(folder), str(error)) from None
         check_finite("--workdir", folder, params)
         if total is not None:
             _check_alike(folders[0], total, folder, params)
@@ -130,20 +130,20 @@ def check_finite(flag: str, checkpoint: str | Path, params: Any) -> None:
         params: the nested parameters.
 
     Raises:
-        Refused: one is infinite or NaN; its leaf is named.
+        UserError: one is infinite or NaN; its leaf is named.
     """
     for path, leaf in flatten(params).items():
         if not np.isfinite(leaf).all():
-            raise Refused(flag, str(checkpoint), f"its weights are not all finite ({path}); leave it out")
+            raise UserError(flag, str(checkpoint), f"its weights are not all finite ({path}); leave it out")
 
 
-def _no_run(folder: Path) -> Refused:
+def _no_run(folder: Path) -> UserError:
     """Why a folder holds no checkpoints to choose from."""
     try:
         locate(folder)
-    except Refused as refusal:
-        return Refused("--workdir", str(folder), refusal.message)
-    return Refused("--workdir", str(folder), "names one checkpoint; name its run's folder")
+    except UserError as refusal:
+        return UserError("--workdir", str(folder), refusal.message)
+    return UserError("--workdir", str(folder), "names one checkpoint; name its run's folder")
 
 
 def _check_alike(first: Path, total: Any, folder: Path, params: Any) -> None:
@@ -152,7 +152,7 @@ def _check_alike(first: Path, total: Any, folder: Path, params: Any) -> None:
         before, here = (one.get(path, "missing") for one in sizes)
         if before != here:
             message = f"can't be averaged with step {first.name}: {path} is {here} here, and {before} there"
-            raise Refused("--workdir", str(folder), message)
+            raise UserError("--workdir", str(folder), message)
 
 
 def _verified(run: Path, step: int) -> Path:
@@ -161,9 +161,9 @@ def _verified(run: Path, step: int) -> Path:
         steps.verify(folder)
         other = belonging.stray(run, description.read(folder))
     except manifest.Damaged as error:
-        raise Refused("--workdir", str(run), str(error)) from None
+        raise UserError("--workdir", str(run), str(error)) from None
     if other:
-        raise Refused("--workdir", str(run), f"{folder} {other}; move it out of this run's folder")
+        raise UserError("--workdir", str(run), f"{folder} {other}; move it out of this run's folder")
     return folder
 
 
@@ -178,7 +178,7 @@ def write_mean(newest: Located, mean: Any, averaged: list[Any], target: Path) ->
         target: a folder that is new or empty.
 
     Raises:
-        Failed: it couldn't be written.
+        RunError: it couldn't be written.
     """
     config = newest.run / "config.json" if newest.run else None
     counters = loop_values.read(newest.folder)

@@ -7,7 +7,7 @@ from typing import Any
 from vitzoo import strict_json
 from vitzoo.checkpoints import loop_values, steps
 from vitzoo.checkpoints.steps import CHECKPOINTS
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 
 def best_step(text: str, run: Path) -> int:
@@ -18,19 +18,22 @@ def best_step(text: str, run: Path) -> int:
         run: the run's folder.
 
     Raises:
-        Refused: the run keeps no best, or a newer checkpoint is damaged, which may be the best or know of a better one.
+        UserError: the run keeps no best, or a newer checkpoint is damaged, which may be the best or know of a better
+            one.
     """
     folder = run / CHECKPOINTS
     found = steps.newest(folder)
     reasons = [str(error) for _, error in found.damaged]
     if found.step is None:
-        raise Refused("checkpoint", text, f"no checkpoint of it verifies: {'; '.join(reasons)}")
+        raise UserError("checkpoint", text, f"no checkpoint of it verifies: {'; '.join(reasons)}")
     best = loop_values.read(folder / str(found.step)).get("best")
     if best is None:
-        raise Refused("checkpoint", text, "this run keeps no best checkpoint (config.checkpoint.keep_best is not set)")
+        raise UserError(
+            "checkpoint", text, "this run keeps no best checkpoint (config.checkpoint.keep_best is not set)"
+        )
     reasons += [f"{folder / name} is damaged" for name in _set_aside(folder, found.step)]
     if reasons:
-        raise Refused(
+        raise UserError(
             "checkpoint",
             text,
             f"{'; '.join(reasons)}: it may be the best, or know a better one. The newest good checkpoint, "

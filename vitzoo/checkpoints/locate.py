@@ -9,7 +9,7 @@ from vitzoo import literals
 from vitzoo.checkpoints import belonging, description, manifest, steps
 from vitzoo.checkpoints.best import best_step
 from vitzoo.checkpoints.steps import CHECKPOINTS
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.paths import check_checkpoint_can_be_read, named_path, readable_path
 
 WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
@@ -41,28 +41,28 @@ def locate(checkpoint: str | Path) -> Located:
             copied elsewhere.
 
     Raises:
-        Refused: nothing is there, it is no checkpoint of vitzoo, it is damaged, or of another model or objective than
+        UserError: nothing is there, it is no checkpoint of vitzoo, it is damaged, or of another model or objective than
             the run's `config.json`; says what was looked for and what is there.
     """
     text = str(checkpoint)
     if not text.strip() or text.endswith("@"):
-        raise Refused("checkpoint", text or "''", "names none; write RUN, RUN@best, RUN@STEP or a step's folder")
+        raise UserError("checkpoint", text or "''", "names none; write RUN, RUN@best, RUN@STEP or a step's folder")
     path = named_path("checkpoint", text)
     if path.is_dir() and (path / manifest.MANIFEST).exists():
         return _checked(text, path, _run_of(path))
     run, _, which = (text, "", "") if path.exists() or "@" not in text else text.rpartition("@")
     run_folder = named_path("checkpoint", run)
     if not run_folder.exists():
-        raise Refused("checkpoint", text, f"{run_folder} does not exist{_nearby(run_folder)}")
+        raise UserError("checkpoint", text, f"{run_folder} does not exist{_nearby(run_folder)}")
     readable_path("checkpoint", run)
     folder = run_folder / CHECKPOINTS
     if not steps.listed(folder):
-        raise Refused("checkpoint", text, _not_a_run(run_folder))
+        raise UserError("checkpoint", text, _not_a_run(run_folder))
     if which:
         return _checked(text, folder / str(_named_step(text, run_folder, which)), run_folder)
     found = steps.newest(folder)
     if found.step is None:
-        raise Refused(
+        raise UserError(
             "checkpoint", text, f"no checkpoint of it verifies: {'; '.join(str(e) for _, e in found.damaged)}"
         )
     if warning := found.warning():
@@ -77,9 +77,9 @@ def _named_step(text: str, run: Path, which: str) -> int:
     if which == "best":
         step = best_step(text, run)
     elif (step := literals.counted(which)) is None:
-        raise Refused("checkpoint", text, f"after @ comes best or a step; there are {_join(there)}")
+        raise UserError("checkpoint", text, f"after @ comes best or a step; there are {_join(there)}")
     if step not in there:
-        raise Refused("checkpoint", text, f"step {step} is not in {folder}; there are {_join(there)}")
+        raise UserError("checkpoint", text, f"step {step} is not in {folder}; there are {_join(there)}")
     return step
 
 
@@ -90,9 +90,9 @@ def _checked(text: str, folder: Path, run: Path | None, verified: bool = False) 
             steps.verify(folder)
         content = description.read(folder)
     except manifest.Damaged as error:
-        raise Refused("checkpoint", text, str(error)) from None
+        raise UserError("checkpoint", text, str(error)) from None
     if other := belonging.stray(run, content):
-        raise Refused("checkpoint", text, f"{folder} {other}; to use it, move it out of this run's folder")
+        raise UserError("checkpoint", text, f"{folder} {other}; to use it, move it out of this run's folder")
     return Located(folder, int(content["step"]), run, content)
 
 

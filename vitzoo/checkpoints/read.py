@@ -12,7 +12,7 @@ from vitzoo.checkpoints.growth import growth
 from vitzoo.checkpoints.locate import Located
 from vitzoo.checkpoints.manifest import Damaged
 from vitzoo.checkpoints.quiet import quiet
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.nn.paths import flatten
 
 
@@ -70,27 +70,27 @@ def read_params(located: Located, weights: str = "auto", abstract: Any = None) -
         The nested dict of parameters, and which they are: "ema" or "raw".
 
     Raises:
-        Refused: "ema" is asked of a checkpoint without one, or the item can't be read.
+        UserError: "ema" is asked of a checkpoint without one, or the item can't be read.
     """
     which = chosen_weights(located, weights)
     folder = located.folder / {"ema": "ema", "raw": "params"}[which]
     try:
         return (arrays(folder) if abstract is None else arrays_as(folder, abstract)), which
     except Damaged as error:
-        raise Refused("checkpoint", str(located.folder), str(error)) from error
+        raise UserError("checkpoint", str(located.folder), str(error)) from error
 
 
 def chosen_weights(located: Located, weights: str) -> str:
     """Which weights of a checkpoint are read, "ema" or "raw"; arguments as of `read_params`.
 
     Raises:
-        Refused: "ema" is asked of a checkpoint without one.
+        UserError: "ema" is asked of a checkpoint without one.
     """
     has_ema = (located.folder / "ema").is_dir()
     if weights not in ("auto", "ema", "raw"):
-        raise Refused("weights", weights, "is none of auto, ema, raw")
+        raise UserError("weights", weights, "is none of auto, ema, raw")
     if weights == "ema" and not has_ema:
-        raise Refused("weights", "ema", f"{located.folder} was trained without a moving average; use raw or auto")
+        raise UserError("weights", "ema", f"{located.folder} was trained without a moving average; use raw or auto")
     return "ema" if has_ema and weights != "raw" else "raw"
 
 

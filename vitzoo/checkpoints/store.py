@@ -16,7 +16,7 @@ from vitzoo.checkpoints import loop_values, manifest, read, steps
 from vitzoo.checkpoints.complete import Shapes, check_complete, shapes_of
 from vitzoo.checkpoints.loop_values import COUNTERS
 from vitzoo.checkpoints.quiet import cause_of, quiet
-from vitzoo.errors import Failed, Refused
+from vitzoo.errors import RunError, UserError
 from vitzoo.parallel import processes
 
 TREES = ("params", "ema", "optimizer", "objective")  # items of arrays; the counters travel in the item `loop`
@@ -44,7 +44,7 @@ class Store:
         """The newest step that verifies; damaged newer ones are named in one warning and moved out of the way.
 
         Raises:
-            Refused: there are checkpoints, and none verifies: starting again in silence would throw the run away.
+            UserError: there are checkpoints, and none verifies: starting again in silence would throw the run away.
         """
         self._last = processes.first(self._latest_good)
         return self._last
@@ -59,7 +59,7 @@ class Store:
         """What `latest_good` finds and warns of, with nothing moved.
 
         Raises:
-            Refused: as `latest_good`.
+            UserError: as `latest_good`.
         """
         found = steps.newest(self.folder)
         empty = [
@@ -67,7 +67,9 @@ class Store:
         ]
         if found.step is None and len(found.damaged) > len(empty):
             reasons = "; ".join(str(error) for step, error in found.damaged if step not in empty)
-            raise Refused("workdir", str(self.folder), f"no checkpoint verifies ({reasons}); remove it to start again")
+            raise UserError(
+                "workdir", str(self.folder), f"no checkpoint verifies ({reasons}); remove it to start again"
+            )
         if warning := found.warning():
             print(f"warning: damaged checkpoint: {warning}", file=sys.stderr)
         return found
@@ -83,7 +85,7 @@ class Store:
             assets: a folder to copy into the checkpoint as `assets/` (a tokenizer).
 
         Raises:
-            Failed: this or the previous save could not be written; earlier checkpoints are intact.
+            RunError: this or the previous save could not be written; earlier checkpoints are intact.
         """
         if step == self._last:
             return
@@ -105,7 +107,7 @@ class Store:
         """Wait until the save in progress is on disk.
 
         Raises:
-            Failed: it could not be written.
+            RunError: it could not be written.
         """
         if self._manager is None:
             return
@@ -141,7 +143,7 @@ class Store:
             The state and the loop's plain values.
 
         Raises:
-            Refused: the checkpoint lacks an item of the state, or its leaves differ.
+            UserError: the checkpoint lacks an item of the state, or its leaves differ.
         """
         return restore(self.folder / str(step), abstract)
 
@@ -185,12 +187,12 @@ class Store:
             shutil.copytree(assets, folder / "assets")
         manifest.write(folder)
 
-    def _failed(self, error: Exception) -> Failed:
+    def _failed(self, error: Exception) -> RunError:
         step = self._saving[0]
         self._last, self._broken = None, True
         left = steps.newest(self.folder).step
         intact = f"; checkpoint {left} is intact" if left is not None else ""
-        return Failed(f"checkpoint {step} could not be saved in {self.folder}: {cause_of(error)}{intact}")
+        return RunError(f"checkpoint {step} could not be saved in {self.folder}: {cause_of(error)}{intact}")
 
 
 def restore(folder: Path, abstract: dict, field: str = "workdir") -> tuple[dict, dict]:
@@ -205,7 +207,7 @@ def restore(folder: Path, abstract: dict, field: str = "workdir") -> tuple[dict,
         loop = loop_values.read(folder)
         state = {name: read.arrays_as(folder / name, abstract[name]) for name in TREES if name in abstract}
     except manifest.Damaged as error:
-        raise Refused(field, str(folder), str(error)) from error
+        raise UserError(field, str(folder), str(error)) from error
     for name in COUNTERS:
         leaf = abstract[name]
         state[name] = processes.place(np.asarray(loop[name], leaf.dtype), leaf.sharding)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.hints import misspelt, shell_flag
 from vitzoo.paths import readable_path
 from vitzoo.replaced import of_command
@@ -45,7 +45,7 @@ class Parser(argparse.ArgumentParser):
         """The flags and values, positional ones anywhere among the flags.
 
         Raises:
-            Refused: what is unknown, missing or of the wrong kind.
+            UserError: what is unknown, missing or of the wrong kind.
         """
         for action in [argument for argument in arguments if argument in self.by_action][:1]:
             self._help_with(action)
@@ -63,12 +63,12 @@ class Parser(argparse.ArgumentParser):
             return value if action.nargs is None else [value]
         return super()._get_values(action, arg_strings)
 
-    def _no_such(self, unknown: Sequence[str]) -> Refused:
+    def _no_such(self, unknown: Sequence[str]) -> UserError:
         """Of an argument that the command hasn't, and what stands behind it."""
         flag, equals, value = unknown[0].partition("=")
         follows = unknown[1] if not equals and len(unknown) > 1 and not unknown[1].startswith("-") else ""
         hint = self._hint(flag, value or follows) if flag.startswith("-") else f"see {self.prog} --help"
-        return Refused(flag, None, f"no such argument of {self.prog}; {hint}")
+        return UserError(flag, None, f"no such argument of {self.prog}; {hint}")
 
     def _help_with(self, chosen: str) -> None:
         self.prog = f"{self.prog} {chosen}"
@@ -93,11 +93,11 @@ class Parser(argparse.ArgumentParser):
             return f"did you mean {shell_flag(f'--config.{near}', value) if value else f'--config.{near}'}?"
         return f"settings are written {settings[0]}KEY=VALUE, and `vitzoo configs NAME` lists them"
 
-    def as_typed(self, refusal: Refused) -> Refused:
+    def as_typed(self, refusal: UserError) -> UserError:
         """The refusal with its field named as the flag that was given: `--platform`."""
         flag = f"--{refusal.field.replace('_', '-')}"
         known = any(flag in action.option_strings for action in self._actions)
-        return Refused(flag, refusal.value, refusal.message) if known else refusal
+        return UserError(flag, refusal.value, refusal.message) if known else refusal
 
     def error(self, message: str) -> NoReturn:
         """argparse's way to say that something is wrong."""
@@ -109,8 +109,8 @@ class Parser(argparse.ArgumentParser):
             for place, argument in enumerate(self._typed):
                 if argument.startswith("--") and argument != "--" and argument.partition("=")[0] not in known:
                     raise self._no_such(self._typed[place:])
-            raise Refused(missing[1], None, f"must be given; see {self.prog} --help")
-        raise Refused(named[1] if named else self.prog, None, named[2] if named else message)
+            raise UserError(missing[1], None, f"must be given; see {self.prog} --help")
+        raise UserError(named[1] if named else self.prog, None, named[2] if named else message)
 
 
 def typed(flag: str, annotation: Any, **limits: Any) -> Callable[[str], Any]:
@@ -132,7 +132,7 @@ def expand_flagfiles(arguments: Sequence[str], within: Sequence[Path] = ()) -> l
         within: the flag files in which the arguments stand.
 
     Raises:
-        Refused: a file can't be read, is no text, or names itself.
+        UserError: a file can't be read, is no text, or names itself.
     """
     found: list[str] = []
     waiting = list(arguments)
@@ -146,7 +146,7 @@ def expand_flagfiles(arguments: Sequence[str], within: Sequence[Path] = ()) -> l
             continue
         file = readable_path(flag, value if equals else waiting.pop(0) if waiting else "", pipe=True).resolve()
         if file in within:
-            raise Refused(flag, file, "names itself, or a file that names it")
+            raise UserError(flag, file, "names itself, or a file that names it")
         of_command.set((*of_command.get(), file))
         found += expand_flagfiles(_flags_of(file), [*within, file])
     return found
@@ -158,11 +158,11 @@ def _flags_of(file: Path) -> list[str]:
         text = file.read_text(encoding="utf-8-sig")
     except OSError as error:
         what = "is a folder" if file.is_dir() else f"can't be read: {error.strerror}"
-        raise Refused("--flagfile", file, what) from None
+        raise UserError("--flagfile", file, what) from None
     except UnicodeDecodeError:
-        raise Refused("--flagfile", file, "is not UTF-8 text") from None
+        raise UserError("--flagfile", file, "is not UTF-8 text") from None
     if "\0" in text:
-        raise Refused("--flagfile", file, "holds a NUL character, which no flag has")
+        raise UserError("--flagfile", file, "holds a NUL character, which no flag has")
     found: list[str] = []
     for line in filter(None, map(str.strip, text.splitlines())):
         # a line of a file is one argument, though `--workdir runs/x` is two

@@ -6,7 +6,7 @@ from typing import Any
 from vitzoo.cli.arguments import Parser
 from vitzoo.cli.output import Result
 from vitzoo.config.resolution import nested
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 TAKES_CONFIG = True
 EXAMPLES = """\
@@ -61,11 +61,13 @@ def run(args: argparse.Namespace) -> Result:
 
 
 def _given(overrides: list[str]) -> dict[str, Any]:
-    """Settings of the model; Refused where another section is set."""
+    """Settings of the model; UserError where another section is set."""
     sections = nested(overrides)
     for name, value in sections.items():
         if name != "model" or not isinstance(value, dict):
-            raise Refused(f"--config.{name}", None, "`vitzoo convert` takes settings of the model: --config.model.KEY")
+            raise UserError(
+                f"--config.{name}", None, "`vitzoo convert` takes settings of the model: --config.model.KEY"
+            )
     return sections.get("model", {})
 
 
@@ -74,7 +76,7 @@ def _function(args: argparse.Namespace, given: dict) -> Result:
 
     for flag in ("format", "source_format"):
         if value := getattr(args, flag):
-            raise Refused(f"--{flag.replace('_', '-')}", value, "has no effect on a .stablehlo file")
+            raise UserError(f"--{flag.replace('_', '-')}", value, "has no effect on a .stablehlo file")
     path, weights = write_stablehlo(args.source, args.output, args.weights, **given)
     print(f"wrote    {path}: {weights} weights, and {path.name}.json, which says what it takes")
     return Result({"output": str(path), "format": "stablehlo", "weights": weights})

@@ -5,7 +5,7 @@ from typing import Any
 
 from vitzoo.cli.arguments import Parser, typed
 from vitzoo.cli.output import Result
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.outputs import there, wrote
 from vitzoo.paths import named_path
 from vitzoo.schema import nearest
@@ -71,26 +71,26 @@ def run(args: argparse.Namespace) -> Result:
     from vitzoo.data.text.check import is_text
 
     if args.action not in ACTIONS:
-        raise Refused("action", args.action, nearest(args.action, ACTIONS))
+        raise UserError("action", args.action, nearest(args.action, ACTIONS))
     given = {name for names in ACTIONS.values() for name in names if getattr(args, name) is not None}
     for name in sorted(given - set(ACTIONS[args.action])):
-        raise Refused(_flag(name), getattr(args, name), f"is no flag of `vitzoo data {args.action}`")
+        raise UserError(_flag(name), getattr(args, name), f"is no flag of `vitzoo data {args.action}`")
     if args.dir is not None:
         named_path("--dir", args.dir)
     text = is_text(args.name)
     reads = args.dir is not None and (text or args.action != "prepare")  # else images are written there
     if reads and (why := without_effect("data.dir", [kind_of(args.name, text=text)])):
-        raise Refused("--dir", args.dir, why)
+        raise UserError("--dir", args.dir, why)
     if text:
         return run_text(args, {name: getattr(args, name) for name in given})
     if args.action == "prepare":
         for name in sorted(given & {"split", "output"}):
-            raise Refused(
+            raise UserError(
                 _flag(name), getattr(args, name), "is for a tokenizer; images are written to --dir, all splits"
             )
     settings = _settings(args)
     for name in sorted(given & set(settings)):
-        raise Refused(f"--config.data.{name}", settings[name], f"is given besides {_flag(name)}; keep one of them")
+        raise UserError(f"--config.data.{name}", settings[name], f"is given besides {_flag(name)}; keep one of them")
     action = {"prepare": _prepare, "check": _check, "show": _show}[args.action]
     return action(args, {**settings, **{name: getattr(args, name) for name in given}})
 
@@ -108,16 +108,16 @@ def _settings(args: argparse.Namespace) -> dict[str, Any]:
 
     overrides, command = nested(args.overrides), f"vitzoo data {args.action}"
     for key in set(overrides) - {"data"}:
-        raise Refused(f"--config.{key}", None, "`vitzoo data` takes settings of the data section only")
+        raise UserError(f"--config.{key}", None, "`vitzoo data` takes settings of the data section only")
     settings = convert_fields(Data, overrides.get("data", {}), "data")
     if "name" in settings:
-        raise Refused("--config.data.name", settings["name"], f"the dataset is named without a flag: {command} NAME")
+        raise UserError("--config.data.name", settings["name"], f"the dataset is named without a flag: {command} NAME")
     known = {*OF_DATA, *(set(ACTIONS[args.action]) & set(annotations(Data)))}
     for key in sorted(set(settings) - known):
-        raise Refused(f"--config.data.{key}", settings[key], f"has no effect in `{command}`")
+        raise UserError(f"--config.data.{key}", settings[key], f"has no effect in `{command}`")
     field, why = first_without_effect("data", settings, [kind_of(args.name, text=False)])
     if why:
-        raise Refused(f"--config.data.{field}", settings[field], why)
+        raise UserError(f"--config.data.{field}", settings[field], why)
     return settings
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from vitzoo.cli.data_check import say_text_check
 from vitzoo.cli.output import Result
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 SECTIONS = {"prepare": ("data", "text", "tokenizer"), "check": ("data", "text"), "show": ("data", "text")}
 FEW = 5  # texts shown
@@ -24,13 +24,13 @@ def run_text(args: argparse.Namespace, given: dict[str, Any]) -> Result:
 
     sections = nested(args.overrides)
     for name in sorted(set(sections) - set(SECTIONS[args.action])):
-        raise Refused(f"--config.{name}", None, f"has no effect in `vitzoo data {args.action}` of text")
+        raise UserError(f"--config.{name}", None, f"has no effect in `vitzoo data {args.action}` of text")
     for name in sorted(set(sections.get("data", {})) & set(given)):
-        raise Refused(f"--config.data.{name}", sections["data"][name], f"is given besides --{name}; keep one of them")
+        raise UserError(f"--config.data.{name}", sections["data"][name], f"is given besides --{name}; keep one of them")
     for section in ("data", "text"):
         field, why = first_without_effect(section, sections.get(section, {}), [kind_of(args.name, text=True)])
         if why:
-            raise Refused(f"--config.{section}.{field}", sections[section][field], why)
+            raise UserError(f"--config.{section}.{field}", sections[section][field], why)
     action = {"prepare": _prepare, "check": _check, "show": _show}[args.action]
     return action(args.name, given, sections)
 
@@ -39,10 +39,10 @@ def _prepare(name: str, given: dict[str, Any], sections: dict[str, Any]) -> Resu
     from vitzoo.data.text.prepare import prepare_tokenizer
 
     if "shards" in given:
-        raise Refused("--shards", given["shards"], "is for images; text is read as it is")
+        raise UserError("--shards", given["shards"], "is for images; text is read as it is")
     output = given.pop("output", None)
     if output is None:
-        raise Refused("--output", None, "names the tokenizer's folder")
+        raise UserError("--output", None, "names the tokenizer's folder")
     settings = {**sections.get("data", {}), **given}
     made = prepare_tokenizer(name, output, sections.get("tokenizer", {}), text=sections.get("text"), **settings)
     print(f"wrote    {made.folder}: {made.vocabulary_size:,} ids")
@@ -65,7 +65,7 @@ def _show(name: str, given: dict[str, Any], sections: dict[str, Any]) -> Result:
     from vitzoo.data.text.check import some
 
     if "output" in given:
-        raise Refused("--output", given["output"], "is for pictures; texts are printed")
+        raise UserError("--output", given["output"], "is for pictures; texts are printed")
     count = given.pop("count", FEW)
     settings = {**sections.get("data", {}), **given}
     shown = list(some(name, count, text=sections.get("text"), **settings))

@@ -16,7 +16,7 @@ def dry_run(resolved: Resolved, workdir: str | None) -> Result:
     parameter and what becomes of the weights it starts from; then stops.
 
     Raises:
-        Refused: as `train` would, before its first step.
+        UserError: as `train` would, before its first step.
     """
     from vitzoo.training import setup
     from vitzoo.training.look import look

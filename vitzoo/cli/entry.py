@@ -15,7 +15,7 @@ from vitzoo.cli.allocator import keep_freed_memory
 from vitzoo.cli.arguments import Parser, expand_flagfiles, set_platform, split_overrides
 from vitzoo.cli.early_end import leave_on_sigterm
 from vitzoo.cli.output import last_line, one_line
-from vitzoo.errors import Failed, Refused, out_of_disk, out_of_memory
+from vitzoo.errors import RunError, UserError, out_of_disk, out_of_memory
 from vitzoo.parallel import cluster
 from vitzoo.parts import own_fault
 from vitzoo.paths import current_folder, home
@@ -60,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         code = contextvars.copy_context().run(_main, list(sys.argv[1:] if argv is None else argv))
         if argv is None:
             cluster.end(code)
-        if code == Failed.exit_code and argv is None and is_orbax_waiting():
+        if code == RunError.exit_code and argv is None and is_orbax_waiting():
             sys.stdout.flush()
             os._exit(code)  # Python would wait for those threads, for ten minutes
     return code
@@ -70,7 +70,7 @@ def _main(arguments: list[str]) -> int:
     as_json, debug = "--json" in arguments, "--debug" in arguments
     try:
         return run(arguments)
-    except (Refused, Failed) as error:
+    except (UserError, RunError) as error:
         return _end(error, as_json, debug)
     except SystemExit as end:  # argparse has printed the help
         return int(end.code or 0)
@@ -92,7 +92,7 @@ def run(arguments: list[str]) -> int:
     """Parses the arguments and runs their command.
 
     Raises:
-        Refused, Failed: as the command does.
+        UserError, RunError: as the command does.
     """
     arguments = expand_flagfiles(arguments)
     if not arguments or arguments[0] in ("-h", "--help", "help"):
@@ -105,7 +105,7 @@ def run(arguments: list[str]) -> int:
         return 0
     name, *rest = arguments
     if name not in COMMANDS:
-        raise Refused("command", name, f"no such command; {nearest(name, COMMANDS)}")
+        raise UserError("command", name, f"no such command; {nearest(name, COMMANDS)}")
     return _command(name, rest)
 
 
@@ -115,7 +115,7 @@ def _command(name: str, arguments: list[str]) -> int:
     command.arguments(parser)
     rest, overrides = split_overrides(arguments)
     if overrides and not command.TAKES_CONFIG:
-        raise Refused(f"--config.{overrides[0].partition('=')[0]}", None, f"`vitzoo {name}` takes no config settings")
+        raise UserError(f"--config.{overrides[0].partition('=')[0]}", None, f"`vitzoo {name}` takes no config settings")
     parsed = parser.parse(rest)
     parsed.overrides = overrides
     set_platform(overrides)
@@ -126,7 +126,7 @@ def _command(name: str, arguments: list[str]) -> int:
         sys.path.append(here)
     try:
         result = command.run(parsed)
-    except Refused as refusal:
+    except UserError as refusal:
         raise refusal if command.TAKES_CONFIG else parser.as_typed(refusal) from refusal.__cause__
     sys.stdout.flush()
     if parsed.json:
@@ -141,8 +141,8 @@ def _help() -> str:
     return f"usage: vitzoo COMMAND ...\n\n{about}\n\n{listed}\n\n{EXAMPLES}"
 
 
-def _end(error: Refused | Failed, as_json: bool, debug: bool = False) -> int:
-    with contextlib.suppress(Failed):
+def _end(error: UserError | RunError, as_json: bool, debug: bool = False) -> int:
+    with contextlib.suppress(RunError):
         sys.stdout.flush()
     if debug and error.__cause__ is not None:
         traceback.print_exception(error.__cause__)
@@ -150,7 +150,7 @@ def _end(error: Refused | Failed, as_json: bool, debug: bool = False) -> int:
     if as_json:
         field, value = getattr(error, "field", None), getattr(error, "value", None)
         message = getattr(error, "message", None) or one_line(error)
-        with contextlib.suppress(Failed):  # standard output can't be written to: standard error has said what matters
+        with contextlib.suppress(RunError):  # standard output can't be written to: standard error has said what matters
             print(last_line({"error": {"field": field, "value": value, "message": message}}), flush=True)
     return error.exit_code
 
@@ -165,7 +165,7 @@ def _unexpected(error: Exception, debug: bool, as_json: bool) -> int:
     else:
         file = _kept_trace(error)
         where = f" (the trace is in {file}; --debug prints it)" if file else " (--debug prints the trace)"
-    return _end(Failed(f"unexpected {type(error).__name__}: {one_line(error)}{where}"), as_json)
+    return _end(RunError(f"unexpected {type(error).__name__}: {one_line(error)}{where}"), as_json)
 
 
 def _kept_trace(error: Exception) -> Path | None:

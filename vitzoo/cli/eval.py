@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from vitzoo.cli.arguments import Parser, typed
 from vitzoo.cli.output import Result, table
 from vitzoo.cli.processes import add_flags, together
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 if TYPE_CHECKING:
     from vitzoo.evaluation.benchmarks.row import Benchmark
@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> Result:
     if args.list_benchmarks:
         return _listed(args)
     if bool(args.workdir) == bool(args.checkpoint):
-        raise Refused("--checkpoint", args.checkpoint, "give either --checkpoint or --workdir")
+        raise UserError("--checkpoint", args.checkpoint, "give either --checkpoint or --workdir")
     if args.benchmark:
         return _benchmarks(args)
     from vitzoo.evaluation.evaluate import evaluate
@@ -86,7 +86,7 @@ def run(args: argparse.Namespace) -> Result:
 def _benchmarks(args: argparse.Namespace) -> Result:
     for flag, value in (("--predictions", args.predictions), ("--all-classes", args.all_classes or None)):
         if value:
-            raise Refused(flag, args.predictions if flag == "--predictions" else None, "doesn't go with --benchmark")
+            raise UserError(flag, args.predictions if flag == "--predictions" else None, "doesn't go with --benchmark")
     from vitzoo.evaluation.benchmarks.evaluate import evaluate_benchmarks
 
     return Result(

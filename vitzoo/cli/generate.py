@@ -8,7 +8,7 @@ from typing import Any, Literal
 from vitzoo.cli.arguments import Parser, set_platform, typed
 from vitzoo.cli.output import Result
 from vitzoo.data.text.lines import read_lines
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.outputs import checked_file, there, wrote
 from vitzoo.replaced import Reads
 
@@ -87,10 +87,10 @@ def run(args: argparse.Namespace) -> Result:
     read = read_lines("--prompts", args.prompts) if args.prompts else []
     prompts = [*args.prompt, *(line for line in read if line)]
     if not prompts:
-        raise Refused("--prompt", None, "there is none; give --prompt TEXT or --prompts FILE")
+        raise UserError("--prompt", None, "there is none; give --prompt TEXT or --prompts FILE")
     given = {name: getattr(args, name) for name in SETTINGS if getattr(args, name) is not None}
     if given.get("num_beams", 1) > 1 and args.seed is not None:
-        raise Refused("--seed", args.seed, "has no effect: beam search draws nothing")
+        raise UserError("--seed", args.seed, "has no effect: beam search draws nothing")
     from vitzoo.inference.generate import generate
 
     before = there(args.output)

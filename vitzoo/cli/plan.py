@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from vitzoo.cli.arguments import Parser, typed
 from vitzoo.cli.output import Result, table
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.schema import to_json
 
 if TYPE_CHECKING:
@@ -60,11 +60,11 @@ def run(args: argparse.Namespace) -> Result:
 
     where = topology.parse(args.topology)
     if args.compile and (args.formula or where.device.platform != "tpu"):
-        raise Refused(
+        raise UserError(
             "--compile", args.compile, f"{'--formula' if args.formula else where} compiles nothing; leave it out"
         )
     if args.compile and not ahead.is_there(where):
-        raise Refused("--compile", args.compile, "needs the compiler of the extra `plan`: pip install -e '.[plan]'")
+        raise UserError("--compile", args.compile, "needs the compiler of the extra `plan`: pip install -e '.[plan]'")
     resolved, choice = _of_checkpoint(resolve(args.config, overrides=args.overrides, complete=False), args.overrides)
     made = plan(
         resolved,

@@ -6,7 +6,7 @@ from functools import partial
 
 from vitzoo.cli.arguments import Parser, set_platform, typed
 from vitzoo.cli.output import Result
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.outputs import checked_file, there
 from vitzoo.replaced import Reads
 
@@ -92,14 +92,14 @@ def _check(args: argparse.Namespace) -> None:
     kinds = [name for name, value in given.items() if value]
     if not kinds:
         message = "there are none; name images or folders, or give text: --text TEXT, --input FILE, --similar TEXT TEXT"
-        raise Refused("inputs", None, message)
+        raise UserError("inputs", None, message)
     if len(kinds) > 1 and kinds != ["--text", "--input"]:
-        raise Refused(kinds[1], None, f"doesn't go together with {kinds[0]}")
+        raise UserError(kinds[1], None, f"doesn't go together with {kinds[0]}")
     if args.similar is not None and len(args.similar) < 2:
-        raise Refused("--similar", args.similar[0], "takes two texts or more")
+        raise UserError("--similar", args.similar[0], "takes two texts or more")
     for flag in ("output", "features", "top"):
         if args.similar is not None and getattr(args, flag) is not None:
-            raise Refused(f"--{flag}", getattr(args, flag), "has no effect with --similar")
+            raise UserError(f"--{flag}", getattr(args, flag), "has no effect with --similar")
 
 
 def _similar(args: argparse.Namespace) -> Result:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from vitzoo.cli.arguments import Parser
 from vitzoo.cli.output import Result, table
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.paths import named_path
 
 TAKES_CONFIG = False
@@ -56,15 +56,15 @@ def _folders(names: Sequence[str]) -> list[Path]:
     """The runs' folders, each once.
 
     Raises:
-        Refused: one is none, or there twice.
+        UserError: one is none, or there twice.
     """
     folders: list[Path] = []
     for name in names:
         folder = named_path("DIR", name)
         if not folder.is_dir():
-            raise Refused("DIR", name, "is no folder; name runs, the folders that --workdir named")
+            raise UserError("DIR", name, "is no folder; name runs, the folders that --workdir named")
         if folder.resolve() in [other.resolve() for other in folders]:
-            raise Refused("DIR", name, "is there twice")
+            raise UserError("DIR", name, "is there twice")
         folders.append(folder)
     return folders
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from vitzoo.cli.arguments import Parser
 from vitzoo.cli.output import Result, table
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.hints import shell_flag
 from vitzoo.paths import folder_of_checkpoints
 
@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> Result:
     axes: dict[str, list[str]] = {}
     for key, parts in map(parse_axis, args.over):
         if key in axes:
-            raise Refused("--over", key, f"is given twice; write {key}={','.join([*axes[key], *parts])}")
+            raise UserError("--over", key, f"is given twice; write {key}={','.join([*axes[key], *parts])}")
         axes[key] = parts
     chosen = points(args.config, axes, args.overrides)
     if args.dry_run:

@@ -6,7 +6,7 @@ from pathlib import Path
 from vitzoo.cli.arguments import Parser
 from vitzoo.cli.output import Result
 from vitzoo.cli.processes import add_flags, together
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.paths import folder_of_checkpoints
 
 TAKES_CONFIG = True
@@ -34,7 +34,7 @@ def arguments(parser: Parser) -> None:
 def run(args: argparse.Namespace) -> Result:
     """Trains, or shows what would be trained."""
     if args.workdir is None and not args.dry_run:
-        raise Refused("--workdir", None, "must be given: the folder for the run's metrics and checkpoints")
+        raise UserError("--workdir", None, "must be given: the folder for the run's metrics and checkpoints")
     workdir = None if args.workdir is None else str(folder_of_checkpoints("--workdir", args.workdir))
     from vitzoo.config import resolve
 
@@ -57,5 +57,5 @@ def _config(config: str | None, workdir: str | None) -> str | Path:
         return config
     kept = Path(workdir or "") / "config.json"
     if not kept.is_file():
-        raise Refused("--config", None, "must be given: a config file or a name that `vitzoo configs` lists")
+        raise UserError("--config", None, "must be given: a config file or a name that `vitzoo configs` lists")
     return kept

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from vitzoo.config.comparison import compare
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.parallel import processes
 
 
@@ -18,7 +18,7 @@ def check_same(values: Mapping[str, Any], flags: Mapping[str, Any] | None = None
         flags: further ones of the command, by name.
 
     Raises:
-        Refused: a process was given another value, in every process.
+        UserError: a process was given another value, in every process.
     """
     if processes.count() == 1:
         return
@@ -30,7 +30,7 @@ def check_same(values: Mapping[str, Any], flags: Mapping[str, Any] | None = None
             if value != flags_there.get(name)
         }
         for name, (first, other) in different.items():
-            raise Refused(name, first, f"process {index} has {other}; give all processes the same settings")
+            raise UserError(name, first, f"process {index} has {other}; give all processes the same settings")
 
 
 def differences(first: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from vitzoo.checked import checked
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 _asked: contextvars.ContextVar[list[list[str]] | None] = contextvars.ContextVar("asked", default=None)
 
 
-class NoSuchChoice(Refused):
+class NoSuchChoice(UserError):
     """An argument that is none of a config's choices."""
 
 
@@ -27,7 +27,7 @@ def choice(arg: str, table: Mapping[str, Any] | Sequence[str]) -> Any:
         table: a dict, whose value is returned, or a sequence of names, of which `arg` itself is.
 
     Raises:
-        Refused: it is not in the table; all choices are named, and the config where that is known.
+        UserError: it is not in the table; all choices are named, and the config where that is known.
     """
     names = [str(name) for name in table]
     if (asked := _asked.get()) is not None and names not in asked:

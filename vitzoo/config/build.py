@@ -28,7 +28,7 @@ from vitzoo.data.settings import Data
 from vitzoo.data.text.mixed_source import settings_of
 from vitzoo.data.text.settings import USED_BY, Tokenizer
 from vitzoo.data.text.settings import Text as TextSettings
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.parts import PARTS, find
 from vitzoo.schema import Text, annotations, build, convert, convert_fields, default_of, literal, nearest, patch
 
@@ -110,7 +110,7 @@ def _same_duration(stem: str, flag: str, value: Any) -> bool:
 def _takes(part: type, key: str, value: Any) -> bool:
     try:
         convert_fields(part, {key: value})
-    except Refused:
+    except UserError:
         return False
     return True
 
@@ -123,7 +123,7 @@ def _at(layer: dict[str, Any], name: str) -> dict[str, Any]:
     for part in name.split("."):
         layer = layer.setdefault(part, {})
         if not isinstance(layer, dict):
-            raise Refused(name, layer, "is a section: set one of its fields")
+            raise UserError(name, layer, "is a section: set one of its fields")
     return layer
 
 
@@ -186,7 +186,7 @@ def _refuse_unknown(layers: Layers) -> None:
             if key not in hints:
                 near = nearest_setting(key, _chosen(layers))
                 hint = f"did you mean {near}?" if near else f"known: {', '.join(hints)}"
-                raise Refused(key, layer[key], f"no such setting; {hint}")
+                raise UserError(key, layer[key], f"no such setting; {hint}")
 
 
 def _make_places_absolute(layers: Layers) -> None:
@@ -225,7 +225,7 @@ def _refuse_unused(layers: Layers, built: dict[str, Any], objective: str) -> Non
         if changed:
             kind = feed_kind(built["objective"])
             message = f"has no effect: the objective {objective} takes {kind}"
-            raise Refused(f"{section}.{changed[0]}", getattr(part, changed[0]), message)
+            raise UserError(f"{section}.{changed[0]}", getattr(part, changed[0]), message)
 
 
 def _find(section: str, name: Any) -> type:
@@ -243,7 +243,7 @@ def _choice(layers: Layers, section: str, default: str) -> tuple[str, Any]:
     file, flags = layers.section(section)
     name = flags.get("name", file.get("name", DEFAULT_NAMES.get(default)))
     if not name:
-        raise Refused(f"{section}.name", None, "must be set")
+        raise UserError(f"{section}.name", None, "must be set")
     part = _find(section, name)
     layers.drop_others(section, part)
     layers.replace_durations(section)
@@ -259,7 +259,7 @@ def _evaluators(layers: Layers, data: Data, text: TextSettings) -> tuple[dict[st
         if value is None or (isinstance(value, Text) and value.lower() == "none"):
             continue
         if key == "train" or not re.fullmatch(r"\w[\w-]*", key):
-            raise Refused(f"evaluate.{key}", None, "an evaluator's name is letters, digits, _ and -, and not `train`")
+            raise UserError(f"evaluate.{key}", None, "an evaluator's name is letters, digits, _ and -, and not `train`")
         names[key], parts[key] = _evaluator(layers, key, data, text)
     return parts, names
 
@@ -277,7 +277,7 @@ def _evaluator(layers: Layers, key: str, data: Data, text: TextSettings) -> tupl
     _convert_patch(layers, section, "text", lambda own, prefix: convert_fields(TextSettings, own, prefix))
     if not {"name"} & {*layers.section(section)[0], *layers.section(section)[1]}:
         hint = nearest(key, [other for other in layers.file.get("evaluate", {}) if other != key])
-        raise Refused(f"{section}.name", None, f"must be set for a new evaluator; {hint}")
+        raise UserError(f"{section}.name", None, f"must be set for a new evaluator; {hint}")
     name, part = _choice(layers, section, section)
     evaluation_data(data, part, section)
     patch(text, getattr(part, "text", {}), f"{section}.text")
@@ -290,7 +290,7 @@ def _dict_at(layer: dict[str, Any], field: str, section: str) -> dict[str, Any]:
         layer[field] = convert(dict, layer[field], f"{section}.{field}")
     found = layer.get(field, {})
     if not isinstance(found, dict):
-        raise Refused(f"{section}.{field}", found, "must be a dict of settings")
+        raise UserError(f"{section}.{field}", found, "must be a dict of settings")
     return found
 
 
@@ -309,7 +309,7 @@ def _sources_of_mixture(own: dict[str, Any], prefix: str) -> dict[str, Any]:
     typed = {}
     for name, stated in own.items():
         if not isinstance(stated, dict):
-            raise Refused(f"{prefix}.{name}", stated, "must be a dict of settings: dict(name='jsonl:sums.jsonl')")
+            raise UserError(f"{prefix}.{name}", stated, "must be a dict of settings: dict(name='jsonl:sums.jsonl')")
         of_data = {key: value for key, value in stated.items() if key in annotations(Data)}
         of_text = {key: value for key, value in stated.items() if key in annotations(TextSettings)}
         typed[name] = {
@@ -325,7 +325,9 @@ def _model(layers: Layers) -> ModelChoice:
     name = convert(str, flags.get("name", file.get("name", "")), "model.name")
     starts = merge({"init_from": layers.file.get("init_from", "")}, layers.flags).get("init_from", "")
     if not name and not starts:
-        raise Refused("model.name", None, "must be set (or --config.init_from=RUN, a checkpoint that says which model)")
+        raise UserError(
+            "model.name", None, "must be set (or --config.init_from=RUN, a checkpoint that says which model)"
+        )
     if name:
         layers.drop_others("model", config_class_of(name))
         _drop_variant(layers, name)
@@ -355,7 +357,7 @@ def _drop_variant(layers: Layers, name: str) -> None:
         return
     try:
         variant_fields(name, file["variant"])
-    except Refused:
+    except UserError:
         layers.notes.append(f"model.name = {name} has no variant {file.pop('variant')}: left out")
 
 

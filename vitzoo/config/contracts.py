@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.parallel.sharding import rules_of
 from vitzoo.schema import annotations, convert
 
@@ -52,15 +52,15 @@ def check_part(kind: str, name: str, part: Any, field: str) -> None:
         field: the setting that names it, for messages.
 
     Raises:
-        Refused: it is no dataclass of settings, not of its kind's class, or lacks a method.
+        UserError: it is no dataclass of settings, not of its kind's class, or lacks a method.
     """
     if not _is_frozen_dataclass(part):
-        raise Refused(field, name, "is no dataclass of settings: it wants @dataclasses.dataclass(frozen=True)")
+        raise UserError(field, name, "is no dataclass of settings: it wants @dataclasses.dataclass(frozen=True)")
     _check_types(part, name, field)
     if kind == "objective":
         _check_feed(name, part, field)
     if kind in BASES and not issubclass(part, base := _imported(BASES[kind])):
-        raise Refused(field, name, f"is no subclass of {base.__module__}.{base.__name__}")
+        raise UserError(field, name, f"is no subclass of {base.__module__}.{base.__name__}")
     plain = _imported(BASES[kind]) if kind in BASES else object
 
     def own(method: str) -> bool:
@@ -68,47 +68,47 @@ def check_part(kind: str, name: str, part: Any, field: str) -> None:
 
     lacking = [method for method in METHODS[kind] if not own(method)]
     if lacking and not (kind in INSTEAD and own(INSTEAD[kind])):
-        raise Refused(field, name, f"lacks {_listed(lacking)}")
+        raise UserError(field, name, f"lacks {_listed(lacking)}")
 
 
 def _check_feed(name: str, objective: Any, field: str) -> None:
     feed = getattr(objective, "FEED", "images")
     if feed not in FILLED:
-        raise Refused(field, name, f"its FEED is {feed!r}; there are {', '.join(FILLED)}")
+        raise UserError(field, name, f"its FEED is {feed!r}; there are {', '.join(FILLED)}")
     if feed == "text" and not ("rows" in annotations(objective) or hasattr(objective, "rows")):
-        raise Refused(field, name, "takes text, and lacks `rows`, of what a row is made: windows, pairs, ...")
+        raise UserError(field, name, "takes text, and lacks `rows`, of what a row is made: windows, pairs, ...")
 
 
 def check_bound(objective: Any, name: str) -> None:
     """Checks what an objective's `bind` gave.
 
     Raises:
-        Refused: it lacks something.
+        UserError: it lacks something.
     """
     lacking = [attribute for attribute in BOUND if not hasattr(objective, attribute)]
     if any(hasattr(objective, method) for method in MEMORY):
         lacking += [method for method in MEMORY if not hasattr(objective, method)]
     if lacking:
-        raise Refused("objective.name", name, f"what its `bind` gives lacks {_listed(lacking)}")
+        raise UserError("objective.name", name, f"what its `bind` gives lacks {_listed(lacking)}")
 
 
 def check_model(name: str, model: Any) -> None:
     """Checks that a model can be made and called as the program does.
 
     Raises:
-        Refused: all that it lacks is named.
+        UserError: all that it lacks is named.
     """
     lacking = list(_lacking(model))
     if lacking:
-        raise Refused("model.name", name, f"lacks {'; '.join(lacking)}")
+        raise UserError("model.name", name, f"lacks {'; '.join(lacking)}")
     _check_types(model.Config, name, "model.name")
     variants = getattr(model, "VARIANTS", {})
     if not isinstance(variants, Mapping) or not all(isinstance(sizes, Mapping) for sizes in variants.values()):
-        raise Refused("model.name", name, 'its VARIANTS must be a dict of dicts, {"small": {"width": 64}}')
+        raise UserError("model.name", name, 'its VARIANTS must be a dict of dicts, {"small": {"width": 64}}')
     try:
         rules_of(model)
-    except Refused as refusal:
-        raise Refused("model.name", name, f"its {refusal}") from None
+    except UserError as refusal:
+        raise UserError("model.name", name, f"its {refusal}") from None
 
 
 def _lacking(model: Any) -> Iterator[str]:
@@ -134,21 +134,21 @@ def check_filled(name: str, config_class: type, kind: str) -> None:
         kind: what it is given, a key of `FILLED`.
 
     Raises:
-        Refused: a setting is missing, or can't hold such a value.
+        UserError: a setting is missing, or can't hold such a value.
     """
     hints, wanted = annotations(config_class), FILLED[kind]
     lacking = [field for field in wanted if field not in hints]
     if lacking:
-        raise Refused(
+        raise UserError(
             "model.name", name, f"takes no {kind}: its Config lacks {_listed(lacking)}, which the data fill in"
         )
     for field, value in wanted.items():
         try:
             convert(hints[field], value, field)
-        except Refused:
+        except UserError:
             wants = "int | tuple[int, int] | None" if field == "image_size" else "int | None"
             message = f"its Config.{field} can't hold what the data fill in, such as {value}: let it be {wants}"
-            raise Refused("model.name", name, message) from None
+            raise UserError("model.name", name, message) from None
 
 
 def _is_frozen_dataclass(part: Any) -> bool:
@@ -163,7 +163,7 @@ def _check_types(settings: type, name: str, field: str) -> None:
         annotations(settings)
     except Exception as error:  # whatever evaluating the user's annotations raises
         message = f"the types of its settings can't be read: {type(error).__name__}: {error}"
-        raise Refused(field, name, message) from error
+        raise UserError(field, name, message) from error
 
 
 def _problem(model: type, method: str, bind: Callable[[inspect.Signature], Any]) -> str:

@@ -9,7 +9,7 @@ from vitzoo.config.fits import kind_of as kind_of_model
 from vitzoo.data.effect import kind_of, without_effect
 from vitzoo.data.settings import Data
 from vitzoo.data.text.settings import Mixture, Text
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.schema import default_of, limits_of
 
 Built = Mapping[str, Any]
@@ -77,7 +77,7 @@ def say_without_effect(
         built: the sections as they were built.
 
     Raises:
-        Refused: a flag states a setting that acts on none of the data which the experiment reads.
+        UserError: a flag states a setting that acts on none of the data which the experiment reads.
     """
     text = feed_kind(built["objective"]) == "text"
     kinds = [kind_of(name, text=text) for name in _names(built)]
@@ -87,14 +87,14 @@ def say_without_effect(
                 name, value = f"{section}.{field}", getattr(built[section], field)
                 why = without_effect(name, kinds)
                 if why and is_flag and not limits_of(settings.__dataclass_fields__[field]).execution:
-                    raise Refused(name, value, why)
+                    raise UserError(name, value, why)
                 if why:
                     notes.append(f"{name} = {value} {why}")
     model = built["model"]
     kind = kind_of_model(model.config_class) if model.name else None
     if text and kind in ("decoder", "encoder") and "source_length" in _changed(flags.get("text"), built["text"], Text):
         message = f"has no effect on {model.name}, which is no encoder-decoder; text.sequence_length is its length"
-        raise Refused("text.source_length", built["text"].source_length, message)
+        raise UserError("text.source_length", built["text"].source_length, message)
     filled = OF_CHECKPOINTS if flags.get("init_from") or file.get("init_from") else ()
     for section in dict.fromkeys(name.partition(".")[0] for name in NEEDS if name.partition(".")[0] not in filled):
         part, values = built[section], built[section]
@@ -112,7 +112,7 @@ def say_without_effect(
         for field in _changed(flags.get("mixture"), built["mixture"], Mixture):
             if field != "sources":
                 message = "has no effect on a single dataset; it is for data.name=mixture"
-                raise Refused(f"mixture.{field}", getattr(built["mixture"], field), message)
+                raise UserError(f"mixture.{field}", getattr(built["mixture"], field), message)
 
 
 def _names(built: Mapping[str, Any]) -> list[str]:

@@ -10,7 +10,7 @@ from vitzoo.config.contracts import FILLED, check_filled, check_model
 from vitzoo.config.fits import check_acts, check_evaluator, check_head, check_learns, check_prefix, check_rows, rows_of
 from vitzoo.data.settings import Augment, Data, Preprocessing
 from vitzoo.data.text.settings import Mixture, Text, Tokenizer
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.parallel.mesh import BATCH_AXES, nearest_multiples, parse_mesh
 from vitzoo.parts import PARTS, find
 from vitzoo.schema import build, convert_fields, default_of, nearest, patch, setting, to_json
@@ -35,7 +35,7 @@ class Checkpoint:
 
     def check(self) -> None:
         if self.every_steps is not None and self.every_epochs is not None:
-            raise Refused("every_epochs", self.every_epochs, "is given besides every_steps; keep one of them")
+            raise UserError("every_epochs", self.every_epochs, "is given besides every_steps; keep one of them")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,13 +74,13 @@ class ModelChoice:
             pretrained: `model` of the checkpoint's `model.json`: `name`, `variant` and every field.
 
         Raises:
-            Refused: the config asks for another model or variant.
+            UserError: the config asks for another model or variant.
         """
         for field in ("name", "variant"):
             mine, theirs = getattr(self, field), pretrained.get(field, "")
             if mine and mine != theirs:
                 holds = f"holds {theirs}" if theirs else f"has no {field}"
-                raise Refused(f"model.{field}", mine, f"init_from {holds}; leave model.{field} out to use its model")
+                raise UserError(f"model.{field}", mine, f"init_from {holds}; leave model.{field} out to use its model")
         base = {key: value for key, value in pretrained.items() if key not in ("name", "variant")}
         return dataclasses.replace(self, name=pretrained["name"], variant=pretrained.get("variant", ""), base=base)
 
@@ -125,7 +125,7 @@ def config_class_of(name: str) -> type:
     """The settings of the model called `name`.
 
     Raises:
-        Refused: there is no such model, or it can't be used.
+        UserError: there is no such model, or it can't be used.
     """
     model = find("model", name)
     if name not in PARTS["model"]:
@@ -141,14 +141,14 @@ def variant_fields(name: str, variant: str) -> dict[str, Any]:
     if hasattr(config_class, "from_variant"):
         try:
             config = config_class.from_variant(variant)
-        except Refused as refusal:
+        except UserError as refusal:
             raise refusal.under("model") from None
         stated = {field for sizes in getattr(model, "VARIANTS", {}).values() for field in sizes}
         fields = [(field, getattr(config, field.name)) for field in dataclasses.fields(config_class) if field.init]
         return {field.name: value for field, value in fields if field.name in stated or value != default_of(field)}
     variants = getattr(model, "VARIANTS", {})
     if variant not in variants:
-        raise Refused("model.variant", variant, f"no such variant of {name}; {nearest(variant, variants)}")
+        raise UserError("model.variant", variant, f"no such variant of {name}; {nearest(variant, variants)}")
     return convert_fields(config_class, variants[variant], "model")
 
 
@@ -217,13 +217,13 @@ class Experiment:
 
     def check(self) -> None:
         """Raises:
-        Refused: settings that don't fit each other.
+        UserError: settings that don't fit each other.
         """
         self._check_length()
         if feed_kind(self.objective) == "text":
             check_acts(self.text, rows_of(self.objective, self.evaluate))
         if self.mixture.sources and self.data.name != "mixture":
-            raise Refused("data.name", self.data.name, "must be `mixture`, since mixture.sources are stated")
+            raise UserError("data.name", self.data.name, "must be `mixture`, since mixture.sources are stated")
         self._check_best()
         self._check_balance()
         self._check_profile()
@@ -231,16 +231,16 @@ class Experiment:
         if size % parts:
             near = nearest_multiples(size, parts * math.prod(sizes.get(axis, 1) for axis in BATCH_AXES))
             near += "" if sizes else "; on several devices, a multiple of their number too"
-            raise Refused("data.batch_size", size, f"does not divide by accumulate = {parts} (nearest: {near})")
+            raise UserError("data.batch_size", size, f"does not divide by accumulate = {parts} (nearest: {near})")
         if self.init_from_state and not self.init_from:
-            raise Refused("init_from_state", True, "needs init_from, the checkpoint whose state to take over")
+            raise UserError("init_from_state", True, "needs init_from, the checkpoint whose state to take over")
 
     def _check_length(self) -> None:
         given = [name for name in DURATIONS if getattr(self, name) is not None]
         if not given:
-            raise Refused("total_steps", None, f"no length of training; set exactly one of {', '.join(DURATIONS)}")
+            raise UserError("total_steps", None, f"no length of training; set exactly one of {', '.join(DURATIONS)}")
         if len(given) > 1:
-            raise Refused(given[1], getattr(self, given[1]), f"is given besides {given[0]}; keep one of them")
+            raise UserError(given[1], getattr(self, given[1]), f"is given besides {given[0]}; keep one of them")
 
     def _check_best(self) -> None:
         best = self.checkpoint.keep_best
@@ -249,22 +249,24 @@ class Experiment:
         name, slash, metric = best.partition("/")
         if not slash or name not in self.evaluate:
             hint = nearest(name, self.evaluate)
-            raise Refused(
+            raise UserError(
                 "checkpoint.keep_best", best, f"is EVALUATOR/METRIC, of an evaluator in config.evaluate; {hint}"
             )
         metrics = getattr(self.evaluate[name], "BETTER", {metric: max})
         if metric not in metrics:
-            raise Refused("checkpoint.keep_best", best, f"{name} has no metric {metric!r}; {nearest(metric, metrics)}")
+            raise UserError(
+                "checkpoint.keep_best", best, f"{name} has no metric {metric!r}; {nearest(metric, metrics)}"
+            )
 
     def _check_balance(self) -> None:
         if self.data.balance == "classes" and getattr(self.objective, "class_weights", "") == "balanced":
             message = "corrects for the classes' sizes a second time, after data.balance = classes; keep one of them"
-            raise Refused("objective.class_weights", "balanced", message)
+            raise UserError("objective.class_weights", "balanced", message)
 
     def _check_profile(self) -> None:
         start, stop = (literals.counted(text) for text in self.profile.partition(":")[::2])
         if self.profile and (start is None or stop is None or start >= stop):
-            raise Refused("profile", self.profile, "must be START:STOP, two steps: 10:20")
+            raise UserError("profile", self.profile, "must be START:STOP, two steps: 10:20")
 
     def evaluation_data(self, name: str) -> Data:
         """The data section that the evaluator `name` reads: `config.data` with its own patch, split and batch size."""

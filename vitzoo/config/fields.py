@@ -7,7 +7,7 @@ from typing import Any
 from vitzoo.config.build import leaves
 from vitzoo.config.experiment import Experiment, config_class_of
 from vitzoo.config.places import KINDS
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.parts import find
 from vitzoo.schema import annotations, limits_of
 
@@ -44,7 +44,7 @@ def _section_class(path: Sequence[str], values: Mapping[str, Any]) -> type | Non
         return None
     try:
         return config_class_of(name) if path[0] == "model" else find(KINDS[path[0]], name)
-    except Refused:
+    except UserError:
         return None
 
 

@@ -14,7 +14,7 @@ import vitzoo
 from vitzoo.checked import checked
 from vitzoo.config.argument import NoSuchChoice, choices_asked
 from vitzoo.config.kept import read_object
-from vitzoo.errors import Refused, as_text
+from vitzoo.errors import UserError, as_text
 from vitzoo.paths import named_path
 from vitzoo.replaced import of_command
 
@@ -32,14 +32,14 @@ def load(config: str | Path, arg: str | None = None) -> Any:
         arg: passed to `get_config`, in place of `:ARG`.
 
     Raises:
-        Refused: there is no such config, or it fails; its file and line are named.
+        UserError: there is no such config, or it fails; its file and line are named.
     """
     path, given = find_config(config)
     arg = given if arg is None else arg
     of_command.set((*of_command.get(), path.absolute()))
     if path.suffix == ".json":
         if arg is not None:
-            raise Refused("config", f"{config}", f"{path.name} takes no argument ({arg})")
+            raise UserError("config", f"{config}", f"{path.name} takes no argument ({arg})")
         return read_object(path, "config")
     name = str(config) if given is None else str(config).removesuffix(f":{given}")
     return _run(path, arg, f"{name}:{arg}" if arg is not None else name)
@@ -49,7 +49,7 @@ def find_config(config: str | Path) -> tuple[Path, str | None]:
     """The file that a config's name or path stands for, and the text after its colon.
 
     Raises:
-        Refused: there is none; the nearest name is given.
+        UserError: there is none; the nearest name is given.
     """
     text = str(config)
     whole = _find(text)
@@ -60,7 +60,7 @@ def find_config(config: str | Path) -> tuple[Path, str | None]:
     if path is None:
         near = difflib.get_close_matches(name, [known for known, _ in named_configs()], 1, 0.4)
         hint = f"did you mean {near[0]}? " if near else ""
-        raise Refused("config", text, f"no such file, and no config of that name; {hint}`vitzoo configs` lists them")
+        raise UserError("config", text, f"no such file, and no config of that name; {hint}`vitzoo configs` lists them")
     return path, arg if colon else None
 
 
@@ -142,19 +142,19 @@ def _run(path: Path, arg: str | None, shown: str) -> Any:
     try:
         get_config = _get_config(path, shown)
         if arg is not None and not inspect.signature(get_config).parameters:
-            raise Refused("config", shown, f"its get_config takes no argument, so write it without :{arg}")
+            raise UserError("config", shown, f"its get_config takes no argument, so write it without :{arg}")
         config = get_config() if arg is None else get_config(arg)
     except NoSuchChoice as refusal:
-        raise Refused("config", shown, refusal.message) from None
-    except Refused:
+        raise UserError("config", shown, refusal.message) from None
+    except UserError:
         raise
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # also SystemExit, and what a library of the user's may raise
         given = f" (its argument was {arg!r})" if arg is not None else ""
-        raise Refused("config", shown, f"{_place(error, path)}: {_said(error)}{given}") from error
+        raise UserError("config", shown, f"{_place(error, path)}: {_said(error)}{given}") from error
     if not hasattr(type(config), "items"):
-        raise Refused("config", shown, f"its get_config returns {type(config).__name__}, no config")
+        raise UserError("config", shown, f"its get_config returns {type(config).__name__}, no config")
     return config
 
 
@@ -165,7 +165,7 @@ def _get_config(path: Path, shown: str) -> Callable[..., Any]:
     exec(compile(path.read_bytes(), str(path), "exec"), module.__dict__)
     get_config = module.__dict__.get("get_config")
     if not callable(get_config):
-        raise Refused("config", shown, "defines no function get_config")
+        raise UserError("config", shown, "defines no function get_config")
     return get_config
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from vitzoo.data.text.row_kinds import ACTS, LEARNED, ROWS, read_by, readers_of
 from vitzoo.data.text.settings import Text
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.schema import annotations, nearest
 
 KINDS = {
@@ -23,13 +23,13 @@ def kind_of(config_class: type) -> str | None:
         config_class: the model's `Config`, of which `KIND` says it, or a start id, which an encoder-decoder has.
 
     Raises:
-        Refused: there is no such kind.
+        UserError: there is no such kind.
     """
     if not hasattr(config_class, "KIND"):
         return "encoder_decoder" if "start_id" in annotations(config_class) else None
     kind = config_class.KIND
     if kind not in KINDS:
-        raise Refused("model.name", config_class.__name__, f"its KIND is {kind!r}; there are {', '.join(KINDS)}")
+        raise UserError("model.name", config_class.__name__, f"its KIND is {kind!r}; there are {', '.join(KINDS)}")
     return kind
 
 
@@ -42,7 +42,7 @@ def check_learns(name: str, config_class: type, rows: str) -> None:
         rows: the objective's.
 
     Raises:
-        Refused: it is of another kind.
+        UserError: it is of another kind.
     """
     kind, wanted = kind_of(config_class), readers_of(rows)
     if kind is None or not wanted or kind in wanted:
@@ -55,7 +55,7 @@ def check_learns(name: str, config_class: type, rows: str) -> None:
         ", ".join(KINDS[reader][1] for reader in wanted),
     )
     message = f"is {own}, and rows of {rows} are for {readers}: take {models}, or objective.name={objectives}"
-    raise Refused("model.name", name, message)
+    raise UserError("model.name", name, message)
 
 
 def check_prefix(name: str, config_class: type, stated: Any, wanted: bool) -> None:
@@ -68,15 +68,15 @@ def check_prefix(name: str, config_class: type, stated: Any, wanted: bool) -> No
         wanted: whether the objective teaches it.
 
     Raises:
-        Refused: it can't, or the config states the contrary.
+        UserError: it can't, or the config states the contrary.
     """
     if "prefix_lm" not in annotations(config_class):
         if wanted and kind_of(config_class) in (None, "decoder"):
             message = "has no setting prefix_lm, so it can't read a prefix in both directions: take gpt"
-            raise Refused("model.name", name, message)
+            raise UserError("model.name", name, message)
     elif stated not in (None, wanted):
         other = "causal_lm" if wanted else "prefix_lm"
-        raise Refused("model.prefix_lm", stated, f"isn't what this objective learns; take objective.name={other}")
+        raise UserError("model.prefix_lm", stated, f"isn't what this objective learns; take objective.name={other}")
 
 
 def check_head(name: str, config_class: type, head: Any, wanted: str) -> None:
@@ -89,7 +89,7 @@ def check_head(name: str, config_class: type, head: Any, wanted: str) -> None:
         wanted: the head that the objective teaches; empty where it wants the next token.
 
     Raises:
-        Refused: it hasn't.
+        UserError: it hasn't.
     """
     if not wanted:
         return
@@ -97,19 +97,19 @@ def check_head(name: str, config_class: type, head: Any, wanted: str) -> None:
     if "head" not in hints and not ("classes" in wanted and "num_classes" in hints):
         message = f"has no head for this objective ({wanted}): take bert"
         text = "" if wanted == "pretraining" else ", or let it answer in text (objective.name=seq2seq)"
-        raise Refused("model.name", name, message + text)
+        raise UserError("model.name", name, message + text)
     if "head" in hints and head not in (None, "auto", wanted):
-        raise Refused("model.head", head, f"isn't what this objective learns, {wanted}; leave it out")
+        raise UserError("model.head", head, f"isn't what this objective learns, {wanted}; leave it out")
 
 
 def check_rows(rows: str) -> None:
     """Checks what an objective says of its rows.
 
     Raises:
-        Refused: there are no such rows.
+        UserError: there are no such rows.
     """
     if rows not in ROWS:
-        raise Refused("objective.rows", rows or "''", f"no such rows; {nearest(str(rows), ROWS)}")
+        raise UserError("objective.rows", rows or "''", f"no such rows; {nearest(str(rows), ROWS)}")
 
 
 def check_evaluator(field: str, part: str, evaluator: Any, rows: str | None, model: str, config_class: Any) -> None:
@@ -124,26 +124,26 @@ def check_evaluator(field: str, part: str, evaluator: Any, rows: str | None, mod
         config_class: the model's `Config`; None where only a checkpoint knows it.
 
     Raises:
-        Refused: it measures other rows, or the model reads others.
+        UserError: it measures other rows, or the model reads others.
     """
     measured: tuple[str, ...] = evaluator.ROWS
     if rows is None:
         if hasattr(evaluator, "rows"):
-            raise Refused(f"{field}.name", part, "measures text, and the objective takes images")
+            raise UserError(f"{field}.name", part, "measures text, and the objective takes images")
         return
     kind = None if config_class is None else kind_of(config_class)
     readable = {*read_by(kind), rows}
     known = [one for one in measured or ROWS if one in readable]
     if not known:
         wanted = " or ".join(dict.fromkeys(KINDS[reader][0] for reader in _readers(measured)))
-        raise Refused(f"{field}.name", part, f"measures {wanted}, and {model} is {KINDS[kind or 'decoder'][0]}")
+        raise UserError(f"{field}.name", part, f"measures {wanted}, and {model} is {KINDS[kind or 'decoder'][0]}")
     stated = getattr(evaluator, "rows", "")
     if (stated or rows) in known:
         return
     if stated:
         whose = f"of {model} {part} measures" if model else f"{part} measures"
-        raise Refused(f"{field}.rows", stated, f"{whose} rows of {_listed(known)}; empty: as in the objective")
-    raise Refused(f"{field}.name", part, f"measures {_listed(known)} rows, and these are {rows}")
+        raise UserError(f"{field}.rows", stated, f"{whose} rows of {_listed(known)}; empty: as in the objective")
+    raise UserError(f"{field}.name", part, f"measures {_listed(known)} rows, and these are {rows}")
 
 
 def check_acts(text: Text, rows: Sequence[str]) -> None:
@@ -154,17 +154,17 @@ def check_acts(text: Text, rows: Sequence[str]) -> None:
         rows: those of the objective and of the evaluators.
 
     Raises:
-        Refused: one has no effect.
+        UserError: one has no effect.
     """
     for name, are in (("paired", "pairs of texts"), ("chat", "conversations")):
         if (value := getattr(text, name)) is not None:
-            raise Refused(f"text.{name}", value, f"can't be set: the training data are {are} or aren't")
+            raise UserError(f"text.{name}", value, f"can't be set: the training data are {are} or aren't")
     plain = Text()
     for field, acts in ACTS.items():
         value = getattr(text, field)
         if value != getattr(plain, field) and not set(acts) & set(rows):
             message = f"has no effect on rows of {_listed(list(dict.fromkeys(rows)))}; it acts on {_listed(acts)}"
-            raise Refused(f"text.{field}", value, message)
+            raise UserError(f"text.{field}", value, message)
 
 
 def rows_of(objective: Any, evaluators: Mapping[str, Any]) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from vitzoo import strict_json
 from vitzoo.config.experiment import Experiment
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 SECTIONS = tuple(field.name for field in dataclasses.fields(Experiment) if field.default is dataclasses.MISSING)
 NEEDED = ("model", "objective", "data")
@@ -24,16 +24,16 @@ def read_object(file: Path, field: str) -> dict[str, Any]:
 
     Raises:
         FileNotFoundError: there is none.
-        Refused: it can't be read, is no JSON, names a field twice, is nested too deeply, or holds no object.
+        UserError: it can't be read, is no JSON, names a field twice, is nested too deeply, or holds no object.
     """
     try:
         values = strict_json.read(file)
     except FileNotFoundError:
         raise
     except (OSError, ValueError) as error:
-        raise Refused(field, str(file), f"can't be read: {getattr(error, 'strerror', None) or error}") from None
+        raise UserError(field, str(file), f"can't be read: {getattr(error, 'strerror', None) or error}") from None
     if not isinstance(values, dict):
-        raise Refused(field, str(file), f"holds {_kind(values)}, where a JSON object of settings is right")
+        raise UserError(field, str(file), f"holds {_kind(values)}, where a JSON object of settings is right")
     return values
 
 
@@ -46,15 +46,15 @@ def read_kept(file: Path, field: str, needed: Collection[str] = NEEDED) -> dict[
 
     Raises:
         FileNotFoundError: there is none.
-        Refused: as `read_object`, a section is missing, or is no object.
+        UserError: as `read_object`, a section is missing, or is no object.
     """
     values = read_object(file, field)
     for name in SECTIONS:
         if name not in values and name in needed:
-            raise Refused(field, str(file), f"lacks the section {name!r}: it isn't as the run wrote it")
+            raise UserError(field, str(file), f"lacks the section {name!r}: it isn't as the run wrote it")
         if name in values and not isinstance(values[name], dict):
             message = f"its section {name!r} is {_kind(values[name])}, where an object of settings is right"
-            raise Refused(field, str(file), message)
+            raise UserError(field, str(file), message)
     return values
 
 

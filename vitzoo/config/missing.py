@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from vitzoo.checked import checked
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 
 class Required(str):
@@ -34,7 +34,7 @@ def refuse_missing(file: Mapping[str, Any], flags: Mapping[str, Any]) -> None:
     if missing:
         named = sorted(missing.items(), key=lambda item: "." in item[0])
         to_give = " ".join(f"--config.{name}={form}" for name, form in named)
-        raise Refused(named[0][0], None, f"must be given: {to_give}")
+        raise UserError(named[0][0], None, f"must be given: {to_give}")
 
 
 def _missing(file: Mapping[str, Any], flags: Any, prefix: str) -> dict[str, str]:

@@ -11,7 +11,7 @@ from vitzoo.config.defaults import Config
 from vitzoo.config.experiment import Experiment, values_of, variant_fields
 from vitzoo.config.files import find_config, load
 from vitzoo.config.missing import refuse_missing
-from vitzoo.errors import Refused, as_text
+from vitzoo.errors import UserError, as_text
 from vitzoo.parts import OwnFaults
 from vitzoo.schema import Text, plain
 
@@ -44,7 +44,7 @@ def resolve(config: Any, arg: str | None = None, overrides: Overrides = (), *, c
         complete: refuse a config of whose `required` values some are not given; False shows their form instead.
 
     Raises:
-        Refused: the first thing that is wrong, by its dotted name.
+        UserError: the first thing that is wrong, by its dotted name.
     """
     overrides = _listed(overrides)
     if isinstance(config, Resolved):
@@ -74,7 +74,7 @@ def _listed(overrides: Any) -> Mapping[str, Any] | list[str]:
         if all(isinstance(one, str) for one in listed):
             return listed
     message = 'must be a dict, {"optimizer.learning_rate": 3e-4}, or a list, ["optimizer.learning_rate=3e-4"]'
-    raise Refused("overrides", overrides, message)
+    raise UserError("overrides", overrides, message)
 
 
 def _stated(config: Any, label: str) -> tuple[dict[str, Any], dict[str, set[str]]]:
@@ -84,12 +84,12 @@ def _stated(config: Any, label: str) -> tuple[dict[str, Any], dict[str, set[str]
             return plain(config.stated()), config.inherited()
         if isinstance(config, Mapping) or (hasattr(config, "to_dict") and not isinstance(config, type)):
             return plain(config), {}
-    except Refused:
+    except UserError:
         raise
     except Exception as error:  # a reference of ml_collections to nothing, a config that holds itself
         said = as_text(error).partition("\n")[0]
-        raise Refused("config", label, f"can't be read: {type(error).__name__}: {said}") from error
-    raise Refused("config", config, "must be a file, a name, or what a get_config returns: a dict of settings")
+        raise UserError("config", label, f"can't be read: {type(error).__name__}: {said}") from error
+    raise UserError("config", config, "must be a file, a name, or what a get_config returns: a dict of settings")
 
 
 def _sources(experiment: Experiment, values: dict[str, Any], layers: Layers) -> dict[str, str]:
@@ -112,7 +112,7 @@ def nested(overrides: Overrides) -> dict[str, Any]:
         for depth, section in enumerate(sections):
             place = place.setdefault(section, {})
             if not isinstance(place, dict):
-                raise Refused(".".join(sections[: depth + 1]), place, f"is given as a whole and in part ({key})")
+                raise UserError(".".join(sections[: depth + 1]), place, f"is given as a whole and in part ({key})")
         place[field] = value
     return layer
 
@@ -120,5 +120,5 @@ def nested(overrides: Overrides) -> dict[str, Any]:
 def _split(text: str) -> tuple[str, Text]:
     key, equals, value = text.removeprefix("--").removeprefix("config.").partition("=")
     if not equals or not all(key.split(".")):
-        raise Refused(key or text, None, "an override is written KEY=VALUE")
+        raise UserError(key or text, None, "an override is written KEY=VALUE")
     return key, Text(value)

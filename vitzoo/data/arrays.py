@@ -8,7 +8,7 @@ import numpy as np
 from vitzoo.data.duplicates import content_key
 from vitzoo.data.sources.base import Labels, Table
 from vitzoo.data.sources.label_check import class_names, is_unlabelled
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 Images = np.ndarray | Sequence[np.ndarray]
 
@@ -31,17 +31,17 @@ def from_arrays(
         name: what the dataset is called in what is printed.
 
     Raises:
-        Refused: images or labels of another form, or not as many of one as of the other.
+        UserError: images or labels of another form, or not as many of one as of the other.
     """
     images: list[np.ndarray] = []
     rows: dict[str, np.ndarray] = {}
     for split, (pictures, labels) in splits.items():
         if len(pictures) != len(labels):
-            raise Refused("data.name", name, f"{split} has {len(pictures)} images and {len(labels)} labels")
+            raise UserError("data.name", name, f"{split} has {len(pictures)} images and {len(labels)} labels")
         rows[split] = np.arange(len(images), len(images) + len(pictures))
         images.extend(_image(np.asarray(picture), name) for picture in pictures)
     if not images:
-        raise Refused("data.name", name, "holds no image")
+        raise UserError("data.name", name, "holds no image")
     names = None if classes is None else class_names(name, classes)
     labels = _labels([np.asarray(labels) for _, labels in splits.values()], name)
     count = labels.shape[1] if labels.ndim == 2 else int(labels.max()) + 1
@@ -65,11 +65,11 @@ def from_arrays(
 
 def _image(image: np.ndarray, name: str) -> np.ndarray:
     if image.dtype != np.uint8:
-        raise Refused("data.name", name, f"holds an image of {image.dtype}; wanted is uint8, from 0 to 255")
+        raise UserError("data.name", name, f"holds an image of {image.dtype}; wanted is uint8, from 0 to 255")
     image = image[:, :, None] if image.ndim == 2 else image
     if image.ndim != 3 or image.shape[2] not in (1, 3):
         message = f"holds an image of shape {image.shape}; wanted is [height, width] or [height, width, 1 or 3]"
-        raise Refused("data.name", name, message)
+        raise UserError("data.name", name, message)
     return image
 
 
@@ -82,5 +82,5 @@ def _labels(parts: Sequence[np.ndarray], name: str) -> Labels:
     if len(shapes) > 1 or len(shapes[0]) > 1 or not (numbers if shapes[0] else whole):
         found = ", ".join(sorted({f"{part.dtype} {part.shape}" for part in parts}))
         wanted = "class numbers from 0 on [N], or 0 and 1 [N, classes], the same in every split"
-        raise Refused("data.name", name, f"labels must be {wanted}; these are {found}")
+        raise UserError("data.name", name, f"labels must be {wanted}; these are {found}")
     return np.concatenate(parts)

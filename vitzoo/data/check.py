@@ -32,7 +32,7 @@ def check(name: str, *, split: str = "", **settings: Any) -> dict[str, Any]:
         area.
 
     Raises:
-        Refused: no such data, none that can be read, or prepared data that aren't what was written.
+        UserError: no such data, none that can be read, or prepared data that aren't what was written.
     """
     with read_through():
         return _checked(name, split, settings)

@@ -28,7 +28,7 @@ class Feed(Protocol):
                 the model has learned.
 
         Raises:
-            Refused: the checkpoint's model takes something else, or its tokenizer isn't the one that is stated.
+            UserError: the checkpoint's model takes something else, or its tokenizer isn't the one that is stated.
         """
         ...
 
@@ -48,7 +48,7 @@ class Feed(Protocol):
         """A model's settings with what is still open filled in.
 
         Raises:
-            Refused: they don't fit the data.
+            UserError: they don't fit the data.
         """
         ...
 

@@ -23,7 +23,7 @@ def check_path(name: str) -> None:
     """Checks what lies at the path in a `data.name`, if anything does.
 
     Raises:
-        Refused: a pipe, a socket or a device, whose end may never come, or it may not be read.
+        UserError: a pipe, a socket or a device, whose end may never come, or it may not be read.
     """
     path = path_of(name)
     if path is not None and path.exists():

@@ -14,7 +14,7 @@ from vitzoo.data.mixing import Prepare, make_prepare
 from vitzoo.data.open import open_source
 from vitzoo.data.settings import Augment, Data, Preprocessing
 from vitzoo.data.sources.base import Source, SourceInfo
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.schema import build, patch, to_json
 
 
@@ -61,9 +61,9 @@ class ImageFeed:
         )
         if config.num_classes and config.num_classes < named:
             message = f"the data have {named} classes; leave it out, or at least {named}"
-            raise Refused("model.num_classes", config.num_classes, message)
+            raise UserError("model.num_classes", config.num_classes, message)
         if not config.num_classes:
-            raise Refused("model.num_classes", config.num_classes, "the data name no classes, so it must be set")
+            raise UserError("model.num_classes", config.num_classes, "the data name no classes, so it must be set")
         return config
 
     def evaluating(self, evaluator: Any) -> "ImageFeed":

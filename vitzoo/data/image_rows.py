@@ -14,7 +14,7 @@ from vitzoo.data.rows import Batch, Row
 from vitzoo.data.settings import Augment, Data, Preprocessing
 from vitzoo.data.sources.base import Source, SourceInfo
 from vitzoo.data.sources.label_check import refuse_unlabelled
-from vitzoo.errors import Failed, Refused
+from vitzoo.errors import RunError, UserError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,7 +109,7 @@ class ImageRows:
         classes = self.source.info.classes
         if self.source.info.multi_label or classes is None or 0 <= label < len(classes):
             return
-        raise Failed(f"{self.source.where(index)}: label {label} lies outside the {len(classes)} classes")
+        raise RunError(f"{self.source.where(index)}: label {label} lies outside the {len(classes)} classes")
 
     def _as_row(self, image: np.ndarray | None, label: Any, weight: float, id: int) -> Row:
         if image is None:
@@ -134,9 +134,11 @@ def training_images(
     """Rows to learn from.
 
     Raises:
-        Refused: there is a single class.
+        UserError: there is a single class.
     """
     classes = source.info.classes
     if classes is not None and len(classes) < 2 and not source.info.multi_label:
-        raise Refused("data.name", data.name, f"there is only one class ({', '.join(classes)}): nothing to tell apart")
+        raise UserError(
+            "data.name", data.name, f"there is only one class ({', '.join(classes)}): nothing to tell apart"
+        )
     return ImageRows(source, data, preprocessing, (size[0], size[1]), channels, augment)

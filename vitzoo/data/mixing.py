@@ -12,7 +12,7 @@ import numpy as np
 import scipy.special
 
 from vitzoo.data.settings import Augment, Preprocessing
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 Batch = dict[str, jax.Array]
 Prepare = Callable[[Mapping[str, jax.Array], jax.Array | None], Batch]
@@ -55,7 +55,7 @@ def normalise(image: jax.Array, preprocessing: Preprocessing) -> jax.Array:
     """(image - mean) / std in float32, mean and std on the 0..255 scale.
 
     Raises:
-        Refused: there are more means than the images have channels.
+        UserError: there are more means than the images have channels.
     """
     mean, std = _scale(preprocessing, image.shape[-1])
     return (image.astype(jnp.float32) - mean) / std
@@ -72,7 +72,7 @@ def _scale(preprocessing: Preprocessing, channels: int) -> tuple[jax.Array, jax.
     for field in ("mean", "std"):
         values = getattr(preprocessing, field) or (MIDDLE,)
         if len(values) not in (1, channels):
-            raise Refused(f"preprocessing.{field}", values, f"doesn't fit images of {channels} channel(s)")
+            raise UserError(f"preprocessing.{field}", values, f"doesn't fit images of {channels} channel(s)")
         scale[field] = jnp.asarray(values, jnp.float32)
     return scale["mean"], scale["std"]
 

@@ -9,7 +9,7 @@ from vitzoo import parts
 from vitzoo.data.folders import check_path
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.base import Dataset, Source
-from vitzoo.errors import Failed, Refused
+from vitzoo.errors import RunError, UserError
 
 SOURCE = ("info", "ids", "where", "__len__", "__getitem__")
 """What is read of the examples of a split; see `data.sources.base.Source`."""
@@ -21,13 +21,13 @@ def open_source(data: Data, split: str | None = None) -> Source:
     """The examples of `data.name`, of `split` or else `data.split`.
 
     Raises:
-        Refused: the data isn't there (what was looked for, where, how to prepare it), the split doesn't exist or is
+        UserError: the data isn't there (what was looked for, where, how to prepare it), the split doesn't exist or is
             empty, or files, labels or columns can't be read.
     """
     source = open_dataset(data).open(split or data.split)
     refuse_lacking(data.name, source, SOURCE)
     if hasattr(source, "fields"):
-        raise Refused("data.name", data.name, "holds text, where images are needed")
+        raise UserError("data.name", data.name, "holds text, where images are needed")
     return source
 
 
@@ -46,7 +46,7 @@ def open_dataset(data: Data) -> Dataset:
     if kind.split("/")[0] in parts.PARTS["dataset"]:
         return _from_class(parts.find("dataset", kind.split("/")[0]), data)
     if kind in ("text", "jsonl") or kind.split("/")[0] in parts.PARTS["text_dataset"]:
-        raise Refused("data.name", data.name, "holds text, where images are needed")
+        raise UserError("data.name", data.name, "holds text, where images are needed")
     if colon and not _TFDS_VERSION.fullmatch(data.name):
         return _from_class(parts.find("dataset", data.name), data)
     from vitzoo.data.sources.tfds import TfdsDataset
@@ -67,22 +67,22 @@ def made(make: Callable[..., Any], *given: Any) -> Any:
     """The dataset that a class or function makes of the data section (and that of the text), all of whose splits open.
 
     Raises:
-        Refused: it takes other arguments, or makes something else.
+        UserError: it takes other arguments, or makes something else.
     """
     name = given[0].name
     try:
         inspect.signature(make).bind(*given)
     except (TypeError, ValueError) as error:
-        raise Refused("data.name", name, f"must take one argument, the data section ({error})") from error
+        raise UserError("data.name", name, f"must take one argument, the data section ({error})") from error
     try:
         dataset = make(*given)
-    except (Refused, Failed):
+    except (UserError, RunError):
         raise
     except Exception as error:
         if parts.own_fault(error) is not None or name not in parts.OWN:
             raise
         said = str(error).strip().partition("\n")[0]  # of compiled code, or of a package's other files
-        raise Refused("data.name", name, f"gives no data: {type(error).__name__}: {said}") from error
+        raise UserError("data.name", name, f"gives no data: {type(error).__name__}: {said}") from error
     refuse_lacking(name, dataset, ("open",))
     return dataset
 
@@ -92,4 +92,6 @@ def refuse_lacking(name: str, made: Any, wanted: Sequence[str]) -> None:
     lacking = ", ".join(f"`{one}`" for one in wanted if not hasattr(made, one))
     if lacking:
         what = f"gives `{type(made).__name__}`, which lacks {lacking}"
-        raise Refused("data.name", name, f"{what}: return vitzoo.data.arrays.from_arrays(...), a Table or a TextTable")
+        raise UserError(
+            "data.name", name, f"{what}: return vitzoo.data.arrays.from_arrays(...), a Table or a TextTable"
+        )

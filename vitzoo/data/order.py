@@ -5,7 +5,7 @@ from typing import Protocol
 import numpy as np
 
 from vitzoo.data.rows import Rows
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 KEPT_EPOCHS = 4  # more than prefetching spans, but for sets smaller than a batch
 ROUNDS = 0  # the group of draws that permutes classes; those of the classes follow
@@ -27,7 +27,7 @@ def example_order(rows: Rows, seed: int, balance: str, repeats: int = 1) -> Orde
         repeats: how often each example stands there in a row.
 
     Raises:
-        Refused: balance is asked for where images have several labels, or rows no class.
+        UserError: balance is asked for where images have several labels, or rows no class.
     """
     once = _order(rows, seed, balance)
     return once if repeats == 1 else Repeated(once, repeats)
@@ -37,10 +37,10 @@ def _order(rows: Rows, seed: int, balance: str) -> Order:
     if balance != "classes":
         return Shuffled(seed, ROUNDS, len(rows))
     if rows.info.multi_label:
-        raise Refused("data.balance", balance, "needs one label for each image; this data has several")
+        raise UserError("data.balance", balance, "needs one label for each image; this data has several")
     labels = rows.info.labels()
     if len(labels) != len(rows) or not np.issubdtype(labels.dtype, np.integer):
-        raise Refused("data.balance", balance, "needs one class for each row of a batch; these have none")
+        raise UserError("data.balance", balance, "needs one class for each row of a batch; these have none")
     return Balanced(seed, labels)
 
 

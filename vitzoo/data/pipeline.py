@@ -19,7 +19,7 @@ from vitzoo.data.order import Order, example_order
 from vitzoo.data.rows import Batch, FallibleRows, HeldRows, Row, Rows, held
 from vitzoo.data.settings import Data
 from vitzoo.data.workers import prepare_workers, start_worker
-from vitzoo.errors import Failed
+from vitzoo.errors import RunError
 
 WHOLE = slice(None)
 ENDLESS = 2**62
@@ -39,7 +39,7 @@ class TrainStream:
         part: which rows of each global batch are this process's.
 
     Raises:
-        Refused: `balance=classes` with several labels to an example.
+        UserError: `balance=classes` with several labels to an example.
     """
 
     def __init__(self, rows: Rows, data: Data, *, seed: int, part: slice = WHOLE):
@@ -54,7 +54,7 @@ class TrainStream:
         """The batches `start_step`, `start_step + 1`, ... without end; their making runs ahead in the background.
 
         Raises:
-            Failed: under `bad_files=stop`, a file can no longer be read; it is named.
+            RunError: under `bad_files=stop`, a file can no longer be read; it is named.
         """
         dataset = self._in_memory(start_step) if self.in_memory else self._streamed(start_step)
         batches = _bad_named(_named_failures(dataset, self.data.workers > 0), self.rows)
@@ -150,12 +150,12 @@ def _named_failures(dataset: grain.IterDataset, workers: bool) -> Iterator[Batch
             # Workers send arrays in shared memory; a copy lets go of it at once.
             yield {key: np.array(values, subok=False) for key, values in batch.items()} if workers else batch
     except BadImage as error:
-        raise Failed(f"{error} (data.bad_files=skip leaves such files out and counts them)") from error
+        raise RunError(f"{error} (data.bad_files=skip leaves such files out and counts them)") from error
     except RuntimeError as error:
         if not (workers and "process was terminated" in str(error)):
             raise
         said = "a process that reads data (data.workers) ended, killed or out of memory"
-        raise Failed(f"{said}; the same command goes on from the last checkpoint") from error
+        raise RunError(f"{said}; the same command goes on from the last checkpoint") from error
     finally:
         iterator.close()
 

@@ -13,7 +13,7 @@ from vitzoo.data.folders import PATH_KINDS, data_folders, path_of
 from vitzoo.data.open import open_dataset
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.base import Dataset
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.hints import shell_flag
 from vitzoo.paths import expanded, home
 from vitzoo.replaced import Reads, check_stays_outside
@@ -47,11 +47,11 @@ def prepare(name: str, *, shards: int = 0, **settings: Any) -> Prepared:
         settings: further fields of `Data` (dir, bad_files, label_column, validation_fraction ...).
 
     Raises:
-        Refused: no such data, unreadable files, TensorFlow is missing, or the folder can't be written.
+        UserError: no such data, unreadable files, TensorFlow is missing, or the folder can't be written.
     """
     data = build(Data, {"name": name, **settings}, "data")
     if home() is None and not (data.dir or os.environ.get("TFDS_DATA_DIR")):
-        raise Refused("dir", None, "must be given: you have no home folder, where prepared data go by default")
+        raise UserError("dir", None, "must be given: you have no home folder, where prepared data go by default")
     base = name.partition("/")[0]
     if path_of(name) is None and base not in parts.PARTS["dataset"] and ":" not in name:
         return _from_catalogue(data, shards)
@@ -92,13 +92,13 @@ def _copied(data: Data, shards: int) -> Prepared:
     check_stays_outside("dir", data.dir or folder, folder, Reads([data.name]))
     try:
         dataset = open_dataset(data)
-    except Refused:
+    except UserError:
         if ours and tfds_prepare.is_in_catalogue(data.name):
             return _from_catalogue(data, shards)
         raise
     builder = builder_of(dataset, data.name, new)(data_dir=str(folder))
     if pathlib.Path(builder.data_dir).exists():
-        raise Refused("dir", builder.data_dir, "is there already; remove it, or give another folder")
+        raise UserError("dir", builder.data_dir, "is there already; remove it, or give another folder")
     made = tfds_prepare.prepare(builder, shards, name=data.name)
     notes = (*getattr(dataset, "notes", ()), *tfds_prepare.fewer_shards(made, shards))
     return Prepared(builder.name, made, notes)
@@ -113,7 +113,7 @@ def _check_is_free(name: str, new: str, own: Any = None) -> None:
         own: the user's class that writes it, if one does.
 
     Raises:
-        Refused: it is such a name.
+        UserError: it is such a name.
     """
     from vitzoo.data.sources.tfds_prepare import is_in_catalogue
 
@@ -127,7 +127,7 @@ def _check_is_free(name: str, new: str, own: Any = None) -> None:
         return
     path = path_of(name)
     what = "class" if path is None else "folder" if path.is_dir() else "file"
-    raise Refused(
+    raise UserError(
         "data.name", name, f"prepared data are read by the name of their {what}, and {whose}; rename the {what}"
     )
 
@@ -153,7 +153,7 @@ def torn_note(prepared: Prepared, dir: str = "") -> tuple[str, ...]:
             return ()
         measured = dataset.open(held_out)
         equal = copies(measured, dataset.open(train))
-    except Refused:
+    except UserError:
         return ()
     if not equal:
         return ()
@@ -176,7 +176,7 @@ def training_command(prepared: Prepared, dir: str = "") -> str:
     try:
         dataset = open_dataset(data)
         settings = {"init_from": "RUN", "data.name": data.name, "data.dir": data.dir, **_splits(dataset)}
-    except Refused:
+    except UserError:
         return ""
     flags = [shell_flag(f"--config.{key}", value) for key, value in settings.items() if value]
     workdir = re.sub(r"\W+", "_", prepared.name)
@@ -187,7 +187,7 @@ def _splits(dataset: Dataset) -> dict[str, str]:
     """Settings of vit/finetune, which takes splits `train` and `validation` and one label each, for other data."""
     names = [name for name in dataset.counts() if not dataset.open(name).info.unlabelled]
     if not names:
-        raise Refused("data.name", None, "has no labels")
+        raise UserError("data.name", None, "has no labels")
     settings = {}
     train = "train" if "train" in names else names[0]
     others = [name for name in ("validation", "test", *names) if name in names and name != train]

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.paths import LONGEST
 from vitzoo.schema import setting
 
@@ -55,9 +55,9 @@ class Data:
 
     def check(self) -> None:
         if not self.name:
-            raise Refused("name", None, "no dataset; give a TFDS name, folder:PATH, csv:FILE, digits, ...")
+            raise UserError("name", None, "no dataset; give a TFDS name, folder:PATH, csv:FILE, digits, ...")
         if any(len(part.encode(errors="surrogatepass")) > LONGEST for part in self.name.split("/")):
-            raise Refused("name", self.name, f"is too long; no name of a file has more than {LONGEST} bytes")
+            raise UserError("name", self.name, f"is too long; no name of a file has more than {LONGEST} bytes")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,11 +94,11 @@ class Preprocessing:
         for field in ("mean", "std"):
             values = getattr(self, field)
             if values is not None and len(values) not in (1, 3):
-                raise Refused(field, values, "takes one value for all channels, or one for each of the three")
+                raise UserError(field, values, "takes one value for all channels, or one for each of the three")
         if self.std is not None and min(self.std) < SMALLEST_STD:
-            raise Refused("std", self.std, f"must be positive, and at least {SMALLEST_STD:g}")
+            raise UserError("std", self.std, f"must be positive, and at least {SMALLEST_STD:g}")
         if self.mean is not None and max(map(abs, self.mean)) > LARGEST_MEAN:
-            raise Refused("mean", self.mean, f"must be at most {LARGEST_MEAN:g}")
+            raise UserError("mean", self.mean, f"must be at most {LARGEST_MEAN:g}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -152,11 +152,11 @@ class Augment:
     def check(self) -> None:
         low, high = self.crop_area
         if not 0 < low <= high <= 1:
-            raise Refused("crop_area", self.crop_area, "must be two shares of the area, 0 < low <= high <= 1")
+            raise UserError("crop_area", self.crop_area, "must be two shares of the area, 0 < low <= high <= 1")
         if self.randaugment_deviation and self.randaugment_operations != "increasing":
             message = f"acts with randaugment_operations=increasing only; they are {self.randaugment_operations}"
-            raise Refused("randaugment_deviation", self.randaugment_deviation, message)
+            raise UserError("randaugment_deviation", self.randaugment_deviation, message)
         if self.crop == "shift" and self.shift == 0:
-            raise Refused("shift", 0, "crop=shift needs a number of pixels (2 for images of 8, 4 for 32)")
+            raise UserError("shift", 0, "crop=shift needs a number of pixels (2 for images of 8, 4 for 32)")
         if self.shift and self.crop != "shift":
-            raise Refused("shift", self.shift, f"acts with crop=shift only; crop is {self.crop}")
+            raise UserError("shift", self.shift, f"acts with crop=shift only; crop is {self.crop}")

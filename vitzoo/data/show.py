@@ -12,7 +12,7 @@ from vitzoo.data.images import decode
 from vitzoo.data.open import open_dataset
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.base import Source
-from vitzoo.errors import Failed, Refused
+from vitzoo.errors import RunError, UserError
 from vitzoo.outputs import checked_file, write_whole
 from vitzoo.replaced import Reads, check_is_none_of
 from vitzoo.schema import build
@@ -28,7 +28,7 @@ def show(
         settings: further fields of `Data` (dir, bad_files, label_column ...).
 
     Raises:
-        Refused: no such data, an image can't be read (under `bad_files=stop`), or the file can't be written to.
+        UserError: no such data, an image can't be read (under `bad_files=stop`), or the file can't be written to.
     """
     path = checked_file("output", output, (".png", ".jpg"), Reads([name]))
     data = build(Data, {"name": name, **settings}, "data")
@@ -39,7 +39,7 @@ def show(
     chosen = np.unique(np.linspace(0, len(source) - 1, min(count, len(source))).astype(int))
     pictures = list(_labelled_images(source, chosen, data))
     if not pictures:
-        raise Failed(f"none of the {len(chosen)} examples can be read")
+        raise RunError(f"none of the {len(chosen)} examples can be read")
     write_whole(path, contact_sheet(pictures).save)
     return path
 
@@ -56,4 +56,4 @@ def _labelled_images(source: Source, indices: np.ndarray, data: Data) -> Iterato
         except BadImage as error:
             if data.bad_files == "stop":
                 where = f"{source.where(int(index))} can't be read: {error.reason}"
-                raise Refused("data.name", data.name, f"{where}; data.bad_files=skip leaves it out") from error
+                raise UserError("data.name", data.name, f"{where}; data.bad_files=skip leaves it out") from error

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from vitzoo import literals, names
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 ALL = "all"
 """All splits together."""
@@ -15,7 +15,7 @@ _PART = re.compile(r"(?P<name>[\w-]+)(?:\[(?P<slice>[^\]]*)\])?")
 _SYNTAX = "is not a split; write train, train[:99%], train[100:200], train+test or all"
 
 
-class NoSuchSplit(Refused):
+class NoSuchSplit(UserError):
     """A split that the data don't have."""
 
     there: tuple[str, ...] = ()
@@ -45,35 +45,35 @@ def parse(expression: str, counts: Mapping[str, int]) -> list[Piece]:
         counts: examples of each split that exists.
 
     Raises:
-        Refused: the syntax is unknown, a split doesn't exist, a slice lies outside, nothing is left, or an example is
+        UserError: the syntax is unknown, a split doesn't exist, a slice lies outside, nothing is left, or an example is
             named twice.
     """
     parts = [names.normalise(part) for part in expression.split("+")]
     pieces = [piece for part in parts for piece in _pieces(part, expression, counts)]
     if not any(piece.stop > piece.start for piece in pieces):
         sizes = ", ".join(f"{name} {count:,}" for name, count in counts.items())
-        raise Refused("data.split", expression, f"empty split: no example is in it (there are: {sizes})")
+        raise UserError("data.split", expression, f"empty split: no example is in it (there are: {sizes})")
     pieces = [piece for piece in pieces if piece.stop > piece.start]
     if twice := overlap(pieces):
         count = twice.stop - twice.start
         counted = f"{twice.name}[{twice.start}:{twice.stop}] ({count:,} example{'s' * (count > 1)})"
-        raise Refused("data.split", expression, f"names {counted} twice; name each example once")
+        raise UserError("data.split", expression, f"names {counted} twice; name each example once")
     return pieces
 
 
 def _pieces(part: str, expression: str, counts: Mapping[str, int]) -> Sequence[Piece]:
     match = _PART.fullmatch(part)
     if not match:
-        raise Refused("data.split", expression, _SYNTAX)
+        raise UserError("data.split", expression, _SYNTAX)
     name, bounds = match["name"], match["slice"]
     name = names.find(name, counts) or name
     if name == ALL and name in counts and len(counts) > 1 and bounds is None:
         every = "+".join(f"{one}[:100%]" if one == ALL else one for one in counts)
         message = f"is all splits together, and these data have one of this name too; write {every} for all of them"
-        raise Refused("data.split", expression, f"`all` {message}, all[:100%] for the one")
+        raise UserError("data.split", expression, f"`all` {message}, all[:100%] for the one")
     if name == ALL and name not in counts:
         if bounds is not None:
-            raise Refused("data.split", expression, "`all` can't be sliced; slice the splits it is made of")
+            raise UserError("data.split", expression, "`all` can't be sliced; slice the splits it is made of")
         return [Piece(split, 0, count) for split, count in counts.items()]
     if name not in counts:
         near = difflib.get_close_matches(name, counts, 1)
@@ -88,23 +88,23 @@ def _pieces(part: str, expression: str, counts: Mapping[str, int]) -> Sequence[P
 def _bounds(text: str, expression: str, count: int) -> tuple[int, int]:
     sides = [side.strip() for side in text.split(":")]
     if len(sides) != 2 or not any(sides):
-        raise Refused("data.split", expression, _SYNTAX)
+        raise UserError("data.split", expression, _SYNTAX)
     percent = any(side.endswith("%") for side in sides)
     values = [_position(side.removesuffix("%"), percent, expression, count) if side else None for side in sides]
     start, stop = (0 if values[0] is None else values[0]), (count if values[1] is None else values[1])
     if max(abs(start), abs(stop)) > count:
-        raise Refused("data.split", expression, f"the slice lies outside: there are {count:,} examples")
+        raise UserError("data.split", expression, f"the slice lies outside: there are {count:,} examples")
     return (start + count if start < 0 else start), (stop + count if stop < 0 else stop)
 
 
 def _position(text: str, percent: bool, expression: str, count: int) -> int | None:
     if not (text[:1] == "-" or text[:1].isdigit()):
-        raise Refused("data.split", expression, _SYNTAX)
+        raise UserError("data.split", expression, _SYNTAX)
     if percent:
         return round(_percentage(text, expression) * count / 100.0)
     if (position := literals.integer(text)) is None:
         whole = "a slice of examples takes whole numbers, in the digits 0 to 9; for a share write %"
-        raise Refused("data.split", expression, whole)
+        raise UserError("data.split", expression, whole)
     return position
 
 
@@ -112,11 +112,11 @@ def _percentage(text: str, expression: str) -> float:
     try:
         share = literals.number(text)
     except ValueError as error:
-        raise Refused("data.split", expression, f"{text}% {error}") from None
+        raise UserError("data.split", expression, f"{text}% {error}") from None
     if share is None:
-        raise Refused("data.split", expression, f"{text}% is no number in the digits 0 to 9; {_SYNTAX}")
+        raise UserError("data.split", expression, f"{text}% is no number in the digits 0 to 9; {_SYNTAX}")
     if not abs(share) <= 100:
-        raise Refused("data.split", expression, "a percentage lies between -100 and 100")
+        raise UserError("data.split", expression, "a percentage lies between -100 and 100")
     return share
 
 

@@ -12,7 +12,7 @@ from vitzoo.decoding.beams import BeamSearch, search
 from vitzoo.decoding.sampling import Sampling
 from vitzoo.decoding.start import start
 from vitzoo.decoding.texts import begin_texts, continue_texts
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.nn import state
 from vitzoo.schema import annotations, build, convert, dotted, nearest
 
@@ -37,18 +37,18 @@ def how_of(settings: Mapping[str, Any], prefix: str = "", encodes: bool = False)
         encodes: whether they are for an encoder-decoder, which is asked for the most probable by default.
 
     Raises:
-        Refused: an unknown setting, a value outside its limits, or one that the way of writing doesn't have.
+        UserError: an unknown setting, a value outside its limits, or one that the way of writing doesn't have.
     """
     given = {name: value for name, value in settings.items() if value is not None}
     beams, draws = annotations(BeamSearch), annotations(Sampling)
     if unknown := [name for name in given if name not in beams and name not in draws]:
         hint = nearest(unknown[0], [*draws, *beams])
-        raise Refused(dotted(prefix, unknown[0]), given[unknown[0]], f"no such setting; {hint}")
+        raise UserError(dotted(prefix, unknown[0]), given[unknown[0]], f"no such setting; {hint}")
     searched = convert(int, given.get("num_beams", 1), dotted(prefix, "num_beams")) != 1
     if odd := [name for name in given if name not in (beams if searched else (*draws, "num_beams"))]:
         draws_none = f"acts where tokens are drawn, and beam search (num_beams = {given.get('num_beams')}) draws none"
         message = draws_none if searched else "acts with num_beams above 1 only"
-        raise Refused(dotted(prefix, odd[0]), given[odd[0]], message)
+        raise UserError(dotted(prefix, odd[0]), given[odd[0]], message)
     if searched:
         return build(BeamSearch, given, prefix)
     sampling = build(Sampling, {name: value for name, value in given.items() if name != "num_beams"}, prefix)
@@ -138,11 +138,11 @@ def generate(
             (`num_beams=4`, `length_penalty`, `length_normalisation`, `early_stopping`).
 
     Raises:
-        Refused: settings, shapes, lengths or ids that don't fit. Under a trace lengths and ids can't be looked at.
+        UserError: settings, shapes, lengths or ids that don't fit. Under a trace lengths and ids can't be looked at.
     """
     how = how_of(settings, encodes=hasattr(model, "encode"))
     if max_new_tokens < 1:
-        raise Refused("max_new_tokens", max_new_tokens, "must be at least 1")
+        raise UserError("max_new_tokens", max_new_tokens, "must be at least 1")
     tokens, lengths = _checked(model, tokens, lengths)
     graph, params = state.split(model)
     vocabulary = _vocabulary(model)
@@ -151,7 +151,7 @@ def generate(
         _check_ids("end_id", np.array([end_id]), vocabulary)
     ends = () if end_id is None else (end_id,)
     if allowed is not None and vocabulary is not None and np.shape(allowed) != (vocabulary,):
-        raise Refused("allowed", list(np.shape(allowed)), f"must be one for each of the {vocabulary:,} ids")
+        raise UserError("allowed", list(np.shape(allowed)), f"must be one for each of the {vocabulary:,} ids")
     allowed = None if allowed is None else jnp.asarray(allowed, bool)
     return _compiled(
         graph, params, tokens, lengths, allowed, np.uint32(seed % 2**32), new=max_new_tokens, how=how, ends=ends,
@@ -164,13 +164,13 @@ def _checked(model: Any, tokens: Any, lengths: Any) -> tuple[jax.Array, jax.Arra
     rows, width = tokens.shape
     context = context_of(model)
     if context is not None and width >= context:
-        raise Refused("tokens", width, f"tokens, and the model takes {context} with what is added (context_length)")
+        raise UserError("tokens", width, f"tokens, and the model takes {context} with what is added (context_length)")
     lengths = np.full(rows, width) if lengths is None else _whole_numbers("lengths", lengths, 1, "[batch]")
     if lengths.shape != (rows,):
-        raise Refused("lengths", list(lengths.shape), f"must be one for each of the {rows} rows of tokens")
+        raise UserError("lengths", list(lengths.shape), f"must be one for each of the {rows} rows of tokens")
     known = _known(lengths)
     if known is not None and not ((known >= 1) & (known <= width)).all():
-        raise Refused("lengths", known.tolist(), f"must be from 1 to the {width} tokens of a row")
+        raise UserError("lengths", known.tolist(), f"must be from 1 to the {width} tokens of a row")
     if known is not None and (ids := _known(tokens)) is not None:
         _check_ids(field, ids[np.arange(width) < known[:, None]], _vocabulary(model))
     return jnp.asarray(tokens, jnp.int32), jnp.asarray(lengths, jnp.int32)
@@ -181,9 +181,9 @@ def _whole_numbers(field: str, values: Any, axes: int, shape: str) -> Any:
     try:
         array = values if isinstance(values, jax.Array) else np.asarray(values)
     except ValueError:  # rows of several lengths
-        raise Refused(field, None, f"must be whole numbers {shape}, rows of one length") from None
+        raise UserError(field, None, f"must be whole numbers {shape}, rows of one length") from None
     if array.ndim != axes or not jnp.issubdtype(array.dtype, jnp.integer) or not array.size:
-        raise Refused(field, f"{array.dtype}{list(array.shape)}", f"must be whole numbers {shape}")
+        raise UserError(field, f"{array.dtype}{list(array.shape)}", f"must be whole numbers {shape}")
     return array
 
 
@@ -204,4 +204,4 @@ def _check_ids(field: str, ids: np.ndarray, vocabulary: int | None) -> None:
     if vocabulary is None:
         return
     if (outside := ids[(ids < 0) | (ids >= vocabulary)]).size:
-        raise Refused(field, int(outside[0]), f"is no id of this model: its vocabulary has 0 to {vocabulary - 1:,}")
+        raise UserError(field, int(outside[0]), f"is no id of this model: its vocabulary has 0 to {vocabulary - 1:,}")

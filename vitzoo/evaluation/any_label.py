@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.evaluation.settings import Evaluator
 from vitzoo.objectives.inputs import logits_of
 
@@ -29,7 +29,7 @@ class AnyLabelEvaluator(Evaluator):
     def bind(self, *, feed: Any, source: Any, config: Any) -> Self:
         """Refuses data with one label to an example."""
         if not source.info.multi_label:
-            raise Refused("name", "any_label", "measures several labels to an example; of one it is `classification`")
+            raise UserError("name", "any_label", "measures several labels to an example; of one it is `classification`")
         return self
 
     def metric_names(self, multi_label: bool, num_classes: int | None) -> tuple[str, ...]:
@@ -57,8 +57,8 @@ class AnyLabelEvaluator(Evaluator):
         """The metrics of a pass, on the host.
 
         Raises:
-            Refused: no example has a label.
+            UserError: no example has a label.
         """
         if not len(rows["rank"]):
-            raise Refused("split", self.split, "holds no readable example with a label: nothing to evaluate")
+            raise UserError("split", self.split, "holds no readable example with a label: nothing to evaluate")
         return {"accuracy": float((rows["rank"] == 0).mean(dtype=np.float64))}

@@ -4,7 +4,7 @@ import dataclasses
 from typing import Any
 
 from vitzoo.data.text.questions import AskedSource, Questions
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.evaluation.settings import TextEvaluator
 from vitzoo.models.text import kind_of
 from vitzoo.schema import setting
@@ -34,12 +34,12 @@ class AskingEvaluator(TextEvaluator):
 
     def check(self) -> None:
         """Raises:
-        Refused: as every evaluator, or a format without what it is of.
+        UserError: as every evaluator, or a format without what it is of.
         """
         super().check()
         for field, mark in (("question_format", "{question}"), ("answer_format", "{answer}")):
             if mark not in getattr(self, field):
-                raise Refused(field, getattr(self, field) or "''", f"must hold {mark}")
+                raise UserError(field, getattr(self, field) or "''", f"must hold {mark}")
 
     @property
     def new_tokens(self) -> int:
@@ -69,7 +69,7 @@ class AskingEvaluator(TextEvaluator):
             config: the model's settings.
         """
         if self.rows != rows:
-            raise Refused("rows", self.rows, f"{name} measures {rows}; leave it out")
+            raise UserError("rows", self.rows, f"{name} measures {rows}; leave it out")
         check_says(name, config)
         assert isinstance(source, AskedSource)
 
@@ -77,4 +77,4 @@ class AskingEvaluator(TextEvaluator):
 def check_says(name: str, config: Any) -> None:
     """Refuses a model that gives no probability of a text."""
     if kind_of(config) == "encoder":
-        raise Refused("name", name, "measures a model that writes: a gpt, t5 or transformer")
+        raise UserError("name", name, "measures a model that writes: a gpt, t5 or transformer")

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.evaluation.classification import calibration_error, rank
 from vitzoo.evaluation.settings import Evaluator, check_rows
 from vitzoo.objectives.inputs import logits_of
@@ -47,7 +47,9 @@ class CalibrationEvaluator(Evaluator):
         if hasattr(feed, "rows_of"):
             check_rows("calibration", feed, config, "labelled", "classes")
         if source.info.multi_label:
-            raise Refused("data.name", source.info.name, "has several labels to an example; calibration is of one each")
+            raise UserError(
+                "data.name", source.info.name, "has several labels to an example; calibration is of one each"
+            )
         return self
 
     def outputs(self, model: Callable, batch: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
@@ -71,14 +73,14 @@ class CalibrationEvaluator(Evaluator):
         """The metrics of a pass, in float64 on the host.
 
         Raises:
-            Refused: there are no rows, or a label lies outside the classes.
+            UserError: there are no rows, or a label lies outside the classes.
         """
         label, right = rows["label"], rows["rank"] == 0
         if not len(label):
-            raise Refused("split", self.split, "holds no readable example, so there is nothing to evaluate")
+            raise UserError("split", self.split, "holds no readable example, so there is nothing to evaluate")
         if label.min() < 0 or label.max() >= num_classes:
             wrong = label.min() if label.min() < 0 else label.max()
-            raise Refused("label", wrong, f"lies outside the model's classes, 0 to {num_classes - 1}")
+            raise UserError("label", wrong, f"lies outside the model's classes, 0 to {num_classes - 1}")
         return {
             "accuracy": float(right.mean(dtype=np.float64)),
             "expected_calibration_error": float(calibration_error(rows["probability"], right, self.bins)),

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from vitzoo import names
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,7 +65,7 @@ def match(
         restrict: predictions are to be among the dataset's classes only.
 
     Raises:
-        Refused: a name of the dataset is unknown to the model or stands for two of its classes; or one side has no
+        UserError: a name of the dataset is unknown to the model or stands for two of its classes; or one side has no
             names and the counts differ.
     """
     if model is None or data is None:
@@ -90,7 +90,7 @@ def by_number(model: Sequence[str] | None, model_count: int, data: Sequence[str]
     """The mapping where a side has no names: only equal counts can be trusted, and the line says so."""
     if model_count != data_count:
         side = "checkpoint" if model is None else "dataset"
-        raise Refused(
+        raise UserError(
             "data",
             None,
             f"has {data_count} classes and the model {model_count}; the {side} names none, so they can't be matched",
@@ -100,12 +100,12 @@ def by_number(model: Sequence[str] | None, model_count: int, data: Sequence[str]
 
 
 def refuse_unknown(model: tuple[str, ...], data: tuple[str, ...]) -> None:
-    """Raises Refused if a class of the dataset isn't exactly one of the model's."""
+    """Raises UserError if a class of the dataset isn't exactly one of the model's."""
     places = names.positions(model)
     unknown = [name for name in data if names.normalise(name) not in places]
     if unknown:
         shown, more = ", ".join(unknown[:5]), f" and {len(unknown) - 5} more" if len(unknown) > 5 else ""
-        raise Refused("classes", shown + more, f"aren't among the model's {len(model)} ({', '.join(model[:5])} …)")
+        raise UserError("classes", shown + more, f"aren't among the model's {len(model)} ({', '.join(model[:5])} …)")
     twice = [name for name in data if len(places[names.normalise(name)]) > 1]
     if twice:
-        raise Refused("classes", twice[0], "names two classes of the model")
+        raise UserError("classes", twice[0], "names two classes of the model")

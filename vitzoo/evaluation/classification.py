@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.evaluation.present import Present
 from vitzoo.evaluation.settings import Evaluator, check_rows
 from vitzoo.objectives.inputs import logits_of
@@ -114,16 +114,16 @@ class ClassificationEvaluator(Evaluator):
             num_classes: how many the logits distinguish; the top-5 accuracy is given above 5.
 
         Raises:
-            Refused: there are no rows, or a label lies outside the classes.
+            UserError: there are no rows, or a label lies outside the classes.
         """
         label = rows["label"]
         if not len(label):
-            raise Refused("split", self.split, "holds no readable example, so there is nothing to evaluate")
+            raise UserError("split", self.split, "holds no readable example, so there is nothing to evaluate")
         if label.ndim == 2:
             return multi_label_metrics(rows)
         if label.min() < 0 or label.max() >= num_classes:
             wrong = label.min() if label.min() < 0 else label.max()
-            raise Refused("label", wrong, f"lies outside the model's classes, 0 to {num_classes - 1}")
+            raise UserError("label", wrong, f"lies outside the model's classes, 0 to {num_classes - 1}")
         correct = rows["rank"] == 0
         metrics = {"accuracy": correct.mean(dtype=np.float64)}
         if num_classes > 5:

@@ -10,7 +10,7 @@ from typing import Any, TextIO
 import vitzoo
 from vitzoo.checked import checked
 from vitzoo.config.resolution import Overrides, nested
-from vitzoo.errors import Failed, Refused
+from vitzoo.errors import RunError, UserError
 from vitzoo.evaluation.folders import free_folder
 from vitzoo.evaluation.naming import of_evaluator
 from vitzoo.evaluation.progress import counting
@@ -65,8 +65,8 @@ def evaluate(
         couldn't run. BLEU and chrF are 0..100; their `signatures` say how they were counted.
 
     Raises:
-        Refused: checkpoint, settings or data don't allow it.
-        Failed: no evaluator of several could run, or data was lost or a file not written on the way.
+        UserError: checkpoint, settings or data don't allow it.
+        RunError: no evaluator of several could run, or data was lost or a file not written on the way.
     """
     out = processes.only_first(out or sys.stdout)
     _check_outputs(predictions, output, Reads.of(nested(overrides), [checkpoint]))
@@ -85,7 +85,7 @@ def evaluate(
         say_first(ready, out)
         results = _results(ready, folders, predictions, out)
     if all(result["skipped"] for result in results.values()):
-        raise Failed(f"no evaluator could run: {'; '.join(r['skipped'] for r in results.values())}")
+        raise RunError(f"no evaluator could run: {'; '.join(r['skipped'] for r in results.values())}")
     info = ready.info
     return {"checkpoint": info.checkpoint, "step": info.step, "weights": info.weights, "results": results}
 
@@ -99,7 +99,7 @@ def _results(
         try:
             with OwnFaults():
                 results[name] = evaluate_one(ready, name, folder, predictions, out)
-        except Refused as error:
+        except UserError as error:
             refusal = of_evaluator(name, ready.evaluators[name], error) if ready.own else error
             if len(ready.evaluators) == 1:
                 raise refusal from error.__cause__
@@ -119,7 +119,7 @@ def _check_files(ready: Ready, folders: dict[str, Path | None], predictions: str
     """Refuses files in the evaluators' folders that can't be written, and removes what killed evaluations left there.
 
     Raises:
-        Refused: one is read, or is what `--predictions` names.
+        UserError: one is read, or is what `--predictions` names.
     """
     outputs: list[tuple[str, Path | None]] = []
     for folder in folders.values():
@@ -160,7 +160,7 @@ def evaluate_one(
     if evaluation.classes is not None:
         print(f"classes  {evaluation.classes.text}", file=out, flush=True)
     elif predictions is not None and not has_predictions(evaluation):
-        raise Refused("--predictions", predictions, f"{name} counts tokens, and has no prediction for each example")
+        raise UserError("--predictions", predictions, f"{name} counts tokens, and has no prediction for each example")
     with counting(name, count, out) as seen:
         rows = evaluation.rows(ready.params, seen)
     metrics = {key: finite(value) for key, value in evaluation.metrics(rows).items()}
@@ -175,7 +175,7 @@ def evaluate_one(
     if not processes.is_first():
         return result
     if folder is not None and ready.located.run is not None and not ready.located.run.is_dir():
-        raise Failed(f"{ready.located.run} was moved or deleted during the evaluation")
+        raise RunError(f"{ready.located.run} was moved or deleted during the evaluation")
     file = predictions_file(predictions, name, len(ready.evaluators))
     if not isinstance(ready.info, ImageInfo):
         write_text_report(evaluation, rows, folder, file, out)

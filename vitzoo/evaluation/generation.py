@@ -11,7 +11,7 @@ import numpy as np
 from vitzoo.data.text.questions import AskedSource
 from vitzoo.data.text.tokenizers.base import TextTokenizer
 from vitzoo.decoding.generate import GREEDY, How, how_of, write
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.evaluation.asking import AskingEvaluator
 from vitzoo.evaluation.text_metrics import sacre
 from vitzoo.evaluation.text_metrics.table import BETTER, SACRE, Scores, scores
@@ -63,11 +63,11 @@ class GenerationEvaluator(AskingEvaluator):
 
     def check(self) -> None:
         """Raises:
-        Refused: as every evaluator that asks, no metric, or settings of beam search without it.
+        UserError: as every evaluator that asks, no metric, or settings of beam search without it.
         """
         super().check()
         if not self.metrics:
-            raise Refused("metrics", "()", f"names none; there are {', '.join(BETTER)}")
+            raise UserError("metrics", "()", f"names none; there are {', '.join(BETTER)}")
         _ = self.how
 
     @property

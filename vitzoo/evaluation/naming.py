@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 SHORT = ("split", "batch_size")
 """Settings of the data that an evaluator has itself."""
 
 
-def of_evaluator(name: str, evaluator: Any, refusal: Refused) -> Refused:
+def of_evaluator(name: str, evaluator: Any, refusal: UserError) -> UserError:
     """A refusal seen from outside an evaluator.
 
     Args:
@@ -19,7 +19,7 @@ def of_evaluator(name: str, evaluator: Any, refusal: Refused) -> Refused:
     """
     section, dot, field = refusal.field.partition(".")
     if section == "data" and field in SHORT:
-        return Refused(f"evaluate.{name}.{field}", refusal.value, refusal.message)
+        return UserError(f"evaluate.{name}.{field}", refusal.value, refusal.message)
     changed = getattr(evaluator, section, None)
     if section.startswith("--") or (dot and not (isinstance(changed, dict) and field in changed)):
         return refusal

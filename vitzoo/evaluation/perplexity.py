@@ -12,7 +12,7 @@ import numpy as np
 
 from vitzoo.data.text.row_kinds import LEARNED
 from vitzoo.data.text.scored_bytes import scored_bytes
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.evaluation.settings import TextEvaluator
 from vitzoo.objectives import tokens
 from vitzoo.schema import setting
@@ -51,7 +51,7 @@ class PerplexityEvaluator(TextEvaluator):
 
     def bind(self, *, feed: Any, source: Any, config: Any) -> "Perplexity":
         if feed.head is not None:
-            raise Refused("name", "perplexity", f"measures the next token, and these rows are {feed.rows_of}")
+            raise UserError("name", "perplexity", f"measures the next token, and these rows are {feed.rows_of}")
 
         def total() -> int | None:
             if self.max_rows is not None:
@@ -91,11 +91,11 @@ class Perplexity:
         """The metrics of a pass, in float64 on the host.
 
         Raises:
-            Refused: no token is scored.
+            UserError: no token is scored.
         """
         loss, count, right = (float(rows[name].sum(dtype=np.float64)) for name in ("loss", "tokens", "right"))
         if not count:
-            raise Refused("split", self.split, "has no token to score")
+            raise UserError("split", self.split, "has no token to score")
         mean, size = loss / count, self.count_bytes() or int(rows["bytes"].sum())
         perplexity = math.exp(mean) if mean < 700 else math.inf
         found = {"loss": mean, "perplexity": perplexity, "accuracy": right / count}

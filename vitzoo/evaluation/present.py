@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 
 class Present:
@@ -14,13 +14,13 @@ class Present:
     ImageNet-A and -R name all of ImageNet's 1,000 classes and have images of 200 of them.
 
     Raises:
-        Refused: it names no classes, or its examples may have several.
+        UserError: it names no classes, or its examples may have several.
     """
 
     def __init__(self, source: Any):
         info = source.info
         if info.multi_label or info.classes is None:
-            raise Refused("present_classes", True, f"is of data with one class each; {info.name} has no such")
+            raise UserError("present_classes", True, f"is of data with one class each; {info.name} has no such")
         self.source, self.ids = source, source.ids
         self.kept = np.unique(info.labels())
         self.number = np.full(len(info.classes), -1, np.int32)

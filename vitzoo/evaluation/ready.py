@@ -16,7 +16,7 @@ from vitzoo.config.resolution import Overrides, nested
 from vitzoo.data.feed import Feed
 from vitzoo.data.image_feed import preprocessing_for
 from vitzoo.data.settings import Preprocessing
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.nn import state
 from vitzoo.nn.execution import Execution
 from vitzoo.parallel.mesh import devices, make_mesh
@@ -140,23 +140,23 @@ def evaluators_of(experiment: Experiment, flags: dict[str, Any]) -> dict[str, An
     """The run's own evaluators; or, where a dataset or split is asked for, one of the objective's kind on that.
 
     Raises:
-        Refused: a dataset without a split, a split and settings of evaluators, which it takes the place of; or neither
-            is asked for and the run has no evaluators.
+        UserError: a dataset without a split, a split and settings of evaluators, which it takes the place of; or
+            neither is asked for and the run has no evaluators.
     """
     asked = flags.get("data", {})
     if "split" in asked:
         if own := list(flags.get("evaluate", {})):
             message = "has no effect with data.split, which is measured in place of the run's evaluators; leave one out"
-            raise Refused(f"evaluate.{own[0]}", None, message)
+            raise UserError(f"evaluate.{own[0]}", None, message)
         objective = experiment.objective
         evaluator = find("evaluator", getattr(objective, "EVALUATOR", EVALUATORS[feed_kind(objective)]))
         return {"eval": evaluator(split=experiment.data.split)}
     if "name" in asked:
         name = next(iter(flags.get("evaluate", {})), "NAME")
         message = "must be given with data.name: test, validation, train[:10%], all, ...; or, to measure one evaluator "
-        raise Refused("data.split", None, f"{message}elsewhere, evaluate.{name}.data.name in place of data.name")
+        raise UserError("data.split", None, f"{message}elsewhere, evaluate.{name}.data.name in place of data.name")
     if not experiment.evaluate:
-        raise Refused("evaluate", None, "the checkpoint's run has no evaluators; set data.split (and data.name)")
+        raise UserError("evaluate", None, "the checkpoint's run has no evaluators; set data.split (and data.name)")
     return experiment.evaluate
 
 
@@ -164,10 +164,10 @@ def over_all(evaluator: Any) -> Any:
     """The evaluator with predictions among all of the model's classes.
 
     Raises:
-        Refused: it has no classes.
+        UserError: it has no classes.
     """
     if not hasattr(evaluator, "all_classes"):
-        raise Refused("--all-classes", None, "the evaluator predicts no classes")
+        raise UserError("--all-classes", None, "the evaluator predicts no classes")
     return dataclasses.replace(evaluator, all_classes=True)
 
 
@@ -175,10 +175,10 @@ def with_shots(evaluators: dict[str, Any], shots: int) -> dict[str, Any]:
     """The evaluators, those that ask questions with so many solved ones before each.
 
     Raises:
-        Refused: none of them asks.
+        UserError: none of them asks.
     """
     if not any(hasattr(evaluator, "shots") for evaluator in evaluators.values()):
-        raise Refused("--shots", shots, "none of the evaluators asks questions, as generation and multiple_choice do")
+        raise UserError("--shots", shots, "none of the evaluators asks questions, as generation and multiple_choice do")
     return {
         name: patch(evaluator, {"shots": shots}, f"evaluate.{name}") if hasattr(evaluator, "shots") else evaluator
         for name, evaluator in evaluators.items()

@@ -63,7 +63,7 @@ def written(path: Path, write: Callable[[Path], Any], out: TextIO) -> None:
     would belong to other numbers.
 
     Raises:
-        Failed: the folder can't be written to.
+        RunError: the folder can't be written to.
     """
     there = path.is_file()
     if write_whole(path, write):

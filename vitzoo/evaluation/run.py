@@ -13,7 +13,7 @@ from vitzoo.data.feed import Feed
 from vitzoo.data.pipeline import eval_batches
 from vitzoo.data.settings import Data
 from vitzoo.data.spread import Spread
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.evaluation.classes import Mapping as ClassMapping
 from vitzoo.evaluation.classes import match
 from vitzoo.parallel.mesh import padded_batch_size
@@ -93,7 +93,7 @@ class Taken:
     def rows(self) -> Rows:
         """All of them."""
         if not self.parts:
-            raise Refused("split", None, "gave no batch, so there is nothing to evaluate")
+            raise UserError("split", None, "gave no batch, so there is nothing to evaluate")
         return {key: np.concatenate([part[key] for part in self.parts]) for key in self.parts[0]}
 
 
@@ -111,7 +111,7 @@ class Evaluation:
         objective: of the training; its `loss` is the evaluator's where that says `auto`.
 
     Raises:
-        Refused: the data is missing, empty, or of classes that aren't the model's.
+        UserError: the data is missing, empty, or of classes that aren't the model's.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class Evaluation:
         if evaluator.CLASSES:
             logits = getattr(config, "num_classes", None)
             if not logits:
-                raise Refused("name", type(evaluator).__name__, "measures classes, and the model tells none apart")
+                raise UserError("name", type(evaluator).__name__, "measures classes, and the model tells none apart")
             restrict = not getattr(evaluator, "all_classes", False)
             count = len(info.classes or ()) or logits
             self.classes = match(classes, logits, info.classes, count, restrict=restrict)

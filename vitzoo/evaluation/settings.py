@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.schema import setting
 
 
@@ -31,13 +31,13 @@ class Evaluator:
 
     def check(self) -> None:
         """Raises:
-        Refused: two intervals, or a split in two places.
+        UserError: two intervals, or a split in two places.
         """
         given = [f for f in ("every_steps", "every_epochs", "every_examples") if getattr(self, f) is not None]
         if len(given) > 1:
-            raise Refused(given[1], getattr(self, given[1]), f"is given besides {given[0]}; keep one of them")
+            raise UserError(given[1], getattr(self, given[1]), f"is given besides {given[0]}; keep one of them")
         if "split" in self.data:
-            raise Refused("data.split", self.data["split"], "belongs one level up: the evaluator's own split")
+            raise UserError("data.split", self.data["split"], "belongs one level up: the evaluator's own split")
 
     def examples_of(self, feed: Any, data: Any) -> Any:
         """The examples that it goes through, by default those of `data`."""
@@ -77,10 +77,10 @@ def check_rows(evaluator: str, feed: Any, config: Any, rows: str, head: str) -> 
         head: what the model's head has to give, where its settings say.
 
     Raises:
-        Refused: the rows are others, or the head is another.
+        UserError: the rows are others, or the head is another.
     """
     given = getattr(feed, "rows_of", "images")
     if given != rows:
-        raise Refused("name", evaluator, f"measures {rows} rows, and these are {given}")
+        raise UserError("name", evaluator, f"measures {rows} rows, and these are {given}")
     if getattr(config, "head", head) != head:
-        raise Refused("name", evaluator, f"measures a model with the head {head}; this one's is {config.head}")
+        raise UserError("name", evaluator, f"measures a model with the head {head}; this one's is {config.head}")

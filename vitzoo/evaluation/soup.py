@@ -15,7 +15,7 @@ from vitzoo.checkpoints.average import check_finite, check_has_mean, write_mean
 from vitzoo.checkpoints.locate import Located
 from vitzoo.checkpoints.read import chosen_weights, read_params
 from vitzoo.config.resolution import Overrides, nested
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.evaluation.evaluate import bound
 from vitzoo.evaluation.ready import make_ready
 from vitzoo.outputs import checked_new_folder
@@ -81,18 +81,18 @@ def soup(
         and the soup's `score` (None if uniform).
 
     Raises:
-        Refused: they are of unlike models or the same one twice, hold what is not finite, or there is no such evaluator
-            or metric.
-        Failed: the soup couldn't be written.
+        UserError: they are of unlike models or the same one twice, hold what is not finite, or there is no such
+            evaluator or metric.
+        RunError: the soup couldn't be written.
     """
     out, names = out or sys.stdout, [str(checkpoint) for checkpoint in checkpoints]
     target = checked_new_folder("--output", output, checkpoint=True)
     if len(names) < 2:
-        raise Refused("CKPT", ", ".join(names) or None, "a soup is of two checkpoints or more")
+        raise UserError("CKPT", ", ".join(names) or None, "a soup is of two checkpoints or more")
     located = [locate_own(name) for name in names]
     _check_alike(names, located)
     if overrides and not greedy:
-        raise Refused("--config", None, "settings are for the evaluation of a greedy soup; give --greedy too")
+        raise UserError("--config", None, "settings are for the evaluation of a greedy soup; give --greedy too")
     for name, one in zip(names, located, strict=True):
         check_has_mean("CKPT", name, one.description)
     which = [chosen_weights(one, weights) for one in located]
@@ -121,7 +121,7 @@ def _uniform(names: Sequence[str], located: Sequence[Located], weights: str) -> 
 
 
 def _params(name: str, located: Located, weights: str) -> Any:
-    """The parameters of an ingredient; Refused where they are not finite."""
+    """The parameters of an ingredient; UserError where they are not finite."""
     params = read_params(located, weights)[0]
     check_finite("CKPT", name, params)
     return params
@@ -139,7 +139,7 @@ def _greedy(
             f"alone    {name}, weights {chosen_weights(one, weights)}: {metric} {alone[-1]:.4f}", file=out, flush=True
         )
     if all(math.isnan(value) for value in alone):
-        raise Refused("--greedy", metric, "is not a number for any of the checkpoints; take another metric")
+        raise UserError("--greedy", metric, "is not a number for any of the checkpoints; take another metric")
     sign = -1 if better is max else 1
     order = sorted(range(len(names)), key=lambda index: (math.isnan(alone[index]), sign * alone[index]))
     like = read_params(located[order[0]], weights)[0]
@@ -157,20 +157,20 @@ def _greedy(
 def _scorer(checkpoint: str, metric: str, weights: str, overrides: Overrides) -> tuple[Score, Callable]:
     """What measures parameters by an evaluator of a checkpoint's run, and whether more is better: `max` or `min`."""
     if "model" in nested(overrides):
-        raise Refused("--config.model", None, "a soup is of the models as they are; leave it out")
+        raise UserError("--config.model", None, "a soup is of the models as they are; leave it out")
     ready = make_ready(checkpoint, overrides, weights)
     name, _, key = metric.partition("/")
     if name not in ready.evaluators:
-        raise Refused("--greedy", metric, f"is EVALUATOR/METRIC; {nearest(name, list(ready.evaluators))}")
+        raise UserError("--greedy", metric, f"is EVALUATOR/METRIC; {nearest(name, list(ready.evaluators))}")
     directions = ready.evaluators[name].BETTER
     if key not in directions:
-        raise Refused("--greedy", metric, f"{name} has no metric {key!r}; {nearest(key, list(directions))}")
+        raise UserError("--greedy", metric, f"{name} has no metric {key!r}; {nearest(key, list(directions))}")
     evaluation, places = bound(ready, name), jax.tree.map(lambda leaf: leaf.sharding, ready.params)
 
     def score(params: Any) -> float:
         values = evaluation.metrics(evaluation.rows(place_all(params, places)))
         if key not in values:
-            raise Refused("--greedy", metric, f"these data give no {key}; take one of {', '.join(values)}")
+            raise UserError("--greedy", metric, f"these data give no {key}; take one of {', '.join(values)}")
         return float(values[key])
 
     return score, directions[key]
@@ -179,11 +179,11 @@ def _scorer(checkpoint: str, metric: str, weights: str, overrides: Overrides) ->
 def _check_alike(names: Sequence[str], located: Sequence[Located]) -> None:
     for index, (name, one) in enumerate(zip(names, located, strict=True)):
         if one.folder.resolve() in {other.folder.resolve() for other in located[:index]}:
-            raise Refused("CKPT", name, "is there twice")
+            raise UserError("CKPT", name, "is there twice")
         for part in ALIKE:
             here, there = (_compared(part, other) for other in (one, located[0]))
             if here != there:
-                raise Refused("CKPT", name, f"has another {part} than {names[0]}: {_differing(here, there)}")
+                raise UserError("CKPT", name, f"has another {part} than {names[0]}: {_differing(here, there)}")
 
 
 def _compared(part: str, one: Located) -> Any:

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.evaluation.settings import TextEvaluator, check_rows
 from vitzoo.objectives.masked_lm import masked_outputs
 from vitzoo.objectives.tokens import token_losses
@@ -76,11 +76,11 @@ class BoundMaskedEvaluator:
         """The metrics of a pass, in float64 on the host.
 
         Raises:
-            Refused: no token is hidden.
+            UserError: no token is hidden.
         """
         loss, count, right = (float(rows[name].sum(dtype=np.float64)) for name in ("loss", "tokens", "right"))
         if not count:
-            raise Refused("split", self.split, "has no token to score")
+            raise UserError("split", self.split, "has no token to score")
         mean = loss / count
         metrics = {"loss": mean, "perplexity": math.exp(mean) if mean < 700 else math.inf, "accuracy": right / count}
         if "next_loss" in rows:

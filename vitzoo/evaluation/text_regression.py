@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.evaluation.settings import TextEvaluator, check_rows
 from vitzoo.objectives.inputs import logits_of
 
@@ -38,11 +38,11 @@ class RegressionEvaluator(TextEvaluator):
         """The metrics of a pass, in float64 on the host.
 
         Raises:
-            Refused: there are no rows.
+            UserError: there are no rows.
         """
         label, said = (rows[name].astype(np.float64) for name in ("label", "prediction"))
         if not len(label):
-            raise Refused("split", self.split, "holds no example, so there is nothing to evaluate")
+            raise UserError("split", self.split, "holds no example, so there is nothing to evaluate")
         return {
             "mean_squared_error": float(np.square(label - said).mean()),
             "pearson": correlation(label, said),

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.evaluation.classification import f1_scores, rank
 from vitzoo.evaluation.settings import TextEvaluator, check_rows
 from vitzoo.evaluation.text_entities import are_entity_tags, entity_scores
@@ -105,14 +105,14 @@ class Tagging:
         """The metrics of a pass, in float64 on the host; fractions are 0..1.
 
         Raises:
-            Refused: there are no words, or a label lies outside the classes.
+            UserError: there are no words, or a label lies outside the classes.
         """
         words = self.examples(rows)
         label, said = words["label"], words["prediction"]
         if not len(label):
-            raise Refused("split", self.split, "holds no word that is scored, so there is nothing to evaluate")
+            raise UserError("split", self.split, "holds no word that is scored, so there is nothing to evaluate")
         if label.max() >= num_classes:
-            raise Refused("label", label.max(), f"lies outside the model's classes, 0 to {num_classes - 1}")
+            raise UserError("label", label.max(), f"lies outside the model's classes, 0 to {num_classes - 1}")
         names = self.names or tuple(str(number) for number in range(num_classes))
         right, without = words["rank"] == 0, [names.index(self.outside)] if self.outside in names else []
         macro, micro = f1_scores(label, said, right, num_classes, without)

@@ -10,7 +10,7 @@ from vitzoo.checked import checked
 from vitzoo.data.text.answers import conversation
 from vitzoo.data.text.unicode import check_whole
 from vitzoo.decoding.generate import how_of
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.inference.generator import Answer, Encoded, Generator, Prompt, check_prompts
 from vitzoo.outputs import checked_file, write_whole
 from vitzoo.replaced import Reads
@@ -68,14 +68,14 @@ def generate(
         it, of how many tokens, and why it ends: `end` of text, `stop`, `length` or `context`.
 
     Raises:
-        Refused: no such checkpoint, a model that doesn't write, or a prompt or setting that doesn't fit.
+        UserError: no such checkpoint, a model that doesn't write, or a prompt or setting that doesn't fit.
     """
     how_of(settings)  # what is refused is refused before anything is loaded
     file = None if output is None else checked_file("output", output, (".jsonl",), Reads(weights=[checkpoint]))
     prompts = [prompts] if isinstance(prompts, str) else list(prompts)
     stop = [stop] if isinstance(stop, str) else list(stop)
     if "" in stop:
-        raise Refused("stop", "''", "an empty text is everywhere")
+        raise UserError("stop", "''", "an empty text is everywhere")
     check_prompts(prompts)
     check_whole("stop", *stop)
     generator = Generator(checkpoint, weights=weights, platform=platform, special_in_text=special_in_text)
@@ -104,7 +104,7 @@ def _prompt(prompt: str | Turns, chat: bool, info: TextInfo) -> Prompt:
         return prompt
     if info.text.chat is False:
         problem = "the model was trained on prompts and completions, not on conversations: a prompt is given as it is"
-        raise Refused("chat", None, f"{problem}, without --chat")
+        raise UserError("chat", None, f"{problem}, without --chat")
     turns = [{"role": "user", "text": prompt}] if isinstance(prompt, str) else prompt
     return Encoded(*conversation(turns, info.text, info.tokenizer))
 

@@ -14,7 +14,7 @@ from vitzoo.decoding.beams import BeamSearch
 from vitzoo.decoding.generate import How, Written, context_of, how_of, write
 from vitzoo.decoding.sampling import Sampling
 from vitzoo.decoding.texts import Texts, begin_texts, continue_texts
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.nn import state
 from vitzoo.parallel.mesh import devices
 from vitzoo.weights.load import TextInfo, load
@@ -69,7 +69,7 @@ class Generator:
             they are text like any other, unless the tokenizer was made to find them.
 
     Raises:
-        Refused: there is no such checkpoint, it is damaged, or its model doesn't write.
+        UserError: there is no such checkpoint, it is damaged, or its model doesn't write.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Generator:
         with jax.default_device(self.device):
             model, info = load(str(checkpoint), weights)
         if not isinstance(info, TextInfo) or not hasattr(model, "extend"):
-            raise Refused("checkpoint", checkpoint, "holds no model that writes: a gpt, t5 or transformer")
+            raise UserError("checkpoint", checkpoint, "holds no model that writes: a gpt, t5 or transformer")
         if special_in_text:
             with_names = info.tokenizer.with_special_in_text()
             info = dataclasses.replace(info, tokenizer=with_names.ending_with(info.tokenizer.ends))
@@ -133,11 +133,11 @@ class Generator:
             An answer for each prompt.
 
         Raises:
-            Refused: no prompt, one that fills the context, or settings that don't fit.
+            UserError: no prompt, one that fills the context, or settings that don't fit.
         """
         how = how or how_of(settings, encodes=self.encodes)
         if max_new_tokens < 1:
-            raise Refused("max_new_tokens", max_new_tokens, "must be at least 1")
+            raise UserError("max_new_tokens", max_new_tokens, "must be at least 1")
         ids = self.encoded(prompts)
         rows, lengths = filled(ids, MULTIPLE, 2**30 if self.context is None else self.context)
         most = np.full(len(rows), max_new_tokens)
@@ -169,7 +169,7 @@ class Generator:
         """The prompts' ids, int32 [tokens] each.
 
         Raises:
-            Refused: no prompt, or one that fills the context.
+            UserError: no prompt, or one that fills the context.
         """
         check_prompts(prompts)
         ids = [self._encoded(prompt) for prompt in prompts]
@@ -179,7 +179,7 @@ class Generator:
             where = int(np.argmax([len(one) for one in ids]))
             message = f"has {longest} tokens, and the model takes {most} with the answer"
             prompt = prompts[where]
-            raise Refused("prompt", repr((prompt if isinstance(prompt, str) else prompt.text)[:40]), message)
+            raise UserError("prompt", repr((prompt if isinstance(prompt, str) else prompt.text)[:40]), message)
         return ids
 
     def _room(self, rows: np.ndarray, new: int) -> int:
@@ -205,12 +205,12 @@ class Generator:
 def check_prompts(prompts: Sequence[Any]) -> None:
     """Refuses no prompt, and one that no tokenizer takes."""
     if not prompts:
-        raise Refused("prompt", None, "there is none")
+        raise UserError("prompt", None, "there is none")
     for prompt in prompts:
         turns = [] if isinstance(prompt, str | Encoded) else prompt
         if not isinstance(turns, list | tuple) or not all(isinstance(turn, Mapping) for turn in turns):
             message = f'is of the type {type(prompt).__name__}; must be text, or a list of {{"role", "content"}}'
-            raise Refused("prompt", "None" if prompt is None else prompt, message)
+            raise UserError("prompt", "None" if prompt is None else prompt, message)
     check_whole("prompt", *(prompt for prompt in prompts if isinstance(prompt, str)))
 
 

@@ -11,7 +11,7 @@ from PIL import Image
 
 from vitzoo.data.file_tree import files_below
 from vitzoo.data.sources.folder import is_image
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.paths import named_path, readable_path
 
 
@@ -34,10 +34,10 @@ def gather(inputs: Any) -> list[Input]:
             doesn't exist, or a folder without images, is named with its `error`.
 
     Raises:
-        Refused: no path is of any use, or there is nothing at all.
+        UserError: no path is of any use, or there is nothing at all.
     """
     found: list[Input] = []
-    refusals: list[Refused] = []
+    refusals: list[UserError] = []
     for one in listed(inputs):
         if not isinstance(one, str | os.PathLike):
             _check_picture(one)
@@ -45,11 +45,11 @@ def gather(inputs: Any) -> list[Input]:
             continue
         try:
             found += [Input(str(path), path) for path in files_at(named_path("inputs", one))]
-        except Refused as refusal:
+        except UserError as refusal:
             refusals.append(refusal)
             found.append(Input(str(one), error=refusal.message))
     if not found:
-        raise Refused("inputs", None, "name an image file or a folder")
+        raise UserError("inputs", None, "name an image file or a folder")
     if len(refusals) == len(found):
         raise refusals[0]
     return found
@@ -63,7 +63,7 @@ def listed(inputs: Any) -> Iterable[Any]:
     if isinstance(inputs, Iterable) and not isinstance(inputs, Mapping):
         return list(inputs)
     shown = "None" if inputs is None else inputs
-    raise Refused(
+    raise UserError(
         "inputs", shown, f"is of the type {type(inputs).__name__}; must be files, folders, pictures or arrays"
     )
 
@@ -73,7 +73,7 @@ def _check_picture(one: Any) -> None:
     if isinstance(one, bytes | Image.Image) or hasattr(one, "__array__"):
         return
     shown = "None" if one is None else one
-    raise Refused(
+    raise UserError(
         "inputs", shown, f"is of the type {type(one).__name__}; must be a file, a folder, a picture or an array"
     )
 
@@ -90,8 +90,8 @@ def files_at(path: Path) -> list[Path]:
         found = files_below([path], path, [])[0] or []
         images = [file for file in found if is_image(file)]
         if not images:
-            raise Refused("inputs", path, "no images in this folder (.jpg, .png, .webp ...)")
+            raise UserError("inputs", path, "no images in this folder (.jpg, .png, .webp ...)")
         return sorted(images, key=lambda file: file.relative_to(path).parts)
     if not path.exists():
-        raise Refused("inputs", path, "no such file or folder")
+        raise UserError("inputs", path, "no such file or folder")
     return [readable_path("inputs", path)]

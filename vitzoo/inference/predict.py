@@ -13,7 +13,7 @@ import numpy as np
 from vitzoo.checked import checked
 from vitzoo.data.image_files import IMAGE_ENDINGS
 from vitzoo.data.text.lines import STANDARD_INPUT
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.evaluation.progress import counting
 from vitzoo.inference.inputs import gather
 from vitzoo.inference.predictor import Predictor, row
@@ -67,8 +67,8 @@ def predict(
         can't be read or isn't there has an empty `top` and says why in `error`; the others go on.
 
     Raises:
-        Refused: no such checkpoint, none of the files and folders is there, or a file that can't be written to.
-        Failed: a file couldn't be written.
+        UserError: no such checkpoint, none of the files and folders is there, or a file that can't be written to.
+        RunError: a file couldn't be written.
     """
     if _are_texts(checkpoint, inputs):
         if typed:
@@ -111,7 +111,7 @@ def _are_texts(checkpoint: str | Path, inputs: Any) -> bool:
         return False
     for one in several:
         if isinstance(one, str) and _is_there(one):
-            raise Refused("inputs", one, "is a file; --input reads texts from it, and --text takes it as text")
+            raise UserError("inputs", one, "is a file; --input reads texts from it, and --text takes it as text")
     return True
 
 
@@ -119,12 +119,12 @@ def refuse_mistyped(texts: Sequence[str]) -> None:
     """Refuses texts from a command line that are mistyped names of files.
 
     Raises:
-        Refused: one, without spaces, has a separator of folders or an ending of files; or is `-`.
+        UserError: one, without spaces, has a separator of folders or an ending of files; or is `-`.
     """
     for text in texts:
         if _is_like_a_name(text):
             problem = "--input - reads texts from standard input" if text == STANDARD_INPUT else "no such file"
-            raise Refused("inputs", text, f"{problem}; --text takes it as text")
+            raise UserError("inputs", text, f"{problem}; --text takes it as text")
 
 
 def _is_like_a_name(text: str) -> bool:

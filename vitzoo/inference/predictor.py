@@ -13,7 +13,7 @@ import numpy as np
 from vitzoo.data.image_files import BadImage
 from vitzoo.data.images import pixel_type
 from vitzoo.data.mixing import normalise
-from vitzoo.errors import Failed, Refused
+from vitzoo.errors import RunError, UserError
 from vitzoo.inference.inputs import Input, gather
 from vitzoo.nn import state
 from vitzoo.parallel.mesh import devices
@@ -54,20 +54,22 @@ class Predictor:
         platform: `cpu`, `gpu`, `tpu`; empty for the best there is.
 
     Raises:
-        Refused: there is no such checkpoint, it is damaged, its model has no head, or the platform is absent.
+        UserError: there is no such checkpoint, it is damaged, its model has no head, or the platform is absent.
     """
 
     def __init__(self, checkpoint: str | Path, *, weights: str = "auto", batch_size: int = 64, platform: str = ""):
         if batch_size < 1:
-            raise Refused("batch_size", batch_size, "must be at least 1")
+            raise UserError("batch_size", batch_size, "must be at least 1")
         self.device, self.batch_size = devices(platform)[0], batch_size
         with jax.default_device(self.device):
             model, info = load(str(checkpoint), weights)
         if not isinstance(info, ImageInfo):
-            raise Refused("checkpoint", checkpoint, "holds a model of text: give text (--text, --input), not images")
+            raise UserError("checkpoint", checkpoint, "holds a model of text: give text (--text, --input), not images")
         self.info, self.has_features = info, hasattr(model, "features")
         if not self.info.num_classes:
-            raise Refused("checkpoint", checkpoint, "holds a model without a head, so there are no classes to predict")
+            raise UserError(
+                "checkpoint", checkpoint, "holds a model without a head, so there are no classes to predict"
+            )
         self._graph, params = state.split(model)
         self._params = jax.device_put(params, self.device)
         self._step = jax.jit(self._compute)
@@ -80,14 +82,14 @@ class Predictor:
         """What the head sees of each image, float32 `[n, width]`.
 
         Raises:
-            Refused: the model doesn't say.
-            Failed: an image can't be read.
+            UserError: the model doesn't say.
+            RunError: an image can't be read.
         """
         self.check_features()
         found = []
         for seen in self.seen(gather(inputs)):
             if seen.features is None:
-                raise Failed(f"{seen.name}: {seen.error}")
+                raise RunError(f"{seen.name}: {seen.error}")
             found.append(seen.features)
         return np.stack(found)
 
@@ -95,7 +97,7 @@ class Predictor:
         """Refuses a model that doesn't say what its head sees."""
         if not self.has_features:
             message = "its model has no method `features`, so what its head sees isn't known"
-            raise Refused("checkpoint", self.info.checkpoint, message)
+            raise UserError("checkpoint", self.info.checkpoint, message)
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -105,7 +107,7 @@ class Predictor:
     def most(self, top: int | None) -> int:
         """How many classes a row lists: all by default where an image may have several labels, else 5."""
         if top is not None and top < 1:
-            raise Refused("top", top, "must be at least 1")
+            raise UserError("top", top, "must be at least 1")
         everything = self.info.num_classes
         return min(top or (everything if self.info.multi_label else TOP), everything)
 

@@ -11,7 +11,7 @@ from vitzoo.data.text.lines import read_lines
 from vitzoo.data.text.settings import Text
 from vitzoo.data.text.sources.fields import asked_for, converter, form_of, several_fit
 from vitzoo.data.text.unicode import HALF, is_whole
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.strict_json import parsed
 
 FORMS = (("words",), ("first", "second"), ("text",), ("prompt",), ("source",))
@@ -57,13 +57,15 @@ def gather_texts(inputs: Any, text: Text) -> list[TextInput]:
         text: how a checkpoint names the fields.
 
     Raises:
-        Refused: there is none, one is neither text nor record or holds no text, or a record lacks the fields.
+        UserError: there is none, one is neither text nor record or holds no text, or a record lacks the fields.
     """
     if not isinstance(inputs, Iterable):
-        raise Refused("inputs", inputs, f"is of the type {type(inputs).__name__}; must be texts, or records of fields")
+        raise UserError(
+            "inputs", inputs, f"is of the type {type(inputs).__name__}; must be texts, or records of fields"
+        )
     several = [inputs] if isinstance(inputs, str | Mapping) else list(inputs)
     if not several:
-        raise Refused("inputs", None, "there is no text")
+        raise UserError("inputs", None, "there is no text")
     return [_as_input(one, number, text) for number, one in enumerate(several, 1)]
 
 
@@ -72,7 +74,7 @@ def read_texts(file: str | Path) -> list[Any]:
     empty lines are left out.
 
     Raises:
-        Refused: it can't be read, or a line isn't JSON.
+        UserError: it can't be read, or a line isn't JSON.
     """
     lines = read_lines("--input", file)
     if Path(file).suffix.lower() not in JSON_LINES:
@@ -80,7 +82,7 @@ def read_texts(file: str | Path) -> list[Any]:
     else:
         found = [_parsed(file, number, line) for number, line in enumerate(lines, 1) if line.strip()]
     if not found:
-        raise Refused("--input", file, "holds no text")
+        raise UserError("--input", file, "holds no text")
     return found
 
 
@@ -88,32 +90,32 @@ def _parsed(file: str | Path, number: int, line: str) -> Any:
     try:
         return parsed(line)
     except ValueError as error:
-        raise Refused("--input", file, f"line {number} {error}") from None
+        raise UserError("--input", file, f"line {number} {error}") from None
 
 
 def _as_input(one: Any, number: int, text: Text) -> TextInput:
     if isinstance(one, str):
         if not is_whole(one):
-            raise Refused("inputs", ascii(one[:40]), f"text {number} {HALF}")
+            raise UserError("inputs", ascii(one[:40]), f"text {number} {HALF}")
         return TextInput({"text": one})
     if not isinstance(one, Mapping):
-        raise Refused("inputs", type(one).__name__, f"text {number} is neither text nor a record of fields")
+        raise UserError("inputs", type(one).__name__, f"text {number} is neither text nor a record of fields")
     try:
         one = names.by_name({name: value for name, value in one.items() if isinstance(name, str)})
     except ValueError as error:
-        raise Refused("inputs", None, f"text {number} {error}") from None
+        raise UserError("inputs", None, f"text {number} {error}") from None
     for setting, name in asked_for(text, GIVEN).items():
         if name not in one:
             problem = f"text {number} has no field {name!r}, which text.{setting} named in training"
-            raise Refused("inputs", ", ".join(map(str, one)), problem)
+            raise UserError("inputs", ", ".join(map(str, one)), problem)
     own = form_of(one, text, FORMS, GIVEN)
     if own is None:
         forms = "; ".join(" + ".join(form) for form in FORMS[:3])
-        raise Refused("inputs", ", ".join(map(str, one)), f"the fields of text {number} are none of: {forms}")
+        raise UserError("inputs", ", ".join(map(str, one)), f"the fields of text {number} are none of: {forms}")
     if several := several_fit(own, one, text):
-        raise Refused("inputs", ", ".join(map(str, one)), f"text {number}: {several.partition('; ')[0]}; keep one")
+        raise UserError("inputs", ", ".join(map(str, one)), f"text {number}: {several.partition('; ')[0]}; keep one")
     try:
         found = converter(own)(one)
     except ValueError as error:
-        raise Refused("inputs", None, f"text {number}: {error}") from None
+        raise UserError("inputs", None, f"text {number}: {error}") from None
     return TextInput(found if {"words", "first"} & set(found) else {"text": next(iter(found.values()))})

@@ -60,8 +60,8 @@ def predict_texts(
         - of an encoder without a head: `embedding`, a list of numbers
 
     Raises:
-        Refused: no such checkpoint, no text, one without the fields, or a file that can't be written to.
-        Failed: a file couldn't be written.
+        UserError: no such checkpoint, no text, one without the fields, or a file that can't be written to.
+        RunError: a file couldn't be written.
     """
     reads = Reads(weights=[checkpoint])
     output_file = None if output is None else checked_file("--output", output, (".csv", ".jsonl"), reads)
@@ -89,7 +89,7 @@ def similar(
     """How similar texts are: the cosine between each two of their embeddings, [n][n].
 
     Raises:
-        Refused: no such checkpoint, or its model encodes no texts.
+        UserError: no such checkpoint, or its model encodes no texts.
     """
     predictor = TextPredictor(checkpoint, weights=weights, platform=platform)
     predictor.check_embeds()

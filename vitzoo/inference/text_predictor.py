@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.inference.text_inputs import TextInput, gather_texts
 from vitzoo.inference.text_tasks import Asked, Task, Unusable, task_of
 from vitzoo.nn import state
@@ -35,17 +35,19 @@ class TextPredictor:
         platform: `cpu`, `gpu`, `tpu`; empty for the best there is.
 
     Raises:
-        Refused: there is no such checkpoint, it is damaged or of images, or the platform is absent.
+        UserError: there is no such checkpoint, it is damaged or of images, or the platform is absent.
     """
 
     def __init__(self, checkpoint: str | Path, *, weights: str = "auto", batch_size: int = 64, platform: str = ""):
         if batch_size < 1:
-            raise Refused("batch_size", batch_size, "must be at least 1")
+            raise UserError("batch_size", batch_size, "must be at least 1")
         self.device, self.batch_size = devices(platform)[0], batch_size
         with jax.default_device(self.device):
             model, info = load(str(checkpoint), weights)
         if not isinstance(info, TextInfo):
-            raise Refused("checkpoint", checkpoint, "holds a model of images, which takes files and folders, not text")
+            raise UserError(
+                "checkpoint", checkpoint, "holds a model of images, which takes files and folders, not text"
+            )
         self.info, self.task = info, task_of(model, info)
         self.embeds = hasattr(model, "sentence_embedding")
         self._graph, params = state.split(model)
@@ -61,7 +63,7 @@ class TextPredictor:
         """Each text's embedding, float32 [n, width]: the mean of its encoded tokens, or as the model's config says.
 
         Raises:
-            Refused: the model encodes no texts.
+            UserError: the model encodes no texts.
         """
         self.check_embeds()
         texts = gather_texts(inputs, self.info.text)
@@ -71,7 +73,7 @@ class TextPredictor:
         """The cosine of the angle between each two texts' embeddings, float32 [n, n].
 
         Raises:
-            Refused: the model encodes no texts.
+            UserError: the model encodes no texts.
         """
         vectors = self.embeddings(inputs)
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -81,12 +83,14 @@ class TextPredictor:
     def check_embeds(self) -> None:
         """Refuses a model that gives no sentence embeddings."""
         if not self.embeds:
-            raise Refused("checkpoint", self.info.checkpoint, "holds no encoder (bert), which gives a text's embedding")
+            raise UserError(
+                "checkpoint", self.info.checkpoint, "holds no encoder (bert), which gives a text's embedding"
+            )
 
     def most(self, top: int | None) -> int:
         """How many answers a row lists: 5 by default, and no more than there are."""
         if top is not None and top < 1:
-            raise Refused("top", top, "must be at least 1")
+            raise UserError("top", top, "must be at least 1")
         return min(top or TOP, self.task.answers)
 
     def rows(

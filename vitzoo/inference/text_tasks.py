@@ -13,7 +13,7 @@ import numpy as np
 from vitzoo.data.text.labelled import word_tokens
 from vitzoo.data.text.layout import Layout
 from vitzoo.data.text.tokenizers.base import Ids
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.hints import shell_flag
 from vitzoo.inference.text_inputs import TextInput
 from vitzoo.models.text import is_prefix_lm
@@ -75,14 +75,14 @@ class Task(abc.ABC):
         """The texts, all of the kind that the model was trained on.
 
         Raises:
-            Refused: one is a single text where that was pairs, or the reverse.
+            UserError: one is a single text where that was pairs, or the reverse.
         """
         paired = self.info.text.paired
         for number, one in enumerate(texts, 1):
             if paired not in (None, len(one.parts) == 2):
                 wanted = "pairs: --input FILE.jsonl with both texts of each" if paired else "single texts"
                 problem = f"text {number} is {'a single text' if paired else 'a pair'}, and the model was trained on"
-                raise Refused("inputs", one.name, f"{problem} {wanted}")
+                raise UserError("inputs", one.name, f"{problem} {wanted}")
         return texts
 
     def asked(self, one: TextInput) -> Asked:
@@ -200,7 +200,7 @@ class FillIn(Task):
         super().__init__(model, info)
         mask = self.tokenizer.mask_id
         if mask is None:
-            raise Refused("checkpoint", info.checkpoint, "its tokenizer has no mask token, so no token can be hidden")
+            raise UserError("checkpoint", info.checkpoint, "its tokenizer has no mask token, so no token can be hidden")
         own = dict(info.tokenizer.specials.names)[mask]
         self.mark = re.compile("|".join(re.escape(name) for name in dict.fromkeys([own, "[MASK]", "<mask>"])))
         # such a mask stands for one character or byte; of other tokens the space before belongs to the token
@@ -311,7 +311,7 @@ def task_of(model: Any, info: TextInfo) -> Task:
     """What a model of text can be asked.
 
     Raises:
-        Refused: nothing: it has no head, or it answers with text.
+        UserError: nothing: it has no head, or it answers with text.
     """
     head = getattr(model.config, "head_kind", None)
     head = head or getattr(find("objective", info.description["objective"]["name"]), "HEAD", "")
@@ -322,8 +322,8 @@ def task_of(model: Any, info: TextInfo) -> Task:
     if hasattr(model, "extend"):
         command = f"vitzoo generate {shell_flag('--checkpoint', info.checkpoint)} --prompt TEXT"
         message = f"holds a model that answers with text: {command}"
-        raise Refused("checkpoint", info.checkpoint, message)
-    raise Refused("checkpoint", info.checkpoint, "holds a model without a head, so there is nothing to predict")
+        raise UserError("checkpoint", info.checkpoint, message)
+    raise UserError("checkpoint", info.checkpoint, "holds a model without a head, so there is nothing to predict")
 
 
 def at_places(x: jax.Array, places: jax.Array) -> jax.Array:

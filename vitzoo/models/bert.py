@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jax.nn.initializers import normal
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.models import text
 from vitzoo.models.bert_config import PUBLISHED, VARIANTS, BERTConfig
 from vitzoo.nn import attention, embeddings, mlp, norms, stack
@@ -37,7 +37,7 @@ class BERT(nnx.Module):
         execution: how it is computed.
 
     Raises:
-        Refused: fields of the config don't fit together.
+        UserError: fields of the config don't fit together.
     """
 
     Config = BERTConfig
@@ -99,7 +99,7 @@ class BERT(nnx.Module):
             key: the source of its randomness.
 
         Raises:
-            Refused: more tokens than `context_length`, or no key where training needs one.
+            UserError: more tokens than `context_length`, or no key where training needs one.
         """
         key = self.config.key(train, key)
         x = self.encode(tokens, sentence_types=sentence_types, segments=segments, positions=positions, key=key)
@@ -143,7 +143,7 @@ class BERT(nnx.Module):
     def next_sentence_logits(self, x: jax.Array) -> jax.Array:
         """Encoded tokens to float32 logits [batch, 2]: the second sentence follows the first, or is a random one."""
         if self.next_sentence is None:
-            raise Refused("model.pooler", False, "the next sentence is read from it; leave it true")
+            raise UserError("model.pooler", False, "the next sentence is read from it; leave it true")
         return self.next_sentence(self.pooled(x))
 
     def class_logits(self, x: jax.Array, segments: jax.Array | None = None, key: jax.Array | None = None) -> jax.Array:

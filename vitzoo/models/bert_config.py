@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Any
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.models import text
 from vitzoo.nn.mlp import ACTIVATIONS
 from vitzoo.schema import setting
@@ -66,7 +66,9 @@ class BERTConfig(text.TextConfig):
         """Refuses fields that don't fit together, and says what would."""
         text.check_divides("num_heads", self.num_heads, "width", self.width)
         if self.head_reads == "pooler" and not self.pooler:
-            raise Refused("head_reads", "pooler", "there is none (pooler=false); take embedding, or leave pooler true")
+            raise UserError(
+                "head_reads", "pooler", "there is none (pooler=false); take embedding, or leave pooler true"
+            )
 
     @property
     def head_kind(self) -> str:

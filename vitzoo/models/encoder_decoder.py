@@ -71,7 +71,7 @@ class EncoderDecoder(nnx.Module):
             key: the source of its randomness.
 
         Raises:
-            Refused: ids of another type or shape, or no key where training needs one.
+            UserError: ids of another type or shape, or no key where training needs one.
         """
         key = self.config.key(train, key)
         context, _ = self._encode(source_tokens, source_segments, source_positions, fold(key, 0))

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 Size = int | tuple[int, int]
 """(height, width), or one number for both."""
@@ -30,7 +30,7 @@ def patch_variant(variant: str, sizes: Mapping[str, Mapping[str, Any]], publishe
     """The config fields that a variant such as `S/16` fixes: those of its size, and `patch_size`.
 
     Raises:
-        Refused: no such variant; the nearest is named.
+        UserError: no such variant; the nearest is named.
     """
     size, _, patch = str(variant).partition("/")
     fits = re.fullmatch("[1-9][0-9]{0,3}", patch)
@@ -39,7 +39,7 @@ def patch_variant(variant: str, sizes: Mapping[str, Mapping[str, Any]], publishe
     near = [f"{name}/{patch if fits else 16}" for name in sizes if name.casefold() == size.casefold()]
     near = near or difflib.get_close_matches(str(variant), published, 1)
     hint = f"did you mean {near[0]}? " if near else ""
-    raise Refused("variant", variant, f"no such variant; {hint}It is a size ({', '.join(sizes)}) and a patch, S/16")
+    raise UserError("variant", variant, f"no such variant; {hint}It is a size ({', '.join(sizes)}) and a patch, S/16")
 
 
 class ImageGeometry:
@@ -77,16 +77,16 @@ class ImageGeometry:
                 below = size // patch * patch
                 near = ", ".join(str(n) for n in (below, below + patch) if n)
                 message = f"does not divide by patch_size {patch} (nearest: {near}); pad_to_patch=true fills it up"
-                raise Refused("image_size", size, message)
+                raise UserError("image_size", size, message)
 
     def check_images(self, images: jax.Array) -> None:
         """Refuses images of another size or type than the model's."""
         if images.ndim != 4 or images.shape[1:] != self.image_shape:
-            raise Refused(
+            raise UserError(
                 "images", images.shape, f"the model takes [batch, height, width, channels] {self.image_shape}"
             )
         if not jnp.issubdtype(images.dtype, jnp.floating):
-            raise Refused("images", images.dtype, "the model takes floats, scaled as its weights were trained")
+            raise UserError("images", images.dtype, "the model takes floats, scaled as its weights were trained")
 
     def padded(self, images: jax.Array) -> jax.Array:
         """Images with zeros, the mean colour, at the bottom and right where the last patches reach beyond them."""

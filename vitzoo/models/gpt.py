@@ -16,7 +16,7 @@ from flax import nnx
 from jax.nn.initializers import normal
 
 from vitzoo.decoding.generate import Written, generate
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.models import text
 from vitzoo.nn import attention, embeddings, masks, mlp, norms, stack
 from vitzoo.nn.attention import NOWHERE, Attention, Places
@@ -104,7 +104,7 @@ class GPTConfig(text.TextConfig):
         if self.num_kv_heads is not None:
             text.check_divides("num_kv_heads", self.num_kv_heads, "num_heads", self.num_heads)
         if self.positions == "rotary" and self.head_dim % 2:
-            raise Refused(
+            raise UserError(
                 "num_heads", self.num_heads, f"gives heads of {self.head_dim}; rotary positions need even ones"
             )
 
@@ -129,7 +129,7 @@ class GPT(nnx.Module):
         execution: how it is computed.
 
     Raises:
-        Refused: fields of the config don't fit together.
+        UserError: fields of the config don't fit together.
     """
 
     Config = GPTConfig
@@ -176,7 +176,7 @@ class GPT(nnx.Module):
             key: the source of its randomness.
 
         Raises:
-            Refused: more tokens than `context_length`, or no key where training needs one.
+            UserError: more tokens than `context_length`, or no key where training needs one.
         """
         return self._run(tokens, segments, positions, prefix, self.config.key(train, key))["logits"]
 
@@ -204,7 +204,7 @@ class GPT(nnx.Module):
     def begin(self, batch: int, length: int) -> Cache:
         """An empty cache for `batch` texts of `length` tokens at most (under learned positions `context_length`)."""
         if self.position_embedding is not None and length > self.config.context_length:
-            raise Refused("length", length, f"is more than context_length = {self.config.context_length}")
+            raise UserError("length", length, f"is more than context_length = {self.config.context_length}")
         return self.decoder.empty_cache(batch, length)
 
     def extend(

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jax.nn.initializers import normal
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.models import text
 from vitzoo.models.encoder_decoder import EncoderDecoder
 from vitzoo.nn import attention, embeddings, mlp, norms, relative, stack
@@ -99,7 +99,7 @@ class T5Config(text.TextConfig):
         """Refuses fields that don't fit together, and says what would."""
         if self.max_distance <= self.buckets // 2:
             why = f"must be more than half of the {self.buckets} buckets, which hold one distance each"
-            raise Refused("max_distance", self.max_distance, why)
+            raise UserError("max_distance", self.max_distance, why)
 
 
 class T5(EncoderDecoder):
@@ -111,7 +111,7 @@ class T5(EncoderDecoder):
         execution: how it is computed.
 
     Raises:
-        Refused: fields of the config don't fit together, or a computation in float16.
+        UserError: fields of the config don't fit together, or a computation in float16.
     """
 
     Config = T5Config
@@ -128,7 +128,7 @@ class T5(EncoderDecoder):
         c = self.config = config
         c.check()
         if execution.compute == jnp.float16:
-            raise Refused("dtype", "float16", "the sums of a T5 exceed its largest number, 65,504; take bfloat16")
+            raise UserError("dtype", "float16", "the sums of a T5 exceed its largest number, 65,504; take bfloat16")
         shared: Any = {"rngs": rngs, "execution": execution}
         vocabulary = text.known_vocabulary(c.vocabulary_size)
         norm = text.make_norm("rms_norm", c.width, c.norm_epsilon, execution)

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jax.nn.initializers import Initializer
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.nn import masks
 from vitzoo.nn.embeddings import vocabulary_logits
 from vitzoo.nn.execution import Execution
@@ -24,13 +24,13 @@ def named_variant(variant: str, variants: Mapping[str, Mapping[str, Any]]) -> di
     """The fields that a variant fixes.
 
     Raises:
-        Refused: no such variant; the nearest is named.
+        UserError: no such variant; the nearest is named.
     """
     if variant in variants:
         return dict(variants[variant])
     near = difflib.get_close_matches(str(variant), variants, 1, 0.5)
     hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(variants)}"
-    raise Refused("variant", variant, f"no such variant; {hint}")
+    raise UserError("variant", variant, f"no such variant; {hint}")
 
 
 class TextConfig(abc.ABC):
@@ -42,7 +42,7 @@ class TextConfig(abc.ABC):
 
     @classmethod
     def from_variant(cls, variant: str, **changes: Any) -> Self:
-        """The config of a variant with changes; Refused if it is unknown, or if the fields don't fit together."""
+        """The config of a variant with changes; UserError if it is unknown, or if the fields don't fit together."""
         config = cls(**{**named_variant(variant, cls.VARIANTS), **changes})
         config.check()
         return config
@@ -60,10 +60,10 @@ class TextConfig(abc.ABC):
         """The source of randomness of a call: none outside training.
 
         Raises:
-            Refused: training needs one, and there is none.
+            UserError: training needs one, and there is none.
         """
         if train and key is None and self.random:
-            raise Refused("key", None, "training with dropout needs one (jax.random.key)")
+            raise UserError("key", None, "training with dropout needs one (jax.random.key)")
         return key if train else None
 
 
@@ -82,17 +82,17 @@ def check_divides(field: str, value: int, total_field: str, total: int) -> None:
     if total % value:
         divisors = sorted((n for n in range(1, total + 1) if total % n == 0), key=lambda n: abs(n - value))
         low, high = sorted(divisors[:2])
-        raise Refused(field, value, f"does not divide {total_field} {total} (nearest: {low}, {high})")
+        raise UserError(field, value, f"does not divide {total_field} {total} (nearest: {low}, {high})")
 
 
 def known_vocabulary(size: int | None) -> int:
     """The number of ids.
 
     Raises:
-        Refused: it isn't known yet; the tokenizer says it.
+        UserError: it isn't known yet; the tokenizer says it.
     """
     if size is None:
-        raise Refused("vocabulary_size", None, "must be set where no tokenizer says it")
+        raise UserError("vocabulary_size", None, "must be set where no tokenizer says it")
     return size
 
 
@@ -105,9 +105,9 @@ def check_ids(field: str, ids: jax.Array, limit: int | None = None) -> None:
         limit: most tokens of a text.
     """
     if ids.ndim != 2 or not jnp.issubdtype(ids.dtype, jnp.integer):
-        raise Refused(field, f"{ids.dtype}{list(ids.shape)}", "must be whole numbers [batch, tokens]")
+        raise UserError(field, f"{ids.dtype}{list(ids.shape)}", "must be whole numbers [batch, tokens]")
     if limit is not None and ids.shape[1] > limit:
-        raise Refused(field, ids.shape[1], f"tokens, and the model takes {limit} (context_length)")
+        raise UserError(field, ids.shape[1], f"tokens, and the model takes {limit} (context_length)")
 
 
 def places(ids: jax.Array, positions: jax.Array | None) -> jax.Array:

@@ -8,7 +8,7 @@ import jax
 from flax import nnx
 from jax.nn.initializers import normal
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.models import text
 from vitzoo.models.encoder_decoder import EncoderDecoder
 from vitzoo.nn import attention, embeddings, mlp, norms, stack
@@ -53,7 +53,7 @@ class TransformerConfig(text.TextConfig):
         """Refuses fields that don't fit together, and says what would."""
         text.check_divides("num_heads", self.num_heads, "width", self.width)
         if self.width % 2:
-            raise Refused("width", self.width, "must be even: half of it holds sines, half cosines")
+            raise UserError("width", self.width, "must be even: half of it holds sines, half cosines")
 
 
 class Transformer(EncoderDecoder):
@@ -65,7 +65,7 @@ class Transformer(EncoderDecoder):
         execution: how it is computed.
 
     Raises:
-        Refused: fields of the config don't fit together.
+        UserError: fields of the config don't fit together.
     """
 
     Config = TransformerConfig

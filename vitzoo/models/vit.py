@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jax.nn.initializers import constant, lecun_normal, normal, zeros
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.models.vit_config import PUBLISHED, VARIANTS, ViTConfig
 from vitzoo.nn import attention, embeddings, mlp, norms, pooling, positions, stack
 from vitzoo.nn.attention import Attention, Places
@@ -45,7 +45,7 @@ class ViT(nnx.Module):
         execution: how it is computed.
 
     Raises:
-        Refused: fields of the config don't fit together.
+        UserError: fields of the config don't fit together.
     """
 
     Config = ViTConfig
@@ -100,7 +100,7 @@ class ViT(nnx.Module):
             key: the source of their randomness.
 
         Raises:
-            Refused: images of another size or type, or no key where training needs one.
+            UserError: images of another size or type, or no key where training needs one.
         """
         seen = self._run(images, self._key(train, key))
         return seen["pooled"] if self.head is None else seen["logits"]
@@ -136,7 +136,7 @@ class ViT(nnx.Module):
 
     def _key(self, train: bool, key: jax.Array | None) -> jax.Array | None:
         if train and key is None and self.config.random:
-            raise Refused("key", None, "training with dropout, drop_path or patch_dropout needs one (jax.random.key)")
+            raise UserError("key", None, "training with dropout, drop_path or patch_dropout needs one (jax.random.key)")
         return key if train else None
 
     def _run(self, images, key, features=False, weights=False) -> dict[str, jax.Array]:

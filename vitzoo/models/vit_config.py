@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.models.geometry import ImageGeometry, patch_variant
 from vitzoo.nn.positions import METHODS
 from vitzoo.schema import setting
@@ -105,7 +105,7 @@ class ViTConfig(ImageGeometry):
 
     @classmethod
     def from_variant(cls, variant: str, **changes: Any) -> "ViTConfig":
-        """`Config.from_variant("S/16", num_classes=10)`; Refused if unknown, or if the fields don't fit together."""
+        """`Config.from_variant("S/16", num_classes=10)`; UserError if unknown, or if the fields don't fit together."""
         config = cls(**{**patch_variant(variant, VARIANTS, PUBLISHED), **changes})
         config.check()
         return config
@@ -115,28 +115,28 @@ class ViTConfig(ImageGeometry):
         if (self.head_dim is None or self.pooling == "map") and self.width % self.num_heads:
             divisors = [n for n in range(1, self.width + 1) if self.width % n == 0]
             low, high = sorted(sorted(divisors, key=lambda n: abs(n - self.num_heads))[:2])
-            raise Refused("num_heads", self.num_heads, f"does not divide width {self.width} (nearest: {low}, {high})")
+            raise UserError("num_heads", self.num_heads, f"does not divide width {self.width} (nearest: {low}, {high})")
         self._check_positions()
         if self.has_class_token is False and (self.pooling in CLASS_POOLINGS or self.distilled != "none"):
             need = f"pooling={self.pooling}" if self.pooling in CLASS_POOLINGS else f"distilled={self.distilled}"
-            raise Refused("class_token", self.class_token, f"{need} needs it; or take pooling gap or map")
+            raise UserError("class_token", self.class_token, f"{need} needs it; or take pooling gap or map")
         if self.distilled == "head" and self.pooling != "cls":
-            raise Refused("distilled", "head", f"needs pooling cls; it is {self.pooling}")
+            raise UserError("distilled", "head", f"needs pooling cls; it is {self.pooling}")
         if self.pool_prefix and self.pooling in CLASS_POOLINGS:
-            raise Refused("pool_prefix", True, f"acts with pooling gap or map; it is {self.pooling}")
+            raise UserError("pool_prefix", True, f"acts with pooling gap or map; it is {self.pooling}")
         if self.image_size is not None:
             self.check_grid()
 
     def _check_positions(self) -> None:
         if self.positions == "rotary" and self.head_dim is not None:
             if self.head_dim % 4:
-                raise Refused("head_dim", self.head_dim, "positions=rotary needs a multiple of 4")
+                raise UserError("head_dim", self.head_dim, "positions=rotary needs a multiple of 4")
             return
         unit = {"rotary": 4 * self.num_heads, "learned2d": 2, "sincos2d": 4}.get(self.positions, 1)
         if self.width % unit:
             near = ", ".join(str(n) for n in (self.width // unit * unit, self.width // unit * unit + unit) if n)
             why = f"positions={self.positions} needs a multiple of {unit} (nearest: {near})"
-            raise Refused("width", self.width, why)
+            raise UserError("width", self.width, why)
 
     @property
     def has_class_token(self) -> bool:

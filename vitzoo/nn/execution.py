@@ -5,7 +5,7 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 _CHOICES = {"remat": ("none", "full", "dots"), "derivatives": ("auto", "plain", "own")}
 
@@ -24,7 +24,7 @@ class Execution:
             and memory on CPUs but have no forward mode; `plain` leaves them to JAX; `auto` is `own` on CPUs only.
 
     Raises:
-        Refused: a value outside its choices.
+        UserError: a value outside its choices.
     """
 
     dtype: str = "float32"
@@ -35,9 +35,9 @@ class Execution:
     def __post_init__(self):
         for field, choices in _CHOICES.items():
             if getattr(self, field) not in choices:
-                raise Refused(field, getattr(self, field), f"one of {', '.join(choices)}")
+                raise UserError(field, getattr(self, field), f"one of {', '.join(choices)}")
         if self.dtype not in ("float32", "bfloat16", "float16"):
-            raise Refused("dtype", self.dtype, "one of float32, bfloat16, float16")
+            raise UserError("dtype", self.dtype, "one of float32, bfloat16, float16")
 
     @property
     def own(self) -> bool:

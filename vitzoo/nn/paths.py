@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 LAYERS = "*"
 """Stands in a path for the number of a stacked layer."""
@@ -80,7 +80,7 @@ def match_rules(
         chosen = {path: _first(patterns, [path] * len(patterns)) for path in flatten(tree)}
     if every_leaf and None in chosen.values():
         path = next(path for path, index in chosen.items() if index is None)
-        raise Refused(what, None, f"no rule matches {path}")
+        raise UserError(what, None, f"no rule matches {path}")
     if every_rule:
         with _in_time(what, patterns):
             _refuse_idle(patterns, chosen.values(), {path: [path] for path in chosen}, what)
@@ -122,7 +122,7 @@ def _compiled(pattern: str, what: str) -> re.Pattern:
     try:
         return re.compile(pattern)
     except re.error as error:
-        raise Refused(what, pattern, f"not a regular expression: {error}") from error
+        raise UserError(what, pattern, f"not a regular expression: {error}") from error
 
 
 @contextlib.contextmanager
@@ -134,7 +134,7 @@ def _in_time(what: str, patterns: Sequence[re.Pattern]) -> Iterator[None]:
         yield
         return
     message = f"takes more than {LONGEST_MATCH:g} s: a repetition within another, as in (a*)*, tries too many ways"
-    refusal = Refused(what, ",".join(pattern.pattern for pattern in patterns), message)
+    refusal = UserError(what, ",".join(pattern.pattern for pattern in patterns), message)
 
     def refuse(number: int, frame: Any) -> None:
         raise refusal
@@ -166,6 +166,6 @@ def _refuse_idle(
     for pattern in (pattern for index, pattern in enumerate(patterns) if index not in used):
         seen = [name for path, layers in names.items() for layer in layers for name in _seen([pattern], path, layer)]
         if any(pattern.fullmatch(name) for name in seen):
-            raise Refused(what, pattern.pattern, "decides nothing: the rules before it match all its parameters")
+            raise UserError(what, pattern.pattern, "decides nothing: the rules before it match all its parameters")
         shown = ", ".join(layers[0] for layers in list(names.values())[:3])
-        raise Refused(what, pattern.pattern, f"matches no parameter; the whole path must match, such as {shown}")
+        raise UserError(what, pattern.pattern, f"matches no parameter; the whole path must match, such as {shown}")

@@ -9,7 +9,7 @@ import numpy as np
 from flax import nnx
 from jax.nn.initializers import normal
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 RULES = (
     (r"positions/embedding", (None, None, "embed")),
@@ -87,12 +87,12 @@ def grid_of(rows: int) -> tuple[int, Grid]:
     """Prefix rows and the square grid of a table of so many rows: 196 is (0, 14 x 14), 197 is (1, 14 x 14).
 
     Raises:
-        Refused: neither `rows` nor `rows - 1` is a square; the grid must then be known from elsewhere.
+        UserError: neither `rows` nor `rows - 1` is a square; the grid must then be known from elsewhere.
     """
     for prefix in (0, 1):
         if side := square_side(rows - prefix):
             return prefix, (side, side)
-    raise Refused("positions", rows, "rows are no square grid, with or without a class token")
+    raise UserError("positions", rows, "rows are no square grid, with or without a class token")
 
 
 def resize_table(
@@ -123,11 +123,11 @@ def resize_table(
             (i + 0.5) · old / (new + offset) - 0.5, as the code of DINO and DINOv2 does with 0.1.
 
     Raises:
-        Refused: the table's rows aren't those of the grid, or an unknown method.
+        UserError: the table's rows aren't those of the grid, or an unknown method.
     """
     if table.shape[-2] != prefix_tokens + old_grid[0] * old_grid[1]:
         shown = f"{old_grid[0]}x{old_grid[1]} patches and {prefix_tokens} prefix tokens"
-        raise Refused("positions", table.shape[-2], f"rows, where {shown} need {prefix_tokens + np.prod(old_grid)}")
+        raise UserError("positions", table.shape[-2], f"rows, where {shown} need {prefix_tokens + np.prod(old_grid)}")
     if old_grid == new_grid:
         return table
     prefix, patches = np.split(table, [prefix_tokens], axis=-2)
@@ -150,10 +150,10 @@ def resize_weights(old: int, new: int, method: str, antialias: bool = False, off
     """float64 [new, old]: the share of each old place in each new one; rows sum to 1. See `resize_table`.
 
     Raises:
-        Refused: an unknown method.
+        UserError: an unknown method.
     """
     if method not in METHODS:
-        raise Refused("position_resize", method, f"one of {', '.join(METHODS)}")
+        raise UserError("position_resize", method, f"one of {', '.join(METHODS)}")
     corners, step = np.arange(new) * (old - 1) / max(new - 1, 1), old / (new + offset)
     if method == "corner_linear":
         return _linear(corners[:, None] - np.arange(old))

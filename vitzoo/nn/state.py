@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import jax
 from flax import nnx
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.nn.paths import LAYERS, flatten, is_stacked, unflatten
 
 Params = dict[str, Any]
@@ -32,11 +32,11 @@ def split(module: nnx.Module) -> tuple[nnx.GraphDef, Params]:
     """A module's static structure and its variables, parameters and statistics alike.
 
     Raises:
-        Refused: it holds random keys.
+        UserError: it holds random keys.
     """
     graph, state, others = nnx.split(module, nnx.Not(nnx.RngState), ...)  # type: ignore[misc]
     for path, variable in nnx.to_flat_state(others):
-        raise Refused(
+        raise UserError(
             "model",
             type(module).__name__,
             f"holds {'/'.join(map(str, path))}, a {type(variable).__name__}: give Dropout its rngs at the call, "
@@ -111,7 +111,7 @@ def stacked(make: Callable[[nnx.Rngs], Module], depth: int, rngs: nnx.Rngs) -> M
     Each is initialised by itself, so that an initialiser sees the shape of one layer.
 
     Raises:
-        Refused: a layer holds a stack itself.
+        UserError: a layer holds a stack itself.
     """
     graphs = []
 
@@ -123,7 +123,7 @@ def stacked(make: Callable[[nnx.Rngs], Module], depth: int, rngs: nnx.Rngs) -> M
     params = jax.vmap(init)(jax.random.split(rngs.params(), depth))
     if any(is_stacked(path) for path in flatten(params)):
         message = "holds a stack and is stacked itself; keep the inner layers in an nnx.List"
-        raise Refused("model", type(merge(graphs[0], params)).__name__, message)
+        raise UserError("model", type(merge(graphs[0], params)).__name__, message)
     module = merge(graphs[0], params)
     for names, variable in nnx.to_flat_state(nnx.state(module)):
         variable.set_metadata(DEPTH, len(names))

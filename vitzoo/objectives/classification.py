@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.objectives.base import Batch, Sums
 from vitzoo.objectives.inputs import logits_of
 from vitzoo.schema import setting
@@ -43,17 +43,19 @@ class Classification:
     def check(self) -> None:
         for field in ("binary_labels", "class_mean"):
             if getattr(self, field) and self.loss != "sigmoid":
-                raise Refused(field, True, f"acts with loss=sigmoid only; loss is {self.loss}")
+                raise UserError(field, True, f"acts with loss=sigmoid only; loss is {self.loss}")
         if self.binary_labels and self.label_smoothing:
-            raise Refused("label_smoothing", self.label_smoothing, "must be 0 with binary_labels, which knows 0 and 1")
+            raise UserError(
+                "label_smoothing", self.label_smoothing, "must be 0 with binary_labels, which knows 0 and 1"
+            )
         weights = self.class_weights
         if isinstance(weights, str):
             if weights not in ("", "balanced"):
-                raise Refused("class_weights", weights, "`balanced`, or a number for each class; empty is off")
+                raise UserError("class_weights", weights, "`balanced`, or a number for each class; empty is off")
         elif not weights or min(weights) < 0 or max(weights) <= 0:
-            raise Refused("class_weights", weights, "numbers from 0 on, not all 0")
+            raise UserError("class_weights", weights, "numbers from 0 on, not all 0")
         elif not all(SMALLEST <= weight <= LARGEST for weight in weights if weight):
-            raise Refused("class_weights", weights, f"numbers from {SMALLEST:g} to {LARGEST:g}, or 0")
+            raise UserError("class_weights", weights, f"numbers from {SMALLEST:g} to {LARGEST:g}, or 0")
 
     def bind(self, info: Any, model_config: Any) -> "BoundClassification":
         """The objective for these data.
@@ -63,10 +65,10 @@ class Classification:
             model_config: the model's, of which `num_classes` counts.
 
         Raises:
-            Refused: softmax over data with several labels per image; class weights that don't fit.
+            UserError: softmax over data with several labels per image; class weights that don't fit.
         """
         if info.multi_label and self.loss == "softmax":
-            raise Refused("objective.loss", "softmax", "these data have several labels per image; use sigmoid")
+            raise UserError("objective.loss", "softmax", "these data have several labels per image; use sigmoid")
         num_classes = model_config.num_classes
         weights = self._weights(info, num_classes)
         return BoundClassification(
@@ -86,10 +88,10 @@ class Classification:
         if weights == "balanced":
             if info.class_counts is None or len(info.class_counts) != num_classes:
                 message = f"the data don't say how many examples each of the {num_classes} classes has; give numbers"
-                raise Refused("objective.class_weights", weights, message)
+                raise UserError("objective.class_weights", weights, message)
             return _balanced(info.class_counts, getattr(info, "n", sum(info.class_counts)), info.multi_label)
         if len(weights) != num_classes:
-            raise Refused("objective.class_weights", weights, f"{len(weights)} numbers for {num_classes} classes")
+            raise UserError("objective.class_weights", weights, f"{len(weights)} numbers for {num_classes} classes")
         return tuple(float(weight) for weight in weights)
 
 

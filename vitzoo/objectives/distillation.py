@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.objectives.base import Batch, Sums
 from vitzoo.objectives.classification import TERM, BoundClassification, Classification
 from vitzoo.objectives.inputs import logits_of
@@ -37,16 +37,16 @@ class Distillation(Classification):
     def check(self) -> None:
         super().check()
         if not self.teacher:
-            raise Refused("teacher", None, "must be given: a checkpoint to learn from")
+            raise UserError("teacher", None, "must be given: a checkpoint to learn from")
 
     def bind(self, info: Any, model_config: Any) -> "BoundDistillation":  # type: ignore[override]
         """The objective for these data; see `Classification.bind`.
 
         Raises:
-            Refused: data with several labels per image.
+            UserError: data with several labels per image.
         """
         if info.multi_label:
-            raise Refused("objective.name", "distillation", "these data have several labels per image; it needs one")
+            raise UserError("objective.name", "distillation", "these data have several labels per image; it needs one")
         labels = super().bind(info, model_config)
         return BoundDistillation(labels, self.kind, self.temperature, self.teacher_weight)
 

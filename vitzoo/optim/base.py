@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.schema import setting
 
 LARGEST_PEAK = 1e4  # far above any learning rate with which something was learned
@@ -73,13 +73,13 @@ class Optimizer(abc.ABC):
 
     def check(self) -> None:
         if self.independent_weight_decay and not self.learning_rate:
-            raise Refused("independent_weight_decay", True, "needs a learning_rate above 0")
+            raise UserError("independent_weight_decay", True, "needs a learning_rate above 0")
         named = [("weight_decay_rules", self.weight_decay_rules), ("learning_rate_rules", self.learning_rate_rules)]
         for field, rules in named:
             for pattern, factor in rules:
                 _check_pattern(field, pattern)
                 if not 0 <= factor < float("inf"):
-                    raise Refused(field, f"{pattern}: {factor}", "the factor must be a number from 0 on")
+                    raise UserError(field, f"{pattern}: {factor}", "the factor must be a number from 0 on")
         for pattern in self.freeze:
             _check_pattern("freeze", pattern)
 
@@ -96,4 +96,4 @@ def _check_pattern(field: str, pattern: str) -> None:
     try:
         re.compile(pattern)
     except re.error as error:
-        raise Refused(field, pattern, f"not a regular expression: {error}") from error
+        raise UserError(field, pattern, f"not a regular expression: {error}") from error

@@ -56,7 +56,7 @@ def build(optimizer: Optimizer, schedule: Rate, shapes: Mapping[str, Any], stati
         statistics: the paths of those that the model's calls change (`nn.state.statistics_of`): no rule is for them.
 
     Raises:
-        Refused: a rule that matches nothing.
+        UserError: a rule that matches nothing.
     """
     leaves = flatten(shapes)
     rules = leaf_rules(optimizer, unflatten({path: leaf for path, leaf in leaves.items() if path not in statistics}))

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.nn.paths import flatten, match_layers
 from vitzoo.optim.base import Optimizer
 
@@ -59,7 +59,7 @@ def leaf_rules(optimizer: Optimizer, shapes: Mapping[str, Any]) -> dict[str, Lea
         shapes: nested dict of arrays or `ShapeDtypeStruct`s.
 
     Raises:
-        Refused: a rule that matches nothing, everything frozen, or layer-wise decay without blocks.
+        UserError: a rule that matches nothing, everything frozen, or layer-wise decay without blocks.
     """
     leaves = flatten(shapes)
     decay = {}
@@ -98,7 +98,7 @@ def _frozen(patterns: tuple[str, ...], shapes: Mapping[str, Any]) -> dict[str, n
         layers = np.array([any(layer) for layer in zip(*(one[path] for one in found), strict=True)])
         frozen[path] = layers if len(set(layers)) > 1 else layers[:1].reshape(())
     if all(layers.all() for layers in frozen.values()):
-        raise Refused("optimizer.freeze", ",".join(patterns), "freezes every parameter, so nothing would be trained")
+        raise UserError("optimizer.freeze", ",".join(patterns), "freezes every parameter, so nothing would be trained")
     return frozen
 
 
@@ -109,7 +109,7 @@ def _layer_multipliers(decay: float, leaves: Mapping[str, Any]) -> dict[str, np.
     depths = _depths(leaves)
     if not depths:
         message = "the model has no blocks to count: a stack of them, or a list `blocks`; 1 is off"
-        raise Refused("optimizer.layer_decay", decay, message)
+        raise UserError("optimizer.layer_decay", decay, message)
 
     def multiplier(path: str, leaf: Any) -> np.ndarray:
         place, number = _block(path)

@@ -16,7 +16,7 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.schema import setting
 
 Rate = Callable[[jax.Array | int], jax.Array]
@@ -41,7 +41,7 @@ class Schedule:
         for what in ("warmup", "cooldown"):
             given = [name for unit in _UNITS if getattr(self, name := f"{what}_{unit}")]
             if len(given) > 1:
-                raise Refused(given[1], getattr(self, given[1]), f"{given[0]} is set too; give one (0 is off)")
+                raise UserError(given[1], getattr(self, given[1]), f"{given[0]} is set too; give one (0 is off)")
 
     def make(self, total_steps: int, batch_size: int, examples_per_epoch: int, peak: float) -> Rate:
         """The learning rate as a function of the step.

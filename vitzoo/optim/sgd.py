@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import optax
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.optim.base import Optimizer, peak
 from vitzoo.schema import setting
 
@@ -24,7 +24,7 @@ class SGD(Optimizer):
     def check(self) -> None:
         super().check()
         if self.nesterov and not self.momentum:
-            raise Refused("nesterov", True, "needs momentum above 0")
+            raise UserError("nesterov", True, "needs momentum above 0")
 
     def method(self) -> optax.GradientTransformation:
         if not self.momentum:

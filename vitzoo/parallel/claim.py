@@ -9,7 +9,7 @@ import os
 import socket
 import sys
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 _held: list[socket.socket] = []  # until the process ends, however it does
 
@@ -23,7 +23,7 @@ def claim(coordinator: str, index: int, listens_at: str = "") -> None:
         listens_at: the address at which it does so, `HOST:PORT`, if it is another.
 
     Raises:
-        Refused: the place is taken, or process 0 can't listen there.
+        UserError: the place is taken, or process 0 can't listen there.
     """
     if index == 0:
         _check_port(coordinator, listens_at or coordinator)
@@ -40,7 +40,7 @@ def _claim_number(coordinator: str, index: int) -> None:
         held.close()
         if error.errno == errno.EADDRINUSE:
             message = f"another process of this machine is that one for {coordinator}; give each a number of its own"
-            raise Refused("--process-id", index, message) from None
+            raise UserError("--process-id", index, message) from None
         return
     _held.append(held)
 
@@ -65,4 +65,4 @@ def _check_port(coordinator: str, listens_at: str) -> None:
         errno.EACCES: "is a port that only an administrator may use; give all processes one from 1024 on",
     }
     message = remedies.get(why.errno or 0, f"can't be listened at: {os.strerror(why.errno or 0)}")
-    raise Refused("--coordinator", coordinator, message)
+    raise UserError("--coordinator", coordinator, message)

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterator, Mapping
 
 from vitzoo import literals, streams
-from vitzoo.errors import Failed, Refused
+from vitzoo.errors import RunError, UserError
 from vitzoo.parallel.claim import claim
 
 JOIN_SECONDS = 300
@@ -50,7 +50,7 @@ def cluster_of(
         environment: of this process.
 
     Raises:
-        Refused: some of the three are missing, or they contradict each other.
+        UserError: some of the three are missing, or they contradict each other.
     """
     given = {"--coordinator": coordinator, "--num-processes": count, "--process-id": index}
     missing = [flag for flag, value in given.items() if value is None]
@@ -59,17 +59,17 @@ def cluster_of(
         return Cluster() if wanted else None
     if missing:
         flag = next(flag for flag, value in given.items() if value is not None)
-        raise Refused(flag, given[flag], f"needs {' and '.join(missing)} too, or none of the three")
+        raise UserError(flag, given[flag], f"needs {' and '.join(missing)} too, or none of the three")
     assert coordinator is not None
     assert count is not None
     assert index is not None
     if distributed is False:
-        raise Refused("--no-distributed", None, "contradicts --coordinator")
+        raise UserError("--no-distributed", None, "contradicts --coordinator")
     address = re.fullmatch(r"(\[[0-9a-fA-F:]+\]|[^\s:]+):([0-9]{1,5})", coordinator)
     if not address or not 0 < int(address[2]) < 2**16:
-        raise Refused("--coordinator", coordinator or "''", HOST_PORT)
+        raise UserError("--coordinator", coordinator or "''", HOST_PORT)
     if index >= count:
-        raise Refused("--process-id", index, f"must be from 0 to {count - 1}, as --num-processes = {count}")
+        raise UserError("--process-id", index, f"must be from 0 to {count - 1}, as --num-processes = {count}")
     return Cluster(coordinator, count, index) if count > 1 else None
 
 
@@ -97,7 +97,7 @@ def joined(cluster: Cluster, *, preemption: bool) -> Iterator[None]:
         preemption: SIGTERM asks the loop for a checkpoint; else it ends the process.
 
     Raises:
-        Refused, Failed: in process 0, what any process raised in the block; in all, that one is gone.
+        UserError, RunError: in process 0, what any process raised in the block; in all, that one is gone.
         SystemExit: in the other processes, with the same exit code: process 0 prints the line.
     """
     _join(cluster, preemption)
@@ -120,7 +120,7 @@ def joined(cluster: Cluster, *, preemption: bool) -> Iterator[None]:
             raise
         if not watch.prints(verdict):
             raise SystemExit(verdict.exit_code) from error
-        failed = Failed(verdict.message)
+        failed = RunError(verdict.message)
         failed.exit_code = verdict.exit_code
         raise failed from error
     processes.flush()
@@ -184,7 +184,7 @@ def _waiting(cluster: Cluster) -> Iterator[None]:
         if not joined_all.wait(JOIN_SECONDS - SAY_SECONDS):
             missing = f"{who}{where}: the others did not all come within {JOIN_SECONDS} s{_unknown_host(cluster)}"
             print(f"vitzoo: {missing}", file=sys.stderr, flush=True)
-            os._exit(Failed.exit_code)
+            os._exit(RunError.exit_code)
 
     threading.Thread(target=watch, name="vitzoo-join", daemon=True).start()
     in_main = threading.current_thread() is threading.main_thread()
@@ -211,7 +211,7 @@ def _check_only_one() -> None:
         _left.set()  # Python's own end would wait for the others
         other = (processes.look_up(name) or b"gone").decode()
         message = f"another process of this run has it too ({other}); give each a number of its own"
-        raise Refused("--process-id", processes.index(), message) from error
+        raise UserError("--process-id", processes.index(), message) from error
 
 
 def _unknown_host(cluster: Cluster) -> str:
@@ -229,8 +229,8 @@ def _unknown_host(cluster: Cluster) -> str:
 def _not_joined(cluster: Cluster, error: Exception) -> Exception:
     text = " ".join(str(error).split())
     if cluster.coordinator is None:
-        return Refused("--distributed", None, f"the environment names no other processes ({text[:200]})")
-    return Refused("--coordinator", cluster.coordinator, f"process {cluster.index} can't use it ({text[:200]})")
+        return UserError("--distributed", None, f"the environment names no other processes ({text[:200]})")
+    return UserError("--coordinator", cluster.coordinator, f"process {cluster.index} can't use it ({text[:200]})")
 
 
 def _may_follow_from_another(error: BaseException | None) -> bool:
@@ -252,7 +252,7 @@ def _exit_code(error: BaseException) -> int:
 
 def _line(error: BaseException) -> str:
     text = " ".join(str(error).split()) or type(error).__name__
-    return text if isinstance(error, Refused | Failed) else f"{type(error).__name__}: {text}"
+    return text if isinstance(error, UserError | RunError) else f"{type(error).__name__}: {text}"
 
 
 def _print_in_first() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from jax.sharding import AxisType, Mesh
 
 from vitzoo import literals
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 AXES = ("data", "fsdp", "tensor")
 BATCH_AXES = ("data", "fsdp")
@@ -23,7 +23,7 @@ def devices(platform: str = "") -> list[jax.Device]:
         platform: `cpu`, `gpu`, `cuda`, `rocm`, `tpu`; empty for JAX's choice, which follows `JAX_PLATFORMS`.
 
     Raises:
-        Refused: no such device here. The message names what is.
+        UserError: no such device here. The message names what is.
     """
     try:
         found = jax.devices(platform or None)
@@ -31,10 +31,10 @@ def devices(platform: str = "") -> list[jax.Device]:
         limit = os.environ.get("JAX_PLATFORMS", "")
         message = f"no such device here; found {_present()}"
         if not platform:
-            raise Refused("JAX_PLATFORMS", limit, message) from error
+            raise UserError("JAX_PLATFORMS", limit, message) from error
         # a command sets it to the platform it was given, which is then no news to the user
         limited = f" (JAX_PLATFORMS = {limit})" if limit not in ("", platform) else ""
-        raise Refused("platform", platform, f"{message}{limited}") from error
+        raise UserError("platform", platform, f"{message}{limited}") from error
     if found[0].platform != jax.devices()[0].platform:
         jax.config.update("jax_default_device", jax.local_devices(backend=platform)[0])
     return found
@@ -57,17 +57,17 @@ def parse_mesh(spec: str) -> dict[str, int]:
     """`"data:2,fsdp:4"` as sizes by axis; empty for `auto`. Needs no device.
 
     Raises:
-        Refused: an axis that there isn't, one named twice, or a size that isn't a positive whole number.
+        UserError: an axis that there isn't, one named twice, or a size that isn't a positive whole number.
     """
     sizes: dict[str, int] = {}
     for part in spec.split(",") if spec != "auto" else ():
         axis, _, size = (text.strip() for text in part.partition(":"))
         if axis not in AXES:
-            raise Refused("mesh", spec, f"no axis {axis!r}; write auto, or sizes of {', '.join(AXES)}: data:2,fsdp:4")
+            raise UserError("mesh", spec, f"no axis {axis!r}; write auto, or sizes of {', '.join(AXES)}: data:2,fsdp:4")
         if axis in sizes:
-            raise Refused("mesh", spec, f"names {axis} twice")
+            raise UserError("mesh", spec, f"names {axis} twice")
         if not (number := literals.counted(size)):
-            raise Refused("mesh", spec, f"{axis} needs a whole number of devices, {axis}:4")
+            raise UserError("mesh", spec, f"{axis} needs a whole number of devices, {axis}:4")
         sizes[axis] = number
     return sizes
 
@@ -80,14 +80,14 @@ def make_mesh(spec: str, devices: Sequence[jax.Device]) -> Mesh:
         devices: all devices of the run, over all processes.
 
     Raises:
-        Refused: the text is wrong, or the sizes' product isn't the number of devices.
+        UserError: the text is wrong, or the sizes' product isn't the number of devices.
     """
     count = len(devices)
     sizes = parse_mesh(spec) or ({"fsdp": count} if count > 1 else {"data": 1})
     product = math.prod(sizes.values())
     if product != count:
         shown = f"{product} device{'s' * (product > 1)}"
-        raise Refused("mesh", spec, f"takes {shown}, but there are {count} (auto takes all; or data:{count})")
+        raise UserError("mesh", spec, f"takes {shown}, but there are {count} (auto takes all; or data:{count})")
     shape = tuple(sizes.get(axis, 1) for axis in AXES)
     types = (AxisType.Auto,) * len(AXES)
     if devices[0].platform == "cpu":  # simulated devices have no topology to fit
@@ -114,7 +114,7 @@ def validate_batch(batch_size: int, accumulate: int, mesh: Mesh) -> None:
     """A global batch must divide into micro-batches, and each micro-batch over the devices.
 
     Raises:
-        Refused: it doesn't. The message names all the numbers and the nearest batch sizes that do.
+        UserError: it doesn't. The message names all the numbers and the nearest batch sizes that do.
     """
     unit = accumulate * batch_shards(mesh)
     if batch_size % unit == 0:
@@ -122,7 +122,7 @@ def validate_batch(batch_size: int, accumulate: int, mesh: Mesh) -> None:
     over = _batch_axes(mesh.shape)
     nearest = nearest_multiples(batch_size, unit)
     message = f"does not divide over {over} with accumulate = {accumulate} (nearest: {nearest})"
-    raise Refused("data.batch_size", batch_size, message)
+    raise UserError("data.batch_size", batch_size, message)
 
 
 def nearest_multiples(size: int, unit: int) -> str:

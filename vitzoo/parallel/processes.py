@@ -19,7 +19,7 @@ import jax
 import numpy as np
 from jax.experimental import multihost_utils
 
-from vitzoo.errors import Failed, Refused
+from vitzoo.errors import RunError, UserError
 from vitzoo.jax_internals import distributed_state
 
 T = TypeVar("T")
@@ -27,7 +27,7 @@ _numbers = itertools.count()  # the same in every process, since all of them agr
 _LONGEST_PAUSE = 0.5  # seconds between two looks
 
 
-class RefusedHere(Failed):
+class UserErrorHere(RunError):
     """One process alone can't do what the others can: what it lacks lies on its machine."""
 
     exit_code = 2
@@ -65,7 +65,7 @@ def first(make: Callable[[], T]) -> T:
         make: its value is a plain one, as JSON can hold it.
 
     Raises:
-        Refused, Failed: it did so in process 0.
+        UserError, RunError: it did so in process 0.
     """
     if count() == 1:
         return make()
@@ -73,7 +73,7 @@ def first(make: Callable[[], T]) -> T:
     if is_first():
         try:
             value = make()
-        except (Refused, Failed) as error:
+        except (UserError, RunError) as error:
             _tell(name, None, error)
             raise
         _tell(name, value)
@@ -86,8 +86,8 @@ def first_alone() -> Iterator[None]:
     """The block in process 0, then in all others at once: what it makes and keeps on disk is made by one.
 
     Raises:
-        Refused, Failed: the block does so in process 0, which then all do, and the others leave the block out.
-        RefusedHere: it does so in this process only.
+        UserError, RunError: the block does so in process 0, which then all do, and the others leave the block out.
+        UserErrorHere: it does so in this process only.
     """
     if count() == 1:
         yield
@@ -96,7 +96,7 @@ def first_alone() -> Iterator[None]:
     if is_first():
         try:
             yield
-        except (Refused, Failed) as error:
+        except (UserError, RunError) as error:
             _tell(name, None, error)
             raise
         _tell(name, None)
@@ -104,8 +104,8 @@ def first_alone() -> Iterator[None]:
     _told(name)
     try:
         yield
-    except Refused as refusal:
-        raise RefusedHere(str(refusal)) from refusal
+    except UserError as refusal:
+        raise UserErrorHere(str(refusal)) from refusal
 
 
 def gather(value: Any) -> list[Any]:
@@ -155,10 +155,10 @@ def check_shared(folder: Path, file: Path, text: str) -> None:
         text: what it holds.
 
     Raises:
-        RefusedHere: this process doesn't see it.
+        UserErrorHere: this process doesn't see it.
     """
     if not _comes_to_read(file, text):
-        raise RefusedHere(f"workdir = {folder}: must lie on a disk that all processes share; process 0 made it")
+        raise UserErrorHere(f"workdir = {folder}: must lie on a disk that all processes share; process 0 made it")
 
 
 def _comes_to_read(file: Path, text: str, seconds: float = 10.0) -> bool:
@@ -190,7 +190,7 @@ def look_up(name: str) -> bytes | None:
         return None
 
 
-def _tell(name: str, value: Any, error: Refused | Failed | None = None) -> None:
+def _tell(name: str, value: Any, error: UserError | RunError | None = None) -> None:
     """Gives a value to the others, or how it came to none."""
     client().key_value_set_bytes(name, packed(value, error))
 
@@ -199,10 +199,10 @@ def _told(name: str) -> Any:
     return unpacked(wait_for(name))
 
 
-def packed(value: Any, error: Refused | Failed | None = None) -> bytes:
+def packed(value: Any, error: UserError | RunError | None = None) -> bytes:
     """A plain value, or the error in its place, for `unpacked`."""
     said: dict[str, Any] = {"value": value}
-    if isinstance(error, Refused):
+    if isinstance(error, UserError):
         shown = None if error.value is None else str(error.value)
         said = {"refused": [error.field, shown, error.message]}
     elif error is not None:
@@ -214,13 +214,13 @@ def unpacked(content: bytes) -> Any:
     """The value.
 
     Raises:
-        Refused, Failed: it is an error's.
+        UserError, RunError: it is an error's.
     """
     said = json.loads(content)
     if "refused" in said:
-        raise Refused(*said["refused"])
+        raise UserError(*said["refused"])
     if "failed" in said:
-        failed = Failed(said["failed"])
+        failed = RunError(said["failed"])
         failed.exit_code = said["exit_code"]
         raise failed
     return said["value"]

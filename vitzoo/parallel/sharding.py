@@ -12,7 +12,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.nn import constrain
 from vitzoo.nn.paths import flatten, is_stacked, match_rules, unflatten
 from vitzoo.parallel.mesh import BATCH_AXES
@@ -40,14 +40,14 @@ def rules_of(model: type) -> Rules:
     """A model's `SHARDING_RULES`; where it has none, its parameters stay whole.
 
     Raises:
-        Refused: they aren't pairs of a path and its axes.
+        UserError: they aren't pairs of a path and its axes.
     """
     rules = getattr(model, "SHARDING_RULES", ((".*", None),))
     if not isinstance(rules, tuple | list):
-        raise Refused("SHARDING_RULES", rules, _FORM)
+        raise UserError("SHARDING_RULES", rules, _FORM)
     for row in rules:
         if not (isinstance(row, tuple | list) and len(row) == 2 and isinstance(row[0], str) and _are_axes(row[1])):
-            raise Refused("SHARDING_RULES", row, _FORM)
+            raise UserError("SHARDING_RULES", row, _FORM)
         for axis in row[1] or ():
             _mesh_axis(row[0], axis)
     return rules
@@ -70,7 +70,7 @@ def param_shardings(shapes: Mapping[str, Any], rules: Rules, mesh: Mesh) -> dict
         mesh: from `make_mesh`.
 
     Raises:
-        Refused: a leaf that no rule matches, or a rule whose axes don't fit its leaf.
+        UserError: a leaf that no rule matches, or a rule whose axes don't fit its leaf.
     """
     table = match_rules(rules, shapes, "SHARDING_RULES", every_leaf=True, every_rule=False)
     return unflatten(
@@ -84,7 +84,7 @@ def param_shardings(shapes: Mapping[str, Any], rules: Rules, mesh: Mesh) -> dict
 def _spec(path: str, shape: Sequence[int], logical: Sequence[str | None] | None, mesh: Mesh) -> PartitionSpec:
     first, logical = int(is_stacked(path)), logical or ()
     if logical and len(logical) != len(shape) - first:
-        raise Refused(
+        raise UserError(
             "SHARDING_RULES", path, f"one layer has shape {tuple(shape[first:])}, but the rule says {tuple(logical)}"
         )
     wanted = {first + index: axis for index, name in enumerate(logical) if (axis := _mesh_axis(path, name))}
@@ -93,7 +93,7 @@ def _spec(path: str, shape: Sequence[int], logical: Sequence[str | None] | None,
 
 def _mesh_axis(path: str, name: str | None) -> str | None:
     if name is not None and name not in PARAMETER_AXES:
-        raise Refused("SHARDING_RULES", path, f"no logical axis {name!r}; there are {', '.join(PARAMETER_AXES)}")
+        raise UserError("SHARDING_RULES", path, f"no logical axis {name!r}; there are {', '.join(PARAMETER_AXES)}")
     return None if name is None else PARAMETER_AXES[name]
 
 
@@ -175,14 +175,14 @@ def rows_of_this_process(batch_size: int, mesh: Mesh) -> slice:
     """The rows of a global batch that lie on this process's devices: those it has to load.
 
     Raises:
-        Refused: the mesh's device order gives this process rows that aren't neighbours.
+        UserError: the mesh's device order gives this process rows that aren't neighbours.
     """
     where = batch_sharding(mesh).addressable_devices_indices_map((batch_size,))
     parts = sorted({index[0].indices(batch_size)[:2] for index in where.values() if index})
     joined = sum(stop - start for start, stop in parts)
     rows = slice(parts[0][0], parts[-1][1])
     if rows.stop - rows.start != joined:
-        raise Refused("mesh", dict(mesh.shape), f"this process would hold separate parts of a batch, rows {parts}")
+        raise UserError("mesh", dict(mesh.shape), f"this process would hold separate parts of a batch, rows {parts}")
     return rows
 
 

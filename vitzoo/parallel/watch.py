@@ -17,7 +17,7 @@ from collections.abc import Collection
 
 import jax
 
-from vitzoo.errors import Failed
+from vitzoo.errors import RunError
 from vitzoo.parallel import processes
 
 HEARTBEAT = 10  # seconds of silence after which the runtime calls a process dead
@@ -112,7 +112,7 @@ class Watch:
         listed = ", ".join(f"{one} ({self._hosts[one]})" for one in gone)
         which = f"process {listed} of {processes.count()} is" if len(gone) == 1 else f"processes {listed} are"
         return Verdict(
-            f"{which} gone; start all again to go on from the last checkpoint", Failed.exit_code, frozenset(gone)
+            f"{which} gone; start all again to go on from the last checkpoint", RunError.exit_code, frozenset(gone)
         )
 
     def _told(self) -> Verdict | None:

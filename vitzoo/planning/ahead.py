@@ -13,7 +13,7 @@ import sys
 from typing import Any
 
 from vitzoo.config import Resolved
-from vitzoo.errors import Failed
+from vitzoo.errors import RunError
 from vitzoo.planning.blueprint import Blueprint
 from vitzoo.planning.estimate import Setting
 from vitzoo.planning.topology import Topology
@@ -60,7 +60,7 @@ def compiled(resolved: Resolved, blueprint: Blueprint, topology: Topology, setti
     """Compiles the step of a setting; takes a minute to a few.
 
     Raises:
-        Failed: the compiler ended otherwise than with a program or for lack of memory.
+        RunError: the compiler ended otherwise than with a program or for lack of memory.
     """
     choice = dataclasses.asdict(blueprint.choice)
     asked: dict[str, Any] = {"values": resolved.values, "choice": choice, "examples": blueprint.examples}
@@ -80,7 +80,7 @@ def read(output: str, errors: str, topology: Topology) -> Compiled:
     """What the child said.
 
     Raises:
-        Failed: nothing that can be read.
+        RunError: nothing that can be read.
     """
     for line in reversed(output.splitlines()):
         if line.startswith("{"):
@@ -92,4 +92,4 @@ def read(output: str, errors: str, topology: Topology) -> Compiled:
                 needed = round(float(found[1]) * _UNITS[found[2]])
                 return Compiled(0, needed, needed, False)
     said = [line for line in errors.splitlines() if line.strip()]
-    raise Failed(f"the compiler for {topology} ended without a program: {said[-1] if said else 'it said nothing'}")
+    raise RunError(f"the compiler for {topology} ended without a program: {said[-1] if said else 'it said nothing'}")

@@ -15,7 +15,7 @@ from vitzoo.data.images import pixel_type
 from vitzoo.data.mixing import Prepare
 from vitzoo.data.text.settings import SIZED
 from vitzoo.data.text.tokenizers.open import open_tokenizer
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.nn import state as modules
 from vitzoo.nn.execution import Execution
 from vitzoo.nn.paths import flatten
@@ -148,11 +148,11 @@ def blueprint(
         examples: rows of an epoch, where the user states them.
 
     Raises:
-        Refused: no model is named, or settings don't fit each other.
+        UserError: no model is named, or settings don't fit each other.
     """
     choice = choice or experiment.model
     if not choice.name:
-        raise Refused(
+        raise UserError(
             "model.name", None, "must be given: a checkpoint in init_from, or --config.model.name and .variant"
         )
     if known_data.is_text(experiment):
@@ -214,7 +214,7 @@ def _vocabulary(tokenizer: Any, choice: ModelChoice) -> tuple[int | None, tuple[
     if tokenizer.kind == "file":
         try:
             return open_tokenizer(tokenizer).vocabulary_size, ()
-        except Refused:  # not here: the model's own number is the published tokenizer's
+        except UserError:  # not here: the model's own number is the published tokenizer's
             pass
     if choice.config().vocabulary_size:
         return None, ()

@@ -10,7 +10,7 @@ from vitzoo.data import splits
 from vitzoo.data.open import open_source
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.base import SourceInfo
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.paths import expanded
 
 
@@ -52,7 +52,7 @@ def images(data: Data, stated: int | None, classes: int | None) -> tuple[SourceI
         classes: the config's own number of classes.
 
     Raises:
-        Refused: the split isn't one of a known set's.
+        UserError: the split isn't one of a known set's.
     """
     name = data.name.partition(":")[0].partition("/")[0]
     if name in PUBLISHED and ":" not in data.name:
@@ -85,7 +85,7 @@ def _is_there(data: Data) -> bool:
         return expanded(path).exists()
     try:
         open_source(data)
-    except Refused:
+    except UserError:
         return False
     return True
 

@@ -3,7 +3,7 @@
 from fractions import Fraction
 from typing import Any, overload
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 MOST = 2**31 - 1  # steps, which devices count in int32
 
@@ -24,7 +24,7 @@ def total_steps(experiment: Any, examples: int | None) -> int | None:
             doesn't count epochs.
 
     Raises:
-        Refused: so many epochs are more steps than can be counted.
+        UserError: so many epochs are more steps than can be counted.
     """
     if experiment.total_steps is not None:
         return experiment.total_steps
@@ -37,7 +37,7 @@ def total_steps(experiment: Any, examples: int | None) -> int | None:
     steps = max(1, experiment.min_steps, -(-seen // experiment.data.batch_size))
     if steps > MOST:
         message = f"of {examples:,} examples come to {float(steps):.3g} steps; there can be {MOST:,}"
-        raise Refused("total_epochs", experiment.total_epochs, message)
+        raise UserError("total_epochs", experiment.total_epochs, message)
     return steps
 
 

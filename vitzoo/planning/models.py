@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 KEPT = Path(__file__).with_name("variants.json")
 """A list of rows, by model, family and size."""
@@ -79,11 +79,11 @@ def matcher(pattern: str) -> Callable[[str], re.Match | None]:
     """Whether a name fits a pattern of shells, `B/*`.
 
     Raises:
-        Refused: the pattern is longer than any name; to translate one takes time with the square of its length.
+        UserError: the pattern is longer than any name; to translate one takes time with the square of its length.
     """
     if len(pattern) > LONGEST_PATTERN:
         shown = f"{pattern[:40]}... ({len(pattern):,} characters)"
-        raise Refused("pattern", shown, f"must be at most {LONGEST_PATTERN} characters")
+        raise UserError("pattern", shown, f"must be at most {LONGEST_PATTERN} characters")
     return re.compile(fnmatch.translate(pattern)).match
 
 
@@ -91,10 +91,10 @@ def table(pattern: str = "*") -> list[Row]:
     """The published variants of every model whose `name` or `variant` fits the pattern (`vit`, `B/*`, `gpt2-*`).
 
     Raises:
-        Refused: nothing fits, or as `matcher`.
+        UserError: nothing fits, or as `matcher`.
     """
     every, fits = kept(), matcher(pattern)
     chosen = [row for row in every if fits(row.name) or fits(row.variant)]
     if not chosen:
-        raise Refused("pattern", pattern, f"no such model; there are {', '.join(row.variant for row in every)}")
+        raise UserError("pattern", pattern, f"no such model; there are {', '.join(row.variant for row in every)}")
     return chosen

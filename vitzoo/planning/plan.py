@@ -6,7 +6,7 @@ from typing import Any
 
 from vitzoo.config import Resolved
 from vitzoo.config.experiment import ModelChoice
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.planning import ahead, flops, remedy, search
 from vitzoo.planning.ahead import Compiled
 from vitzoo.planning.blueprint import Blueprint, blueprint
@@ -133,7 +133,7 @@ def plan(
         say: is told what takes its time.
 
     Raises:
-        Refused: nothing fits (the nearest that does is named), or settings don't fit each other.
+        UserError: nothing fits (the nearest that does is named), or settings don't fit each other.
     """
     drawn = blueprint(resolved.experiment, topology.device.platform, choice, examples)
     forecast, fixed = Forecast(drawn, topology), search.fixed_by(resolved)
@@ -163,7 +163,7 @@ def _compile(
     """What the compiler says of the first settings; those that it has no room for are left out.
 
     Raises:
-        Refused: it has room for none of them.
+        UserError: it has room for none of them.
     """
     compiled: dict[Setting, Compiled] = {}
     for one in fitting[: 1 + runners_up]:
@@ -177,7 +177,7 @@ def _compile(
         f"compiled it needs {peak:,.1f} GiB a device of {forecast.topology.capacity / 2**30:,.1f}; "
         f"--compile {2 * len(compiled)} tries more settings, and --config.remat=full takes less"
     )
-    raise Refused("topology", str(forecast.topology), message)
+    raise UserError("topology", str(forecast.topology), message)
 
 
 def _row(one: Estimate, compiled: Mapping[Setting, Compiled]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Iterator
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.planning.estimate import Estimate, Forecast
 from vitzoo.planning.search import Fixed, ranked
 from vitzoo.planning.topology import Topology
@@ -32,7 +32,7 @@ def nearest(forecast: Forecast, fixed: Fixed) -> Remedy | None:
     return None
 
 
-def refusal(forecast: Forecast, fixed: Fixed, least: Estimate) -> Refused:
+def refusal(forecast: Forecast, fixed: Fixed, least: Estimate) -> UserError:
     """What is said of a topology on which nothing fits.
 
     Args:
@@ -43,7 +43,7 @@ def refusal(forecast: Forecast, fixed: Fixed, least: Estimate) -> Refused:
     how = f"with {least.setting.shown_mesh}, remat={least.setting.remat}, accumulate={least.setting.accumulate}"
     found = nearest(forecast, fixed)
     hint = "nothing larger of this kind would do" if found is None else f"nearest that fits: {found.flags}"
-    return Refused("topology", str(forecast.topology), f"{needs} ({how}; formula); {hint}")
+    return UserError("topology", str(forecast.topology), f"{needs} ({how}; formula); {hint}")
 
 
 def _opened(forecast: Forecast, fixed: Fixed) -> Iterator[Remedy | None]:
@@ -82,6 +82,6 @@ def _larger(forecast: Forecast, fixed: Fixed) -> Iterator[Remedy | None]:
 def _best(forecast: Forecast, fixed: Fixed) -> Estimate | None:
     try:
         first = ranked(forecast, fixed)[0]
-    except Refused:  # the batch doesn't divide
+    except UserError:  # the batch doesn't divide
         return None
     return first if first.fits else None

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Iterator
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.parallel.mesh import AXES, parse_mesh
 from vitzoo.planning.estimate import Estimate, Forecast, Setting
 
@@ -43,7 +43,7 @@ def settings(forecast: Forecast, fixed: Fixed) -> Iterator[Setting]:
     """Every setting that divides the devices and the batch.
 
     Raises:
-        Refused: a mesh of another number of devices.
+        UserError: a mesh of another number of devices.
     """
     batch = forecast.blueprint.experiment.data.batch_size
     for mesh in _meshes(forecast, fixed):
@@ -62,7 +62,7 @@ def ranked(forecast: Forecast, fixed: Fixed) -> list[Estimate]:
     """Every setting's forecast: those that fit first, the fastest first; of those that don't, the smallest first.
 
     Raises:
-        Refused: no mesh divides the batch.
+        UserError: no mesh divides the batch.
     """
     found = [forecast(setting) for setting in settings(forecast, fixed)]
     if not found:
@@ -78,7 +78,7 @@ def _meshes(forecast: Forecast, fixed: Fixed) -> Iterator[tuple[int, int, int]]:
         mesh = (sizes.get("data", 1), sizes.get("fsdp", 1), sizes.get("tensor", 1))
         product = mesh[0] * mesh[1] * mesh[2]
         if product != count:
-            raise Refused("mesh", fixed.mesh, f"takes {product} devices, but {forecast.topology} has {count}")
+            raise UserError("mesh", fixed.mesh, f"takes {product} devices, but {forecast.topology} has {count}")
         yield mesh
         return
     for tensor in _divisors(count):
@@ -95,14 +95,14 @@ def _shares_layers(forecast: Forecast, mesh: tuple[int, int, int]) -> bool:
     return bool(wanted) and all(leaf.placed.get("tensor") == leaf.wanted["tensor"] for leaf in wanted)
 
 
-def _indivisible(forecast: Forecast, fixed: Fixed) -> Refused:
+def _indivisible(forecast: Forecast, fixed: Fixed) -> UserError:
     batch, count = forecast.blueprint.experiment.data.batch_size, forecast.topology.count
     sizes = parse_mesh(fixed.mesh) if fixed.mesh else {"fsdp": count}
     unit = (fixed.accumulate or 1) * sizes.get("data", 1) * sizes.get("fsdp", 1)
     near = ", ".join(str(size) for size in (batch // unit * unit, (batch // unit + 1) * unit) if size)
     over = ",".join(f"{axis}:{sizes[axis]}" for axis in AXES if sizes.get(axis, 1) > 1) or "data:1"
     message = f"does not divide over {over} with accumulate = {fixed.accumulate or 1} (nearest: {near})"
-    return Refused("data.batch_size", batch, message)
+    return UserError("data.batch_size", batch, message)
 
 
 def _divisors(number: int) -> list[int]:

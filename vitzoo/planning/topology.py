@@ -7,7 +7,7 @@ import os
 import re
 
 from vitzoo import literals
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.planning.devices import DEVICES, Device
 
 SLICES = {
@@ -79,13 +79,13 @@ def parse(text: str) -> Topology:
     """The topology that a text stands for.
 
     Raises:
-        Refused: an unknown kind, or a number or slice that there isn't; what would be right is named.
+        UserError: an unknown kind, or a number or slice that there isn't; what would be right is named.
     """
     kind, _, size = text.partition(":")
     if kind not in DEVICES:
         near = [] if kind.lower() in PLATFORMS else difflib.get_close_matches(kind.lower(), DEVICES, 1, 0.5)
         hint = f"; did you mean {near[0]}?" if near else "."
-        raise Refused("topology", text, f"no such device {kind!r}{hint} It is written KIND:SIZE: {FORMS}")
+        raise UserError("topology", text, f"no such device {kind!r}{hint} It is written KIND:SIZE: {FORMS}")
     device = DEVICES[kind]
     example = next(form for form in FORMS.split(", ") if form.startswith(f"{kind}:"))
     sides = size.split("x")
@@ -93,7 +93,7 @@ def parse(text: str) -> Topology:
         what = (
             f"the sides of a slice, {device.ranks} whole numbers from 1 on" if device.ranks else "a number of devices"
         )
-        raise Refused("topology", text, f"{kind} is followed by {what}: {example}")
+        raise UserError("topology", text, f"{kind} is followed by {what}: {example}")
     made = Topology(device, tuple(map(int, sides)))
     _check_slice(text, made)
     _check_boards(text, made)
@@ -105,7 +105,7 @@ def _check_boards(text: str, made: Topology) -> None:
     if group and made.count > group and made.count % group:
         below = made.count // group * group
         near = f"{made.device.name}:{below}, {made.device.name}:{below + group}"
-        raise Refused("topology", text, f"more than {group} {made.device.name} are whole boards of {group}: {near}")
+        raise UserError("topology", text, f"more than {group} {made.device.name} are whole boards of {group}: {near}")
 
 
 def _check_slice(text: str, made: Topology) -> None:
@@ -113,12 +113,12 @@ def _check_slice(text: str, made: Topology) -> None:
     if name in SLICES:
         slices = SLICES[name]
         if "x".join(map(str, made.shape)) not in slices:
-            raise Refused("topology", text, f"no such slice of {name}; there are {', '.join(slices)}")
+            raise UserError("topology", text, f"no such slice of {name}; there are {', '.join(slices)}")
     elif made.device.ranks:
         odd = [side for side in made.shape if side > 2 and side % 4]
         if odd or made.count > LARGEST[name]:
             message = f"sides of a {name} slice are 1, 2 or multiples of 4, with {LARGEST[name]:,} chips at most"
-            raise Refused("topology", text, message)
+            raise UserError("topology", text, message)
 
 
 def machine_memory() -> float:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from vitzoo.data.duplicates import copies
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.training.setup import Task
 
 
@@ -52,7 +52,7 @@ def check_same(task: Task, then: Mapping[str, str], remedy: str) -> list[str]:
         A line for each evaluator that measures others now, and by which no best checkpoint is chosen.
 
     Raises:
-        Refused: the best checkpoint is chosen by one whose examples have changed.
+        UserError: the best checkpoint is chosen by one whose examples have changed.
     """
     notes = []
     for name, now in fingerprints(task).items():
@@ -61,7 +61,9 @@ def check_same(task: Task, then: Mapping[str, str], remedy: str) -> list[str]:
         what = f"its examples have changed since this run began (fingerprint {then[name]}, now {now})"
         if name == _named_by_best(task):
             chosen = f"{what}, and checkpoint.keep_best compares over them"
-            raise Refused("checkpoint.keep_best", task.resolved.experiment.checkpoint.keep_best, f"{chosen}; {remedy}")
+            raise UserError(
+                "checkpoint.keep_best", task.resolved.experiment.checkpoint.keep_best, f"{chosen}; {remedy}"
+            )
         notes.append(f"evaluate.{name}: {what}: its numbers before and after don't compare")
     return notes
 

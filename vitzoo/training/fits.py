@@ -10,7 +10,7 @@ from vitzoo.config.experiment import ModelChoice
 from vitzoo.data.feed import Feed
 from vitzoo.data.image_feed import ImageFeed
 from vitzoo.data.splits import NoSuchSplit
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.evaluation.naming import of_evaluator
 from vitzoo.evaluation.run import Evaluation
 from vitzoo.nn import state as modules
@@ -23,24 +23,24 @@ def check_fits(choice: ModelChoice, resolved: Resolved) -> None:
     its model was checked when it was resolved.
 
     Raises:
-        Refused: it can't; where the config names no model, the checkpoint is at fault.
+        UserError: it can't; where the config names no model, the checkpoint is at fault.
     """
     experiment, source = resolved.experiment, resolved.experiment.init_from
     names = {key: part["name"] for key, part in resolved.values["evaluate"].items()}
     try:
         choice.check_takes(experiment.objective)
         choice.check_measured(experiment.objective, experiment.evaluate, names)
-    except Refused as refusal:
+    except UserError as refusal:
         if refusal.field != "model.name" or experiment.model.name:
             raise
-        raise Refused("init_from", source, f"holds {choice.name}, which {refusal.message}") from None
+        raise UserError("init_from", source, f"holds {choice.name}, which {refusal.message}") from None
 
 
 def check_outputs(name: str, graph: Any, shapes: dict, feed: Feed, config: Any) -> None:
     """Refuses a user's own model of images that doesn't give each image a number for each class.
 
     Raises:
-        Refused: it gives something else than logits `[batch, classes]`.
+        UserError: it gives something else than logits `[batch, classes]`.
     """
     if not isinstance(feed, ImageFeed):
         return
@@ -48,14 +48,14 @@ def check_outputs(name: str, graph: Any, shapes: dict, feed: Feed, config: Any) 
     outputs = jax.eval_shape(call, shapes, *feed.arguments(config))
     if getattr(outputs, "shape", None) != (1, config.num_classes):
         given = getattr(outputs, "shape", type(outputs).__name__)
-        raise Refused("model.name", name, f"gives {given} for one image; wanted are logits (1, {config.num_classes})")
+        raise UserError("model.name", name, f"gives {given} for one image; wanted are logits (1, {config.num_classes})")
 
 
 def check_statistics(name: str, statistics: Collection[str]) -> None:
     """Refuses a model that keeps statistics of its batches and isn't told how much each row counts.
 
     Raises:
-        Refused: it isn't; the first of its statistics is named.
+        UserError: it isn't; the first of its statistics is named.
     """
     inputs = getattr(find("model", name), "INPUTS", ())
     if statistics and EXAMPLE_WEIGHT not in inputs:
@@ -63,14 +63,14 @@ def check_statistics(name: str, statistics: Collection[str]) -> None:
             f"keeps statistics ({min(statistics)}), so rows that only fill up a batch must not enter them: add "
             f'"{EXAMPLE_WEIGHT}": "weight" to its INPUTS, and take {EXAMPLE_WEIGHT}=None in its call'
         )
-        raise Refused("model.name", name, message)
+        raise UserError("model.name", name, message)
 
 
 def check_best(experiment: Any, evaluations: dict[str, Evaluation], classes: int | None) -> None:
     """Refuses a best checkpoint by a metric that this kind of data doesn't give.
 
     Raises:
-        Refused: it doesn't; those that it gives are named.
+        UserError: it doesn't; those that it gives are named.
     """
     best = experiment.checkpoint.keep_best
     name, _, metric = best.partition("/")
@@ -81,23 +81,23 @@ def check_best(experiment: Any, evaluations: dict[str, Evaluation], classes: int
         given = part.metric_names(evaluations[name].source.info.multi_label, count)
         if metric not in given:
             choices = ", ".join(f"{name}/{one}" for one in given)
-            raise Refused("checkpoint.keep_best", best, f"these data give no {metric}; take one of {choices}")
+            raise UserError("checkpoint.keep_best", best, f"these data give no {metric}; take one of {choices}")
 
 
 def named_evaluation(name: str, evaluate: Callable, part: Any) -> Evaluation:
     """`evaluate(part)`, whose refusals name the evaluator.
 
     Raises:
-        Refused: as `evaluate` does; where a split isn't there, one that is is named.
+        UserError: as `evaluate` does; where a split isn't there, one that is is named.
     """
     try:
         return evaluate(part)
-    except Refused as refusal:
+    except UserError as refusal:
         told = of_evaluator(name, part, refusal)
-        raise Refused(told.field, told.value, told.message + _split_instead(name, refusal)) from None
+        raise UserError(told.field, told.value, told.message + _split_instead(name, refusal)) from None
 
 
-def _split_instead(name: str, refusal: Refused) -> str:
+def _split_instead(name: str, refusal: UserError) -> str:
     """Where a split isn't there, the flag that names one which is."""
     if not isinstance(refusal, NoSuchSplit):
         return ""

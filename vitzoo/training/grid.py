@@ -14,7 +14,7 @@ from typing import Any
 from vitzoo.config import Resolved, resolve
 from vitzoo.config.files import find_config
 from vitzoo.config.resolution import Overrides
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.paths import LONGEST
 
 ARGUMENT = "arg"
@@ -47,16 +47,16 @@ def parse_axis(text: str) -> tuple[str, list[str]]:
     """`optimizer.learning_rate=0.03,0.01` as the setting and its values; `;` parts values that hold commas.
 
     Raises:
-        Refused: it is written otherwise, or a value comes twice.
+        UserError: it is written otherwise, or a value comes twice.
     """
     key, equals, values = text.removeprefix("--").removeprefix("config.").partition("=")
     parts = [value.strip() for value in values.split(";" if ";" in values else ",")]
     if not equals or not key or not all(parts):
-        raise Refused("--over", text, "is written KEY=VALUE,VALUE: optimizer.learning_rate=0.03,0.01,0.003")
+        raise UserError("--over", text, "is written KEY=VALUE,VALUE: optimizer.learning_rate=0.03,0.01,0.003")
     repeated = [value for value, times in collections.Counter(parts).items() if times > 1]
     if repeated:
         listed = ", ".join(repeated[:NAMED]) + (", ..." if len(repeated) > NAMED else "")
-        raise Refused("--over", text[:LONGEST], f"names {listed} twice")
+        raise UserError("--over", text[:LONGEST], f"names {listed} twice")
     return key, parts
 
 
@@ -70,19 +70,19 @@ def points(config: str | Path, axes: Mapping[str, Sequence[str]], overrides: Ove
         overrides: what all runs share.
 
     Raises:
-        Refused: more than `MOST` runs, a setting or value that there isn't, one that is given both ways, values whose
+        UserError: more than `MOST` runs, a setting or value that there isn't, one that is given both ways, values whose
             folders would have one name or none, or two ways to write one training.
     """
     shared = [f"{key}={value}" for key, value in overrides.items()] if isinstance(overrides, Mapping) else [*overrides]
     fixed = {text.partition("=")[0] for text in shared}
     if both := sorted(fixed & set(axes)):
-        raise Refused(f"--config.{both[0]}", None, "is given for all runs and with --over too")
+        raise UserError(f"--config.{both[0]}", None, "is given for all runs and with --over too")
     if ARGUMENT in axes and isinstance(config, str | Path) and find_config(config)[1] is not None:
-        raise Refused("--config", config, "names an argument, and --over arg= does too; leave one out")
+        raise UserError("--config", config, "names an argument, and --over arg= does too; leave one out")
     count = math.prod(map(len, axes.values()))
     if count > MOST:
         counts = " × ".join(f"{len(values):,}" for values in axes.values())
-        raise Refused("--over", counts, f"makes {count:,} runs; a sweep has {MOST:,} at most")
+        raise UserError("--over", counts, f"makes {count:,} runs; a sweep has {MOST:,} at most")
     names = _short(list(axes))
     made = [_point(config, dict(zip(axes, values, strict=True)), names, shared) for values in _product(axes)]
     _check_apart(made)
@@ -95,12 +95,12 @@ def _check_apart(made: Sequence[Point]) -> None:
     trainings: dict[str, Point] = {}
     for point in made:
         if len(os.fsencode(point.name)) > LONGEST:
-            raise Refused("--over", point.typed, f"has values too long for a folder's name, {LONGEST} bytes at most")
+            raise UserError("--over", point.typed, f"has values too long for a folder's name, {LONGEST} bytes at most")
         if (first := names.setdefault(point.name, point)) is not point:
-            raise Refused("--over", point.typed, f"has the same folder as {first.typed}: {first.name}")
+            raise UserError("--over", point.typed, f"has the same folder as {first.typed}: {first.name}")
         training = json.dumps(point.resolved.values, sort_keys=True, default=str)
         if (first := trainings.setdefault(training, point)) is not point:
-            raise Refused("--over", point.typed, f"is the same training as {first.typed}; leave one out")
+            raise UserError("--over", point.typed, f"is the same training as {first.typed}; leave one out")
 
 
 def _product(axes: Mapping[str, Sequence[str]]) -> Any:

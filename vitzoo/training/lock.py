@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from vitzoo.checkpoints import steps
-from vitzoo.errors import Failed, Refused
+from vitzoo.errors import RunError, UserError
 from vitzoo.parallel import processes
 from vitzoo.paths import folder_of_checkpoints
 from vitzoo.replaced import check_spoils_no_run
@@ -32,7 +32,8 @@ def locked(workdir: Path) -> Iterator[None]:
     The kernel drops the lock of a process that dies, so a killed run never blocks its successor.
 
     Raises:
-        Refused: the folder is in use, can't be written, or holds something that is no run of vitzoo; in every process.
+        UserError: the folder is in use, can't be written, or holds something that is no run of vitzoo; in every
+            process.
     """
     with contextlib.ExitStack() as held:
         holder = processes.first(lambda: held.enter_context(_locked(workdir)))
@@ -53,11 +54,11 @@ def _locked(workdir: Path) -> Iterator[str]:
         yield holder
     except OSError as error:
         if not file.exists():
-            raise Failed(f"{workdir} was moved or deleted while a run was writing to it") from error
+            raise RunError(f"{workdir} was moved or deleted while a run was writing to it") from error
         if error.errno not in _DISK:
             raise
-        raise Failed(f"{workdir}: {error.strerror}; what was saved before is intact") from error
-    except Refused:
+        raise RunError(f"{workdir}: {error.strerror}; what was saved before is intact") from error
+    except UserError:
         if key in _held and file.exists() and [path.name for path in workdir.iterdir()] == [LOCK]:  # nothing was begun
             file.unlink()
             if new:
@@ -82,31 +83,31 @@ def check_usable(workdir: Path) -> None:
             finally:
                 os.close(descriptor)
     except OSError as error:
-        raise Refused("workdir", str(workdir), f"can't be written: {error.strerror}") from None
+        raise UserError("workdir", str(workdir), f"can't be written: {error.strerror}") from None
 
 
 def _check(workdir: Path) -> None:
     folder_of_checkpoints("workdir", workdir)
     check_spoils_no_run("workdir", workdir, workdir)
     if workdir.exists() and not workdir.is_dir():
-        raise Refused("workdir", str(workdir), "is a file; name a folder")
+        raise UserError("workdir", str(workdir), "is a file; name a folder")
     if workdir.resolve() in _held:
-        raise Refused("workdir", str(workdir), "is in use by this very process")
+        raise UserError("workdir", str(workdir), "is in use by this very process")
     lock = workdir / LOCK
     if os.path.lexists(lock) and not stat.S_ISREG(lock.lstat().st_mode):
-        raise Refused("workdir", str(workdir), f"its {LOCK} is a link, a pipe, a folder or a device; remove it")
+        raise UserError("workdir", str(workdir), f"its {LOCK} is a link, a pipe, a folder or a device; remove it")
     for file in (workdir / name for name in RUN_FILES):
         if file.exists() and not file.is_file():
-            raise Refused("workdir", str(workdir), f"its {file.name} is a folder, a pipe or a device; remove it")
+            raise UserError("workdir", str(workdir), f"its {file.name} is a folder, a pipe or a device; remove it")
     if not workdir.is_dir() or (workdir / CONFIG).is_file():
         return
     foreign = sorted(p.name for p in workdir.iterdir() if not p.name.startswith(".") and p.suffix not in _LOGS)
     if "checkpoints" in foreign and steps.listed(workdir / "checkpoints"):
         message = f"holds weights and no {CONFIG}, as `convert` writes them; {start_from(workdir)}"
-        raise Refused("workdir", str(workdir), message)
+        raise UserError("workdir", str(workdir), message)
     if foreign:
         shown = ", ".join(foreign[:3]) + ("" if len(foreign) <= 3 else f" and {len(foreign) - 3} more")
-        raise Refused("workdir", str(workdir), f"holds {shown} and no {CONFIG}, so it is no run; name a new folder")
+        raise UserError("workdir", str(workdir), f"holds {shown} and no {CONFIG}, so it is no run; name a new folder")
 
 
 def _open(workdir: Path, file: Path) -> int:
@@ -114,13 +115,13 @@ def _open(workdir: Path, file: Path) -> int:
         workdir.mkdir(parents=True, exist_ok=True)
         return os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     except OSError as error:
-        raise Refused("workdir", str(workdir), f"can't be written: {error.strerror}") from None
+        raise UserError("workdir", str(workdir), f"can't be written: {error.strerror}") from None
 
 
 def _take(descriptor: int, workdir: Path, file: Path) -> str:
     _try(descriptor, fcntl.LOCK_EX, workdir, file)
     if not file.exists() or os.fstat(descriptor).st_ino != file.stat().st_ino:  # its holder left it just now
-        raise Refused("workdir", str(workdir), "was in use a moment ago; try again")
+        raise UserError("workdir", str(workdir), "was in use a moment ago; try again")
     now = datetime.datetime.now().astimezone().isoformat(timespec="seconds")
     holder = f"process {os.getpid()} on {socket.gethostname()} since {now}\n"
     os.ftruncate(descriptor, 0)
@@ -134,5 +135,5 @@ def _try(descriptor: int, kind: int, workdir: Path, file: Path) -> None:
     except OSError as error:
         if error.errno in (errno.EACCES, errno.EAGAIN):
             holder = file.read_text().strip() or "another process"
-            raise Refused("workdir", str(workdir), f"is in use by {holder}") from None
+            raise UserError("workdir", str(workdir), f"is in use by {holder}") from None
         print(f"warning: {workdir} can't be locked ({error.strerror}): start no second run in it", file=sys.stderr)

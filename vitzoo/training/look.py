@@ -30,7 +30,7 @@ def look(workdir: Path, resolved: Resolved) -> There:
     """What is in the folder of a run, or of one that is to begin.
 
     Raises:
-        Refused: as a training in that folder would.
+        UserError: as a training in that folder would.
     """
     lock.check_usable(workdir)
     differences = run_folder.check_config(workdir, resolved.values)

@@ -45,8 +45,8 @@ def train(config: Any, workdir: str | Path, out: TextIO | None = None) -> dict[s
     In several threads one call after the other is served.
 
     Raises:
-        Refused: config, data, devices or folder do not allow it.
-        Failed: it had to stop: a step that is not finite, a full disk, data that can't be read any more.
+        UserError: config, data, devices or folder do not allow it.
+        RunError: it had to stop: a step that is not finite, a full disk, data that can't be read any more.
     """
     resolved, workdir = resolve(config), folder_to_fill("workdir", workdir)
     out = processes.only_first(out or sys.stdout)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from vitzoo.config.experiment import Log
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.hints import install_extra
 from vitzoo.parallel import processes
 from vitzoo.training.events import Events
@@ -103,7 +103,7 @@ def read(workdir: Path) -> list[dict[str, Any]]:
     """The lines of a run's `metrics.jsonl`, without those that are damaged or were cut off by a kill.
 
     Raises:
-        Refused: the file can't be read.
+        UserError: the file can't be read.
     """
     return [content for content in map(_parsed, _lines(workdir / FILE)) if content is not None]
 
@@ -135,7 +135,7 @@ def _lines(file: Path) -> list[bytes]:
     try:
         return file.read_bytes().splitlines() if file.is_file() else []
     except OSError as error:
-        raise Refused("workdir", str(file), f"can't be read: {error.strerror}") from error
+        raise UserError("workdir", str(file), f"can't be read: {error.strerror}") from error
 
 
 def set_back(workdir: Path, step: int) -> float:
@@ -199,7 +199,7 @@ def _start_wandb(workdir: Path, log: Log) -> Any:
     try:
         import wandb
     except ImportError:
-        raise Refused("log.wandb", True, f"Weights & Biases is missing; {install_extra('wandb')}") from None
+        raise UserError("log.wandb", True, f"Weights & Biases is missing; {install_extra('wandb')}") from None
     folder = workdir.resolve()
     identity = f"{folder.name}-{zlib.crc32(str(folder).encode()):08x}"  # the same when the run is resumed
     name = log.wandb_name or folder.name

@@ -9,7 +9,7 @@ from vitzoo.config import Resolved
 from vitzoo.config.experiment import FEED_SECTIONS, feed_kind
 from vitzoo.data.feed import Feed
 from vitzoo.data.image_feed import preprocessing_for
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.training.run_folder import read_config
 from vitzoo.weights.load import fitted
 from vitzoo.weights.opened import open_weights
@@ -38,14 +38,14 @@ class Pretrained:
             given: the config's settings of the model, for what can't be known from published files.
 
         Raises:
-            Refused: it is missing, damaged or no checkpoint.
+            UserError: it is missing, damaged or no checkpoint.
         """
         try:
             return cls(checkpoint, open_weights(checkpoint, given))
-        except Refused as refusal:
+        except UserError as refusal:
             if refusal.field != "checkpoint":  # a setting of the model
                 raise
-            raise Refused("init_from", refusal.value, refusal.message) from None
+            raise UserError("init_from", refusal.value, refusal.message) from None
 
     @property
     def model(self) -> dict[str, Any]:
@@ -56,7 +56,7 @@ class Pretrained:
         """The checkpoint's way of feeding its model, with what the config itself states.
 
         Raises:
-            Refused: it is for another kind of data, or a flag asks for another tokenizer.
+            UserError: it is for another kind of data, or a flag asks for another tokenizer.
         """
         stated = _stated(resolved, ("file", "flag"))
         # a config that comes with vitzoo states a tokenizer for training from nothing: see `left_out`

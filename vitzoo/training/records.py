@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from vitzoo.errors import Failed, Refused
+from vitzoo.errors import RunError, UserError
 from vitzoo.evaluation.naming import of_evaluator
 from vitzoo.steps.state import evaluated
 from vitzoo.training import evaluated_data
@@ -77,7 +77,7 @@ class Records:
             params, which = evaluated(state)
             rows = evaluation.rows(params, seen)
             return {"weights": which, "n": len(rows["position"]), **evaluation.metrics(rows)}
-        except Refused as refusal:
+        except UserError as refusal:
             raise of_evaluator(name, self._task.resolved.experiment.evaluate[name], refusal) from None
 
     def _compare(self, step: int, name: str, values: dict[str, Any]) -> None:
@@ -85,7 +85,7 @@ class Records:
         if name != evaluator:
             return
         if metric not in values:
-            raise Failed(f"checkpoint.keep_best = {self._keep_best}: {name} gives {', '.join(values)}")
+            raise RunError(f"checkpoint.keep_best = {self._keep_best}: {name} gives {', '.join(values)}")
         value = values[metric]
         better = self._task.resolved.experiment.evaluate[name].BETTER[metric]  # max or min
         improved = self.best is None or better(value, self.best["value"]) == value  # a tie goes to the later step

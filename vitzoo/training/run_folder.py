@@ -18,7 +18,7 @@ from vitzoo.config import resolve
 from vitzoo.config.comparison import UNSET, Differences, compare
 from vitzoo.config.experiment import DURATIONS
 from vitzoo.config.kept import NEEDED, read_kept
-from vitzoo.errors import Failed, Refused
+from vitzoo.errors import RunError, UserError
 from vitzoo.hints import shell_flag
 from vitzoo.parallel import processes
 from vitzoo.replaced import Reads, check_stays_outside
@@ -49,7 +49,7 @@ def check_config(workdir: Path, values: dict[str, Any]) -> Differences:
         The execution settings that differ, by name: (then, now).
 
     Raises:
-        Refused: a setting of the training's meaning differs, or `config.json` can't be read.
+        UserError: a setting of the training's meaning differs, or `config.json` can't be read.
     """
     check_stays_outside("workdir", workdir, workdir, Reads.of(values))
     before = read_config(workdir, NEEDED)
@@ -61,7 +61,7 @@ def check_config(workdir: Path, values: dict[str, Any]) -> Differences:
         then, now = meaning[field]
         several = [f"{name} = {old}" for name, (old, _) in meaning.items() if old not in (None, UNSET)][:4]
         was = then if len(meaning) == 1 else ", ".join(several)
-        raise Refused(field, now, f"this run was started with {was}; {_remedy(workdir, meaning)}")
+        raise UserError(field, now, f"this run was started with {was}; {_remedy(workdir, meaning)}")
     return execution
 
 
@@ -69,7 +69,7 @@ def _with_defaults(values: dict[str, Any]) -> dict[str, Any]:
     """The values, and the defaults of settings that the version which wrote them didn't have."""
     try:
         return resolve(values).values
-    except Refused:  # they hold what this version doesn't know, and differ by that
+    except UserError:  # they hold what this version doesn't know, and differ by that
         return values
 
 
@@ -117,7 +117,7 @@ def check_there(workdir: Path, begun: bytes | None, step: int, missing: Sequence
         missing: what the run wrote besides and isn't there any more.
 
     Raises:
-        Failed: it was moved or deleted, or another run has begun in its place; or a file of it is missing.
+        RunError: it was moved or deleted, or another run has begun in its place; or a file of it is missing.
     """
     if begun is None:
         return
@@ -127,9 +127,9 @@ def check_there(workdir: Path, begun: bytes | None, step: int, missing: Sequence
         same = False
     if not same:
         message = f"{workdir} was moved, deleted or replaced while this run was writing to it: stopped at step {step:,}"
-        raise Failed(f"{message}; what was saved is in that folder, wherever it is now")
+        raise RunError(f"{message}; what was saved is in that folder, wherever it is now")
     for file in (*missing, *(file for file in [workdir / CONFIG] if not file.is_file())):
-        raise Failed(
+        raise RunError(
             f"{file} was moved, deleted or replaced while this run was writing to it: stopped at step {step:,}"
         )
 
@@ -138,7 +138,7 @@ def read_config(workdir: Path, needed: Collection[str] = ()) -> dict | None:
     """The values that the run was started with; None for a new run.
 
     Raises:
-        Refused: as `config.kept.read_kept`, to which `needed` goes.
+        UserError: as `config.kept.read_kept`, to which `needed` goes.
     """
     try:
         return read_kept(workdir / CONFIG, "workdir", needed)
@@ -151,7 +151,7 @@ def told_if_gone(workdir: Path, begun: bytes | None, step: Callable[[], int]) ->
     """A failure within the block is told as `check_there` tells it where the folder is gone: that is why."""
     try:
         yield
-    except (Failed, OSError):
+    except (RunError, OSError):
         check_there(workdir, begun, step())
         raise
 

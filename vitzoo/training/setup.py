@@ -134,7 +134,7 @@ def mesh_of(experiment: Any) -> Mesh:
     """The mesh a config asks for, after the checks that need nothing but the list of devices.
 
     Raises:
-        Refused: the platform is absent, the mesh does not fit the devices, or the batch does not divide over it.
+        UserError: the platform is absent, the mesh does not fit the devices, or the batch does not divide over it.
     """
     mesh = meshes.make_mesh(experiment.mesh, meshes.devices(experiment.platform))
     meshes.validate_batch(experiment.data.batch_size, experiment.accumulate, mesh)
@@ -145,7 +145,7 @@ def prepare(resolved: Resolved, mesh: Mesh) -> Task:
     """Open the data and lay out model, objective, optimizer and step.
 
     Raises:
-        Refused: the data is missing, or a setting does not fit the data, the model or the checkpoint to start from.
+        UserError: the data is missing, or a setting does not fit the data, the model or the checkpoint to start from.
     """
     experiment = resolved.experiment
     pretrained = Pretrained.open(experiment.init_from, experiment.model.changes) if experiment.init_from else None

@@ -11,7 +11,7 @@ from vitzoo.checkpoints import belonging
 from vitzoo.checkpoints.store import Store, restore
 from vitzoo.config import Resolved
 from vitzoo.data.folders import is_moved
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.nn.state import initialise
 from vitzoo.parallel.processes import place_all
 from vitzoo.steps.state import create
@@ -26,7 +26,7 @@ def is_finished(resolved: Resolved, store: Store, found: int | None) -> bool:
     """Whether the newest good checkpoint is the last of its run.
 
     Raises:
-        Refused: it is of another run, as far as that can be known without the data.
+        UserError: it is of another run, as far as that can be known without the data.
     """
     if found is None:
         return False
@@ -58,7 +58,7 @@ def _other_length(step: int, total: int | None, wanted: int | None) -> str:
 def _refuse_other(store: Store, step: int, other: str) -> None:
     if other:
         folder = store.folder / str(step)
-        raise Refused("workdir", str(store.folder.parent), f"{folder} {other}; move it out of this run's folder")
+        raise UserError("workdir", str(store.folder.parent), f"{folder} {other}; move it out of this run's folder")
 
 
 def state_of(task: Task, store: Store, found: int | None) -> tuple[dict, dict[str, Any], list[str]]:
@@ -70,7 +70,7 @@ def state_of(task: Task, store: Store, found: int | None) -> tuple[dict, dict[st
         found: the step to resume from, None for a new run.
 
     Raises:
-        Refused: the data are not those the checkpoint was trained on, or its leaves do not fit the model.
+        UserError: the data are not those the checkpoint was trained on, or its leaves do not fit the model.
     """
     changed = check(task, store, found)
     state, loop, said = _own_state(task, store, found)
@@ -103,8 +103,8 @@ def check(task: Task, store: Store, found: int | None) -> list[str]:
         A line for each evaluator whose examples have changed since the checkpoint was saved.
 
     Raises:
-        Refused: the data are not those the checkpoint was trained on, it is of another run's model or length, the disk
-            has no room for a checkpoint, the run
+        UserError: the data are not those the checkpoint was trained on, it is of another run's model or length, the
+            disk has no room for a checkpoint, the run
             to be continued is already past this one's end, or the best is chosen by an evaluator whose examples have
             changed.
     """
@@ -112,7 +112,7 @@ def check(task: Task, store: Store, found: int | None) -> list[str]:
     workdir = store.folder.parent
     if found is not None:
         if not _has_optimizer(store.folder / str(found)):
-            raise Refused("workdir", str(workdir), f"{WEIGHTS_ALONE}; {run_folder.start_from(workdir)}")
+            raise UserError("workdir", str(workdir), f"{WEIGHTS_ALONE}; {run_folder.start_from(workdir)}")
         saved, loop = store.description(found), store.loop(found)
         _check_data(task, workdir, saved)
         other = belonging.other_setting(task.describe(found)["model"], saved["model"], "model")
@@ -123,12 +123,12 @@ def check(task: Task, store: Store, found: int | None) -> list[str]:
         assert task.pretrained is not None
         step, name = task.pretrained.located.step, task.pretrained.name
         if isinstance(task.pretrained.located, Published):
-            raise Refused("init_from_state", True, f"{name} are published weights, without an optimizer's state")
+            raise UserError("init_from_state", True, f"{name} are published weights, without an optimizer's state")
         if not _has_optimizer(task.pretrained.located.folder):
-            raise Refused("init_from_state", True, f"{name} {WEIGHTS_ALONE}; leave it out to start from them")
+            raise UserError("init_from_state", True, f"{name} {WEIGHTS_ALONE}; leave it out to start from them")
         if step >= task.total_steps:
             message = f"{name} is at step {step:,} of this run's {task.total_steps:,}; set a larger total"
-            raise Refused("init_from_state", True, message)
+            raise UserError("init_from_state", True, message)
     _check_room(task, workdir)
     return changed
 
@@ -168,14 +168,14 @@ def _check_tokenizer(task: Task, workdir: Path, saved: dict) -> None:
     if then and now and then["sha256"] != now["sha256"] and settings.kind == "file":
         marks = f"sha256 {then['sha256'][:16]}, now {now['sha256'][:16]}"
         message = f"the tokenizer has changed since this run began ({marks}); {run_folder.start_from(workdir)}"
-        raise Refused("tokenizer.file", settings.file, message)
+        raise UserError("tokenizer.file", settings.file, message)
 
 
 def _check_data(task: Task, workdir: Path, saved: dict) -> None:
     _check_tokenizer(task, workdir, saved)
     then, now = saved["data"]["fingerprint"], task.info.fingerprint
     if then != now:
-        raise Refused(
+        raise UserError(
             "data.name",
             task.resolved.experiment.data.name,
             f"the data have changed since this run began (fingerprint {then}, now {now}): examples, labels, class "
@@ -189,4 +189,4 @@ def _check_room(task: Task, workdir: Path) -> None:
     free = shutil.disk_usage(run_folder.existing(workdir)).free
     if free < needed:
         message = f"a checkpoint takes {needed / 1e6:,.1f} MB, and {free / 1e6:,.1f} MB are free there"
-        raise Refused("workdir", str(workdir), message)
+        raise UserError("workdir", str(workdir), message)

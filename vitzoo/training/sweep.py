@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
-from vitzoo.errors import Failed, Refused, out_of_memory
+from vitzoo.errors import RunError, UserError, out_of_memory
 from vitzoo.outputs import write_whole
 from vitzoo.training.grid import Point
 from vitzoo.training.loop import train
@@ -53,13 +53,13 @@ def sweep(points: Sequence[Point], workdir: str | Path, out: TextIO | None = Non
         `values`, `metrics`, `best`, `error`), `exit_code` (0, 1 where a run failed, 75 or 130 after a signal).
 
     Raises:
-        Refused: something stands in the way of one of the runs before the first begins (see `check_sweep`), or no run
+        UserError: something stands in the way of one of the runs before the first begins (see `check_sweep`), or no run
             could begin.
     """
     out, workdir = out or sys.stdout, Path(workdir)
     check_sweep(points, workdir)
     outcomes: list[Outcome] = []
-    refusals: list[Refused] = []
+    refusals: list[UserError] = []
     exit_code = 0
     for number, point in enumerate(points, 1):
         if number > 1:
@@ -67,8 +67,8 @@ def sweep(points: Sequence[Point], workdir: str | Path, out: TextIO | None = Non
         print(f"\nrun {number} of {len(points)}: {point.name}", file=out, flush=True)
         try:
             result = train(point.resolved, workdir / point.name, out)
-        except (Refused, Failed) as error:
-            refusals += [error] if isinstance(error, Refused) else []
+        except (UserError, RunError) as error:
+            refusals += [error] if isinstance(error, UserError) else []
             outcomes.append(_failed(point, error, out))
             continue
         except Exception as error:
@@ -95,7 +95,7 @@ def _check_there(workdir: Path, outcomes: Sequence[Outcome]) -> None:
     for outcome in outcomes:
         if outcome.error is None and not (workdir / outcome.point.name).is_dir():
             what = workdir if not workdir.is_dir() else workdir / outcome.point.name
-            raise Failed(f"{what} was moved or deleted while the sweep was running; no table was written")
+            raise RunError(f"{what} was moved or deleted while the sweep was running; no table was written")
 
 
 def _metric(points: Sequence[Point], outcomes: Sequence[Outcome]) -> str:
@@ -104,7 +104,7 @@ def _metric(points: Sequence[Point], outcomes: Sequence[Outcome]) -> str:
     return next((metric for metric in able if any(one.score(metric) is not None for one in outcomes)), able[0])
 
 
-def _failed(point: Point, error: Refused | Failed, out: TextIO) -> Outcome:
+def _failed(point: Point, error: UserError | RunError, out: TextIO) -> Outcome:
     print(f"failed  {error}", file=out, flush=True)
     return Outcome(point, {}, None, str(error))
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from vitzoo import strict_json
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.outputs import checked_folder
 from vitzoo.training import lock, run_folder, setup
 from vitzoo.training.grid import Point
@@ -23,7 +23,7 @@ def check_sweep(points: Sequence[Point], workdir: Path) -> None:
     no trace.
 
     Raises:
-        Refused: the folder is a run's, holds files that a sweep would overwrite, or can't be used; the runs would be
+        UserError: the folder is a run's, holds files that a sweep would overwrite, or can't be used; the runs would be
             compared by different metrics; or one of them can't be trained in its folder or on these devices.
     """
     _check_folder(checked_folder("--workdir", workdir))
@@ -61,11 +61,11 @@ def told_runs(workdir: Path) -> list[str]:
 
 def _check_folder(workdir: Path) -> None:
     if (workdir / run_folder.CONFIG).exists():
-        raise Refused("--workdir", str(workdir), "is the folder of a run; name another for the sweep's runs")
+        raise UserError("--workdir", str(workdir), "is the folder of a run; name another for the sweep's runs")
     there = [name for name in TABLES if (workdir / name).exists()]
     if there and not told_runs(workdir):
         message = f"holds {', '.join(there)}, not written by a sweep; move it away, or name another folder"
-        raise Refused("--workdir", str(workdir), message)
+        raise UserError("--workdir", str(workdir), message)
 
 
 def _check_comparable(points: Sequence[Point]) -> None:
@@ -73,7 +73,7 @@ def _check_comparable(points: Sequence[Point]) -> None:
     for metric, point in others:
         if metric != first[0]:
             message = f"would be compared by {metric}, and {first[1].typed} by {first[0]}; sweep it apart"
-            raise Refused("--over", point.typed, message)
+            raise UserError("--over", point.typed, message)
 
 
 def _check_weights(field: str, name: str) -> None:
@@ -81,5 +81,5 @@ def _check_weights(field: str, name: str) -> None:
         return
     try:
         open_weights(name)
-    except Refused as refusal:
-        raise Refused(field, name, refusal.message) from None
+    except UserError as refusal:
+        raise UserError(field, name, refusal.message) from None

@@ -15,7 +15,7 @@ from vitzoo.checkpoints.locate import Located
 from vitzoo.data.image_feed import ImageFeed, for_channels, preprocessing_of
 from vitzoo.data.mixing import denormalise, normalise
 from vitzoo.data.settings import Preprocessing
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.models.geometry import image_shape
 from vitzoo.nn import state as modules
 from vitzoo.nn.execution import Execution
@@ -72,19 +72,19 @@ class Teacher:
             mesh: over which its parameters are spread, as a model's in training.
 
         Raises:
-            Refused: it is missing or damaged, takes no images of as many channels, or doesn't know the classes.
+            UserError: it is missing or damaged, takes no images of as many channels, or doesn't know the classes.
         """
         try:
             located = open_weights(name)
-        except Refused as refusal:
-            raise Refused(FIELD, name, refusal.message) from None
+        except UserError as refusal:
+            raise UserError(FIELD, name, refusal.message) from None
         description = located.description
         if not isinstance(feed, ImageFeed) or description["preprocessing"] is None or description["tokenizer"]:
-            raise Refused(FIELD, name, f"holds {description['model']['name']}, and a teacher must take images")
+            raise UserError(FIELD, name, f"holds {description['model']['name']}, and a teacher must take images")
         own = config_of(description)
         if own.channels != config.channels:
             message = f"takes images of {own.channels} channel(s), the student of {config.channels}"
-            raise Refused(FIELD, name, message)
+            raise UserError(FIELD, name, message)
         build = builder(description["model"]["name"], own, execution)
         graph, shapes = modules.abstract(build)
         places = param_shardings(shapes, rules_of(find("model", description["model"]["name"])), mesh)
@@ -145,7 +145,7 @@ class Teacher:
         differing = [key for key in ("step", "weights", "crc32") if then.get(key) != now[key]]
         if differing:
             marks = ", ".join(f"{key} {then.get(key)}, now {now[key]}" for key in differing)
-            raise Refused(FIELD, self.name, f"has changed since this run began ({marks}); {remedy}")
+            raise UserError(FIELD, self.name, f"has changed since this run began ({marks}); {remedy}")
 
 
 def _columns(
@@ -154,11 +154,11 @@ def _columns(
     """Where each of the student's classes stands in the teacher's answer."""
     if theirs is None or mine is None:
         if count != wanted:
-            raise Refused(FIELD, name, f"tells {count} classes apart, the student {wanted}")
+            raise UserError(FIELD, name, f"tells {count} classes apart, the student {wanted}")
         return None
     known = names.positions(theirs)
     missing = [one for one in mine if names.normalise(one) not in known]
     if missing:
-        raise Refused(FIELD, name, f"doesn't know {len(missing)} of the {len(mine)} classes, such as {missing[0]}")
+        raise UserError(FIELD, name, f"doesn't know {len(missing)} of the {len(mine)} classes, such as {missing[0]}")
     places = tuple(known[names.normalise(one)][0] for one in mine)
     return None if places == tuple(range(count)) else places

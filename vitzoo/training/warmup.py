@@ -6,7 +6,7 @@ from typing import Any
 
 from vitzoo.config import Resolved
 from vitzoo.config.experiment import DURATIONS
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.planning.length import exact, total_steps
 
 SPANS = ("warmup", "cooldown")
@@ -26,7 +26,7 @@ def check_warmup(resolved: Resolved, workdir: str | Path | None, examples: int |
         examples: of an epoch; None before the data are known, when only what needs none is checked.
 
     Raises:
-        Refused: it isn't shorter, or the two together are longer.
+        UserError: it isn't shorter, or the two together are longer.
     """
     if workdir is not None and (Path(workdir) / "config.json").is_file():
         return
@@ -55,7 +55,7 @@ def check_warmup(resolved: Resolved, workdir: str | Path | None, examples: int |
         f"{problem} ({told}), so that optimizer.learning_rate = {experiment.optimizer.learning_rate:g} is never "
         f"reached; shorten the {' or the '.join(given).replace('warmup', 'warm-up')}, or train longer"
     )
-    raise Refused(f"schedule.{named}", getattr(schedule, named), message)
+    raise UserError(f"schedule.{named}", getattr(schedule, named), message)
 
 
 def _part(experiment: Any, name: str, length: str, examples: int | None) -> Fraction:

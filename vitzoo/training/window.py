@@ -6,7 +6,7 @@ from typing import Any
 
 import jax
 
-from vitzoo.errors import Failed
+from vitzoo.errors import RunError
 
 _MOST_IN_A_ROW = 100  # skipped steps after which a run that skips them learns nothing more
 _IN_FLIGHT = 2  # steps the host may be ahead by: the device never waits, and batches don't pile up in its memory
@@ -34,7 +34,7 @@ class Window:
         """Take the metrics of the batch that led to `step`, without waiting for them.
 
         Raises:
-            Failed: an earlier step was not finite and the run is to stop at one, or too many in a row were skipped.
+            RunError: an earlier step was not finite and the run is to stop at one, or too many in a row were skipped.
         """
         self._waiting.append((step, metrics))
         if len(self._waiting) > _IN_FLIGHT:
@@ -51,7 +51,7 @@ class Window:
         """Wait for every step so far.
 
         Raises:
-            Failed: one was not finite and the run is to stop at one, or too many in a row were skipped.
+            RunError: one was not finite and the run is to stop at one, or too many in a row were skipped.
         """
         while self._waiting:
             self._fetch(*self._waiting.popleft())
@@ -74,13 +74,13 @@ class Window:
         values = {name: value.item() for name, value in jax.device_get(metrics).items()}
         finite = math.isfinite(values["loss"]) and math.isfinite(values["grad_norm"])
         if self._stop and not finite:
-            raise Failed(
+            raise RunError(
                 f"step {step}: loss {values['loss']:.4g}, gradient norm {values['grad_norm']:.4g}, non_finite = stop: "
                 "nothing of this step was saved (a lower learning rate, a warm-up or grad_clip may help)"
             )
         self._skipped_in_a_row = 0 if finite else self._skipped_in_a_row + 1
         if self._skipped_in_a_row == _MOST_IN_A_ROW:
-            raise Failed(
+            raise RunError(
                 f"step {step}: {_MOST_IN_A_ROW} steps in a row were not finite: nothing is learned any more "
                 "(a lower learning rate, a warm-up or grad_clip may help)"
             )

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from vitzoo.data.mixing import MIDDLE
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.models.resizing import resize_patches, resize_positions
 from vitzoo.nn.paths import flatten, unflatten
 
@@ -76,7 +76,7 @@ def patch_pixels(params: Flat, old: Any, new: Any, note: Note) -> Flat:
     (a, b), (c, d) = old.patch_shape, new.patch_shape
     if "patch_embedding/input_norm/scale" in params:
         message = f"can't change under patch_norms: the checkpoint's is {a}×{b}"
-        raise Refused("model.patch_size", new.patch_size, message)
+        raise UserError("model.patch_size", new.patch_size, message)
     note("resized", path, f"{a}×{b} → {c}×{d} pixels (pseudo-inverse of bilinear)")
     return {**params, path: resize_patches(params[path], new.patch_shape)}
 
@@ -105,9 +105,9 @@ def patch_channels(params: Flat, old: Any, new: Any, scales: Scales | None, note
         return params
     if (before, after) not in ((3, 1), (1, 3)):
         message = f"can't be made from the checkpoint's {before}; only 1 and 3 from each other"
-        raise Refused("model.channels", after, message)
+        raise UserError("model.channels", after, message)
     if "patch_embedding/input_norm/scale" in params:
-        raise Refused("model.channels", after, f"can't change under patch_norms: the checkpoint's is {before}")
+        raise UserError("model.channels", after, f"can't change under patch_norms: the checkpoint's is {before}")
     (mean, std), (new_mean, new_std) = scales or (PLAIN, PLAIN)
     kernel = params[path].astype(np.float64) / std  # means and deviations stand along the axis of channels
     slope = kernel.sum(axis=2, keepdims=True)
@@ -133,7 +133,7 @@ def _with_offset(params: Flat, old: Any, new: Any, offset: np.ndarray, note: Not
         return {**params, table: (params[table] + rows).astype(params[table].dtype)}
     why = "patch_bias=true makes a bias that can" if alike else "image_size may be one that patch_size divides"
     message = f"the channels' means differ, and neither a bias nor learned1d positions can make up for it; {why}"
-    raise Refused("model.channels", new.channels, message)
+    raise UserError("model.channels", new.channels, message)
 
 
 def _of_real_pixels(offset: np.ndarray, config: Any) -> np.ndarray:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from vitzoo.data.folders import cache_folder
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.paths import named_path
 from vitzoo.planning.models import matcher
 from vitzoo.weights.hub import is_cached
@@ -74,18 +74,18 @@ class Entry:
         """The path of weights that aren't on the hub, with their part, as `open_source` takes it.
 
         Raises:
-            Refused: the file isn't there, or isn't what was published.
+            UserError: the file isn't there, or isn't what was published.
         """
         file = weights_folder() / str(self.file)
         if not file.is_file():
             message = f"put {self.file} into {file.parent} ($VITZOO_WEIGHTS names another folder); published by "
-            raise Refused("checkpoint", self.name, message + str(self.published))
+            raise UserError("checkpoint", self.name, message + str(self.published))
         if self.digest:
             status = file.stat()
             found = _sha256(file, status.st_mtime_ns, status.st_size)
             if not found.startswith(self.digest):
                 shown = f"its SHA-256 begins with {found[: len(self.digest)]}, not {self.digest}"
-                raise Refused("checkpoint", self.name, f"{file} is not what was published: {shown}; fetch it again")
+                raise UserError("checkpoint", self.name, f"{file} is not what was published: {shown}; fetch it again")
         return f"{file}:{self.part}" if self.part else str(file)
 
 
@@ -110,7 +110,7 @@ def table(pattern: str = "*") -> list[Entry]:
     whose name holds it (`minilm`); capitals don't matter.
 
     Raises:
-        Refused: nothing fits, or as `planning.models.matcher`.
+        UserError: nothing fits, or as `planning.models.matcher`.
     """
     wanted, everything = pattern.lower(), entries()
     fits = matcher(wanted)
@@ -121,7 +121,7 @@ def table(pattern: str = "*") -> list[Entry]:
     ] or [entry for entry in everything if wanted in entry.name.lower()]
     if not chosen:
         families = ", ".join(dict.fromkeys(entry.family for entry in entries()))
-        raise Refused("pattern", pattern, f"no such published weights; there are {families}")
+        raise UserError("pattern", pattern, f"no such published weights; there are {families}")
     return chosen
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from tokenizers import Regex, normalizers
 
 from vitzoo.data.text.tokenizers.character_map import rules
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 JOINED, APART = "\ufdd0", "\ufdd1"
 """Between characters that become one, and others. Unicode keeps these two from ever being characters."""
@@ -33,7 +33,7 @@ def character_steps(table: bytes) -> list[Any]:
 
     Raises:
         ValueError: it is damaged.
-        Refused: it joins many characters otherwise than normal form C does.
+        UserError: it joins many characters otherwise than normal form C does.
     """
     inside, alone = _plan(table)
     return [
@@ -65,7 +65,7 @@ def _plan(table: bytes) -> tuple[str, tuple[tuple[str, str], ...]]:
             before.setdefault(text[place], set()).add(text[:place])
     if len(alone) > MOST_ALONE:
         problem = f"joins characters to {len(alone):,} others in ways that transformers' form has no step for"
-        raise Refused("tokenizer", "sentencepiece", problem)
+        raise UserError("tokenizer", "sentencepiece", problem)
     places = [f"(?=[{_class(after)}])(?<={_any(prefixes)})" for prefixes, after in _alike(before)]
     inside = f"(?=[{_class(before)}])(?:{'|'.join(places)})" if places else ""  # most characters are none of these
     longest_first = sorted(alone, key=lambda pair: -pair[0])

@@ -16,7 +16,7 @@ from vitzoo.checkpoints.locate import Located
 from vitzoo.checkpoints.one_at_a_time import one_at_a_time
 from vitzoo.checkpoints.store import Store
 from vitzoo.data.text.tokenizers.load import load_tokenizer
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.nn import state
 from vitzoo.nn.paths import flatten
 from vitzoo.outputs import check_takes_checkpoints, checked_new_folder, whole_folder
@@ -82,12 +82,12 @@ def convert(
         What was written.
 
     Raises:
-        Refused: the weights can't be read, the format has no place for them, or the folder isn't empty or is named as a
-            file.
-        Failed: the folder couldn't be written; nothing of it is left.
+        UserError: the weights can't be read, the format has no place for them, or the folder isn't empty or is named as
+            a file.
+        RunError: the folder couldn't be written; nothing of it is left.
     """
     if (ending := Path(output).suffix.lower()) in FILE_ENDINGS:
-        raise Refused("DST", str(output), f"no {ending} file is written: give a new folder, or FILE.stablehlo")
+        raise UserError("DST", str(output), f"no {ending} file is written: give a new folder, or FILE.stablehlo")
     target = checked_new_folder("DST", output)
     _check_format(form)
     located = open_weights(checkpoint, given, source_format)
@@ -114,11 +114,11 @@ def default_format(model: str) -> str:
     """The format of transformers of a model.
 
     Raises:
-        Refused: it has none.
+        UserError: it has none.
     """
     found = [name for name in WRITERS if find_format(name).model == model]
     if not found:
-        raise Refused("--format", None, f"no published format is known for the model {model}")
+        raise UserError("--format", None, f"no published format is known for the model {model}")
     return found[0]
 
 
@@ -126,8 +126,8 @@ def _check_format(form: str) -> None:
     if not form or form in (OWN, *WRITERS):
         return
     if form in FORMATS:
-        raise Refused("--format", form, f"is read and not written; there are {OWN}, {', '.join(WRITERS)}")
-    raise Refused("--format", form, f"is none of {OWN}, {', '.join(WRITERS)}")
+        raise UserError("--format", form, f"is read and not written; there are {OWN}, {', '.join(WRITERS)}")
+    raise UserError("--format", form, f"is none of {OWN}, {', '.join(WRITERS)}")
 
 
 @one_at_a_time
@@ -145,12 +145,12 @@ def _writing(located: Located, config: Any, params: Mapping[str, np.ndarray], fo
     """A checkpoint in a published format.
 
     Raises:
-        Refused: the format has no place for it; formats that have are named.
+        UserError: the format has no place for it; formats that have are named.
     """
     description, known = located.description, located.description["tokenizer"]
     model = description["model"]["name"]
     if find_format(form).model != model:
-        raise Refused("--format", form, f"is of {find_format(form).model}, these weights of {model}")
+        raise UserError("--format", form, f"is of {find_format(form).model}, these weights of {model}")
     tokenizer = None if known is None else load_tokenizer(located.folder / "assets", known)
 
     def write(name: str) -> Writing:
@@ -158,17 +158,17 @@ def _writing(located: Located, config: Any, params: Mapping[str, np.ndarray], fo
         return writer.write(config, dict(params), description, tokenizer)
 
     def takes(name: str) -> bool:
-        with contextlib.suppress(Refused):
+        with contextlib.suppress(UserError):
             write(name)
             return True
         return False
 
     try:
         return write(form)
-    except Refused as refusal:
+    except UserError as refusal:
         others = [name for name in WRITERS if name != form and find_format(name).model == model and takes(name)]
         instead = f"; --format {' or '.join([*others, OWN])} keeps it, and so does FILE.stablehlo"
-        raise Refused(refusal.field, refusal.value, refusal.message + instead) from None
+        raise UserError(refusal.field, refusal.value, refusal.message + instead) from None
 
 
 def _write_published(target: Path, writing: Writing, form: str) -> None:

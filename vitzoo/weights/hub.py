@@ -12,7 +12,7 @@ from typing import Any
 
 from vitzoo.data.folders import cache_folder
 from vitzoo.data.text.tokenizers.published import FILES
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.hints import install_extra
 from vitzoo.paths import home
 from vitzoo.weights.files.open import SUFFIXES
@@ -71,7 +71,7 @@ def fetch(text: str) -> Path:
         text: `org/name` or `org/name@REVISION`.
 
     Raises:
-        Refused: the library is missing; there is no such model or revision, or it may not be read; it has no weights
+        UserError: the library is missing; there is no such model or revision, or it may not be read; it has no weights
             of a known form; or neither the network nor the cache has it.
     """
     repository, revision = _parts(text)
@@ -84,11 +84,11 @@ def fetch(text: str) -> Path:
     files = needed(names)
     if not files:
         heads = ", ".join(WEIGHTS)
-        raise Refused("checkpoint", text, f"on the hub it has no weights of a known kind ({heads}): {_some(names)}")
+        raise UserError("checkpoint", text, f"on the hub it has no weights of a known kind ({heads}): {_some(names)}")
     try:
         return Path(hub.snapshot_download(repository, revision=revision, allow_patterns=files))
     except Exception as error:
-        raise Refused("checkpoint", text, _why(hub, text, error)) from None
+        raise UserError("checkpoint", text, _why(hub, text, error)) from None
 
 
 def is_cached(repository: str) -> bool:
@@ -111,10 +111,10 @@ def _cached(hub: Any, text: str, error: Exception) -> Path:
             repository, revision=revision, local_files_only=True, allow_patterns=["config.json"]
         )
     except Exception:
-        raise Refused("checkpoint", text, _why(hub, text, error)) from None
+        raise UserError("checkpoint", text, _why(hub, text, error)) from None
     if not needed(_names(Path(folder))):
         held = _some(_names(Path(folder)))
-        raise Refused("checkpoint", text, f"the hub's cache has only a part of it, without weights: {held}; {folder}")
+        raise UserError("checkpoint", text, f"the hub's cache has only a part of it, without weights: {held}; {folder}")
     if not isinstance(error, hub.errors.OfflineModeIsEnabled):
         print(f"warning: {text} is taken as the hub's cache has it: {_short(error)}", file=sys.stderr)
     return Path(folder)
@@ -152,7 +152,7 @@ def _library(text: str) -> Any:
         import huggingface_hub.errors
     except ImportError:
         message = f"is no file or folder here; to look for it on the hub, {install_extra('hub')}"
-        raise Refused("checkpoint", text, message) from None
+        raise UserError("checkpoint", text, message) from None
     return huggingface_hub
 
 

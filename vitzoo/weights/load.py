@@ -21,7 +21,7 @@ from vitzoo.data.settings import Preprocessing
 from vitzoo.data.text.settings import Text
 from vitzoo.data.text.tokenizers.base import TextTokenizer
 from vitzoo.data.text.tokenizers.load import load_tokenizer
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.models.geometry import image_shape
 from vitzoo.nn import state
 from vitzoo.nn.execution import DEFAULT, Execution
@@ -117,16 +117,16 @@ class ImageInfo(Info):
         """One image or a sequence of images as what the model takes: float32 `[batch, height, width, channels]`.
 
         Raises:
-            Refused: there is none, or one can't be read.
+            UserError: there is none, or one can't be read.
         """
         several = isinstance(images, Sequence) and not isinstance(images, str | bytes)
         several = several or getattr(images, "ndim", 0) == 4
         try:
             pixels = [self.pixels(image) for image in (images if several else [images])]
         except BadImage as error:
-            raise Refused("images", error.path or None, error.reason) from error
+            raise UserError("images", error.path or None, error.reason) from error
         if not pixels:
-            raise Refused("images", None, "there is none")
+            raise UserError("images", None, "there is none")
         return normalise(jnp.asarray(np.stack(pixels)), self.preprocessing)
 
 
@@ -157,7 +157,7 @@ def load(
         The model, an `nnx.Module`, and what the checkpoint knows of itself.
 
     Raises:
-        Refused: there is no such checkpoint, it is damaged, or a change doesn't fit it.
+        UserError: there is no such checkpoint, it is damaged, or a change doesn't fit it.
     """
     located = open_weights(checkpoint, changes)
     choice = ModelChoice("", "", changes).over(located.description["model"])
@@ -208,7 +208,7 @@ def config_of(description: dict[str, Any]) -> Any:
     """The Config that a checkpoint's model has, its sizes filled in.
 
     Raises:
-        Refused: `model.json` holds a setting that this version doesn't know or accept.
+        UserError: `model.json` holds a setting that this version doesn't know or accept.
     """
     fields = {key: value for key, value in description["model"].items() if key not in ("name", "variant")}
     return with_sizes(build(config_class_of(description["model"]["name"]), fields, "model"))
@@ -246,7 +246,7 @@ def fitted(
         Nested NumPy parameters, the report, and which weights they are (`ema`, `raw` or `published`).
 
     Raises:
-        Refused: a leaf is missing, left over or of another shape, and no setting that differs explains it.
+        UserError: a leaf is missing, left over or of another shape, and no setting that differs explains it.
     """
     old = config_of(located.description)
     check_family(old, config)
@@ -280,6 +280,6 @@ def _classes(config: Any) -> int:
 
 
 def check_family(old: Any, new: Any) -> None:
-    """Raises Refused if the Configs are of different models."""
+    """Raises UserError if the Configs are of different models."""
     if type(old) is not type(new):
-        raise Refused("model.name", type(new).__module__, f"can't take the weights of a {type(old).__module__}")
+        raise UserError("model.name", type(new).__module__, f"can't take the weights of a {type(old).__module__}")

@@ -1,6 +1,6 @@
 """Names of published weights that aren't paths: those of the catalogue, and those of the hub."""
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.hints import misspelt
 from vitzoo.weights import catalogue, hub
 
@@ -11,7 +11,7 @@ def place_of(name: str) -> str | None:
     """The path that a name stands for, its files fetched if need be; None where it is no such name.
 
     Raises:
-        Refused: it is one, and its files are neither here nor to be had.
+        UserError: it is one, and its files are neither here nor to be had.
     """
     entry = catalogue.find(name.partition("@")[0])
     if entry is not None and entry.file is not None:
@@ -20,8 +20,8 @@ def place_of(name: str) -> str | None:
         return None
     try:
         return str(hub.fetch(name))
-    except Refused as refusal:
+    except UserError as refusal:
         near = None if entry else misspelt(name, (one.name for one in catalogue.entries()), NEARLY)
         if near is None:
             raise
-        raise Refused(refusal.field, refusal.value, f"{refusal.message}; did you mean {near}?") from None
+        raise UserError(refusal.field, refusal.value, f"{refusal.message}; did you mean {near}?") from None

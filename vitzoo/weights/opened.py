@@ -9,7 +9,7 @@ from vitzoo.checkpoints.manifest import MANIFEST
 from vitzoo.checkpoints.read import read_params
 from vitzoo.checkpoints.steps import CHECKPOINTS
 from vitzoo.config.experiment import config_class_of
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.paths import named_path, readable_path
 from vitzoo.schema import convert_fields
 from vitzoo.weights import catalogue
@@ -29,38 +29,40 @@ def open_weights(checkpoint: str | Path, given: Mapping[str, Any] | None = None,
         form: the format of published weights, where it isn't to be recognised.
 
     Raises:
-        Refused: there is nothing there, it is damaged, or of no known kind.
+        UserError: there is nothing there, it is damaged, or of no known kind.
     """
     text = str(checkpoint)
     path = _path(text)
     ours = _is_own(path)
     if ours and form:
-        raise Refused("--source-format", form, f"{text} is a run of vitzoo's, which is of no such format; leave it out")
+        raise UserError(
+            "--source-format", form, f"{text} is a run of vitzoo's, which is of no such format; leave it out"
+        )
     if text and not ours and is_published(text):
         return open_published(text, given, form)
     if not path.exists() and (place := place_of(text)) is not None:
         return open_published(text, given, form, place)
     try:
         return locate(checkpoint)
-    except Refused as refusal:
+    except UserError as refusal:
         if (name := catalogue.meant(text)) is None or path.exists():
             raise
-        raise Refused(refusal.field, refusal.value, f"{refusal.message}; did you mean {name}?") from None
+        raise UserError(refusal.field, refusal.value, f"{refusal.message}; did you mean {name}?") from None
 
 
 def locate_own(checkpoint: str | Path) -> Located:
     """As `open_weights`, of vitzoo's own checkpoints only.
 
     Raises:
-        Refused: there is none, it is damaged, or they are published weights.
+        UserError: there is none, it is damaged, or they are published weights.
     """
     text = str(checkpoint)
     path = _path(text)
     if text.strip() and not _is_own(path):
         if is_published(text):
-            raise Refused("checkpoint", text, published_weights(text, "holds"))
+            raise UserError("checkpoint", text, published_weights(text, "holds"))
         if not path.exists() and catalogue.find(text.partition("@")[0]) is not None:
-            raise Refused("checkpoint", text, published_weights(text, "is the name of"))
+            raise UserError("checkpoint", text, published_weights(text, "is the name of"))
     return locate(checkpoint)
 
 
@@ -72,7 +74,7 @@ def check_given(located: Located, given: Mapping[str, Any]) -> None:
         given: settings of the model.
 
     Raises:
-        Refused: one is unknown, or differs from the model's.
+        UserError: one is unknown, or differs from the model's.
     """
     model = located.description["model"]
     fields = {key: value for key, value in given.items() if key not in ("name", "variant")}
@@ -80,7 +82,7 @@ def check_given(located: Located, given: Mapping[str, Any]) -> None:
     for key, value in (stated | convert_fields(config_class_of(model["name"]), fields, "model")).items():
         if _plain(value) != _plain(have := model.get(key)):
             shown = "has none" if have in (None, "") else f"has {','.join(map(str, _plain(have)))}"
-            raise Refused(
+            raise UserError(
                 f"model.{key}", value, f"{name_of(located)} {shown}, and converting changes no model; leave it out"
             )
 
@@ -104,7 +106,7 @@ def _path(text: str) -> Path:
     """The path that a name may be; one of the hub or of the catalogue is a path too, of nothing.
 
     Raises:
-        Refused: no path can be so, or what is there can't be read.
+        UserError: no path can be so, or what is there can't be read.
     """
     path = named_path("checkpoint", text) if text.strip() else Path(text)
     return readable_path("checkpoint", text) if text.strip() and path.exists() else path
@@ -121,11 +123,11 @@ def read_weights(located: Located, weights: str = "auto") -> tuple[dict[str, Any
         Nested parameters, which they are (`ema`, `raw` or `published`), and lines for the report.
 
     Raises:
-        Refused: `ema` is asked of weights without one, or they can't be read.
+        UserError: `ema` is asked of weights without one, or they can't be read.
     """
     if not isinstance(located, Published):
         return *read_params(located, weights), []
     if weights == "ema":
-        raise Refused("weights", "ema", f"{located.source.name} are published weights, without a moving average")
+        raise UserError("weights", "ema", f"{located.source.name} are published weights, without a moving average")
     params, lines = located.params()
     return params, "published", lines

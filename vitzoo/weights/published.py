@@ -13,7 +13,7 @@ from vitzoo.config.experiment import config_class_of
 from vitzoo.data.image_feed import described_preprocessing, for_channels
 from vitzoo.data.settings import Preprocessing
 from vitzoo.data.text.settings import Text
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.models.geometry import image_shape
 from vitzoo.nn import state
 from vitzoo.nn.paths import flatten, unflatten
@@ -48,7 +48,7 @@ class Published(Located):
         """Nested parameters, and lines for the report.
 
         Raises:
-            Refused: arrays are missing, left over, of another shape than the model's, or not of finite numbers.
+            UserError: arrays are missing, left over, of another shape than the model's, or not of finite numbers.
         """
         reading, shapes = self.reading, _shapes(self.reading)
         flat, ignored = read_rows(reading.rows, self.source.tensors, reading.ignored, self.source.name, shapes)
@@ -65,16 +65,16 @@ def open_published(name: str, given: Mapping[str, Any] | None = None, form: str 
         place: where they are, if the name doesn't say it.
 
     Raises:
-        Refused: they can't be read, are of no known format, or something must be given (named).
+        UserError: they can't be read, are of no known format, or something must be given (named).
     """
     if form and form not in FORMATS:
-        raise Refused("--source-format", form, f"is none that is read; {nearest(form, FORMATS)}")
+        raise UserError("--source-format", form, f"is none that is read; {nearest(form, FORMATS)}")
     source = open_source(name, place)
     reader = find_format(form) if form else recognise(source)
     if form:
         check_format(source, reader)
     if (asked := (given or {}).get("name", reader.model)) != reader.model:
-        raise Refused("model.name", asked, f"{source.name} holds {reader.model}; leave it out")
+        raise UserError("model.name", asked, f"{source.name} holds {reader.model}; leave it out")
     stated = {key: value for key, value in (given or {}).items() if key not in ("name", "variant")}
     reading = _read(reader, source, convert_fields(config_class_of(reader.model), stated, "model"))
     config: Any = build(config_class_of(reading.model["name"]), _fields(reading), "model")
@@ -112,7 +112,7 @@ def _read(reader: Format, source: Source, given: Mapping[str, Any]) -> Reading:
     """What a file holds; files are damaged in more ways than a format can look for."""
     try:
         return reader.read(source, given)
-    except Refused:
+    except UserError:
         raise
     except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
         text = f"isn't of the format {reader.name}: an array or a setting beside it is of another kind ({error})"

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.weights.files.source import NOT_FINITE, Header, finite, header_of, unusable
 from vitzoo.weights.layouts import SAME, Layout
 
@@ -173,7 +173,7 @@ def read_rows(
         Leaves by path, all finite, and lines that say what was ignored.
 
     Raises:
-        Refused: names are missing or left over, or an array has a shape that the layout can't take or that isn't the
+        UserError: names are missing or left over, or an array has a shape that the layout can't take or that isn't the
             model's, or isn't of finite numbers of a type of weights.
     """
     wanted = {name for row in rows for name in row.files_names()}
@@ -181,7 +181,7 @@ def read_rows(
     missing, extra = sorted(wanted - set(tensors)), sorted(set(tensors) - wanted - set(aside))
     if missing or extra:
         problems = [*_some("misses", missing), *_some("has besides", extra)]
-        raise Refused("checkpoint", where, f"isn't what its other names say it is: it {'; it '.join(problems)}")
+        raise UserError("checkpoint", where, f"isn't what its other names say it is: it {'; it '.join(problems)}")
     params: Flat = {}
     try:
         for row in rows:
@@ -189,7 +189,7 @@ def read_rows(
         for row in rows:
             params |= row.read(tensors)
     except Misfit as misfit:
-        raise Refused("checkpoint", where, f"has {misfit}") from None
+        raise UserError("checkpoint", where, f"has {misfit}") from None
     notes: dict[str, list[str]] = {}
     for name, why in aside.items():
         notes.setdefault(why, []).append(name)

@@ -10,7 +10,7 @@ import numpy as np
 from jax import export
 
 from vitzoo.data.mixing import normalise
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.models.text import is_prefix_lm, kind_of
 from vitzoo.nn.execution import Execution
 from vitzoo.outputs import checked_file, write_whole
@@ -45,17 +45,17 @@ def write_stablehlo(checkpoint: str, output: str | Path, weights: str = "auto", 
         The file, and which weights it holds: `ema`, `raw` or `published`.
 
     Raises:
-        Refused: the checkpoint can't be read, it has no weights for what a change adds, or a file is there already.
-        Failed: a file couldn't be written; none is left.
+        UserError: the checkpoint can't be read, it has no weights for what a change adds, or a file is there already.
+        RunError: a file couldn't be written; none is left.
     """
     path = checked_file("DST", output, (SUFFIX,), Reads(weights=[checkpoint]))
     beside = path.with_name(f"{path.name}.json")
     for file in (path, beside):
         if file.exists():
-            raise Refused("DST", str(file), "is there already; give another file")
+            raise UserError("DST", str(file), "is there already; give another file")
     model, info = load(checkpoint, weights, execution=Execution(derivatives="plain"), **changes)
     if new := info.report.paths("new"):
-        raise Refused("--config.model", None, f"with these settings {', '.join(new)} are new; train them first")
+        raise UserError("--config.model", None, f"with these settings {', '.join(new)} are new; train them first")
     (batch,) = export.symbolic_shape("batch")
     if isinstance(info, ImageInfo):
         preprocessing = info.preprocessing

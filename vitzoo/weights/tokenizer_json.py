@@ -15,7 +15,7 @@ from vitzoo.data.text.tokenizers.characters import ROLES, CharacterTokenizer
 from vitzoo.data.text.tokenizers.library import SPACE, LibraryTokenizer
 from vitzoo.data.text.tokenizers.panics import quiet_errors
 from vitzoo.data.text.tokenizers.sentence_piece import SentencePieceTokenizer
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.weights.character_steps import character_steps, escaped
 from vitzoo.weights.piece_file import normalisation
 
@@ -26,18 +26,18 @@ def as_definition(tokenizer: TextTokenizer) -> dict[str, Any]:
     """The content of tokenizer.json, without what stands around a text.
 
     Raises:
-        Refused: a tokenizer of a kind that the library doesn't have, or damaged where only it looks.
+        UserError: a tokenizer of a kind that the library doesn't have, or damaged where only it looks.
     """
     if isinstance(tokenizer, LibraryTokenizer):
         return copy.deepcopy(tokenizer.definition)
     try:
         with quiet_errors():
             made = _made(tokenizer)
-    except Refused:
+    except UserError:
         raise
     except Exception as error:  # the library raises plain `Exception`
         said = " ".join(str(error).split())[:200]
-        raise Refused("tokenizer", tokenizer.kind, f"can't be written in transformers' form: {said}") from None
+        raise UserError("tokenizer", tokenizer.kind, f"can't be written in transformers' form: {said}") from None
     special = [name for _, name in sorted(tokenizer.specials.names)]
     made.add_special_tokens(special)
     return json.loads(made.to_str())
@@ -50,7 +50,7 @@ def _made(tokenizer: TextTokenizer) -> tokenizers.Tokenizer:
         return _of_characters(tokenizer)
     if isinstance(tokenizer, SentencePieceTokenizer):
         return _of_pieces(tokenizer)
-    raise Refused("tokenizer", tokenizer.kind, "can't be written in transformers' form")
+    raise UserError("tokenizer", tokenizer.kind, "can't be written in transformers' form")
 
 
 def with_marks(definition: dict[str, Any], tokenizer: TextTokenizer, *, opening: bool, closing: bool) -> dict[str, Any]:
@@ -134,12 +134,12 @@ def _of_pieces(tokenizer: SentencePieceTokenizer) -> tokenizers.Tokenizer:
     """A SentencePiece model of kind unigram.
 
     Raises:
-        Refused: it is of another kind.
+        UserError: it is of another kind.
     """
     pieces = tokenizer.pieces()
     how = normalisation(tokenizer.model)
     if how.model_type != "unigram":
-        raise Refused(
+        raise UserError(
             "tokenizer", how.model_type, "of SentencePiece can't be written in transformers' form (unigram can)"
         )
     names = dict(tokenizer.specials.names)

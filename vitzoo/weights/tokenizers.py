@@ -10,7 +10,7 @@ from vitzoo.data.text.tokenizers.base import TextTokenizer
 from vitzoo.data.text.tokenizers.bytes import ByteTokenizer
 from vitzoo.data.text.tokenizers.library import LibraryTokenizer, token_names
 from vitzoo.data.text.tokenizers.published import FILES, read_published
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.weights.files.json_file import read_json, shown
 from vitzoo.weights.files.source import Source
 from vitzoo.weights.tokenizer_json import as_definition, with_marks, with_names_as_text
@@ -49,7 +49,7 @@ def tokenizer_beside(folder: Path, vocabulary_size: int, *, sentinels: int = 0) 
         sentinels: to add where its files hold none.
 
     Raises:
-        Refused: it can't be read, or has more ids than the model.
+        UserError: it can't be read, or has more ids than the model.
     """
     if not any((folder / name).is_file() for name in FILES):
         return None
@@ -65,7 +65,7 @@ def tokenizer_beside(folder: Path, vocabulary_size: int, *, sentinels: int = 0) 
         tokenizer = _as_stated(tokenizer, folder, config)
     if tokenizer.vocabulary_size > vocabulary_size:
         text = f"has {tokenizer.vocabulary_size:,} ids, the model {vocabulary_size:,}; it belongs to another model"
-        raise Refused("tokenizer", str(folder), text)
+        raise UserError("tokenizer", str(folder), text)
     return tokenizer
 
 
@@ -74,13 +74,13 @@ def t5_tokenizer(folder: Path, vocabulary_size: int) -> TextTokenizer | None:
     published ByT5s were trained with, 258 and down, while transformers calls the ids from 259 on so, untrained ones.
 
     Raises:
-        Refused: see `tokenizer_beside`; or it has no number of sentinels that the model has room for.
+        UserError: see `tokenizer_beside`; or it has no number of sentinels that the model has room for.
     """
     config = tokenizer_config(folder)
     stated = config.get("extra_ids")
     if stated is not None and (type(stated) is not int or not 0 <= stated <= vocabulary_size):
         right = f"a part of the model's {vocabulary_size:,} ids is right"
-        raise Refused(str(folder / CONFIG), None, f"has extra_ids = {shown(stated)}; {right}")
+        raise UserError(str(folder / CONFIG), None, f"has extra_ids = {shown(stated)}; {right}")
     whole = (folder / "tokenizer.json").is_file()  # which has its sentinels; spiece.model lacks them
     found = tokenizer_beside(
         folder, vocabulary_size, sentinels=0 if whole else T5_SENTINELS if stated is None else stated
@@ -111,7 +111,7 @@ def stated_ends(source: Source, vocabulary_size: int) -> tuple[int, ...]:
     before `config.json`; empty where neither does, and the tokenizer's end token ends a text.
 
     Raises:
-        Refused: one of them states what is no id of the model.
+        UserError: one of them states what is no id of the model.
     """
     found: list[tuple[int, ...]] = []
     for name, content in ((GENERATION, content_of(source.folder / GENERATION)), (source.config_name, source.config)):
@@ -190,7 +190,7 @@ def _as_stated(tokenizer: LibraryTokenizer, folder: Path, config: Mapping[str, A
     try:
         return LibraryTokenizer(definition, all_roles)
     except Exception as error:  # the library raises plain `Exception` for tokens that it can't add
-        raise Refused("tokenizer", str(folder), f"can't be made as {CONFIG} says: {error}") from None
+        raise UserError("tokenizer", str(folder), f"can't be made as {CONFIG} says: {error}") from None
 
 
 def _opening(tokenizer: LibraryTokenizer, start: str) -> dict[str, Any]:
@@ -207,7 +207,7 @@ def _flag(folder: Path, config: Mapping[str, Any], name: str) -> bool | None:
     """A setting of `tokenizer_config.json` that is true, false or not stated."""
     stated = config.get(name)
     if not isinstance(stated, bool | None):
-        raise Refused(str(folder / CONFIG), None, f"has {name} = {shown(stated)}; true or false is right")
+        raise UserError(str(folder / CONFIG), None, f"has {name} = {shown(stated)}; true or false is right")
     return stated
 
 
@@ -220,14 +220,14 @@ def _added(file: Path, config: Mapping[str, Any]) -> Added:
     added = config.get("added_tokens_decoder") or {}
     named = {id: _name(token) for id, token in added.items()} if isinstance(added, Mapping) else {"": None}
     if not all(id.isdecimal() and len(id) < 10 and name is not None for id, name in named.items()):
-        raise Refused(str(file), None, f"has added_tokens_decoder = {shown(added)}; a token for each id is right")
+        raise UserError(str(file), None, f"has added_tokens_decoder = {shown(added)}; a token for each id is right")
     found: Added = {}
     for id, token in added.items():
         told = token if isinstance(token, Mapping) else {}
         for name in (*FOUND, "special"):
             if not isinstance(told.get(name), bool | None):
                 right = "true or false is right"
-                raise Refused(str(file), None, f"has added_tokens_decoder.{id}.{name} = {shown(told[name])}; {right}")
+                raise UserError(str(file), None, f"has added_tokens_decoder.{id}.{name} = {shown(told[name])}; {right}")
         found[str(named[id])] = _token(int(id), str(named[id]), bool(told.get("special")), told)
     return found
 
@@ -236,7 +236,7 @@ def _ids(file: Path, added: Mapping[str, Any], special: Collection[str]) -> Adde
     """The tokens of `added_tokens.json`, which says no more than their ids."""
     for name, id in added.items():
         if type(id) is not int:
-            raise Refused(str(file), None, f"has {shown(name)} = {shown(id)}; an id is right")
+            raise UserError(str(file), None, f"has {shown(name)} = {shown(id)}; an id is right")
     return {name: _token(id, name, name in special, {}) for name, id in added.items()}
 
 
@@ -271,6 +271,6 @@ def content_of(file: Path) -> Mapping[str, Any]:
     """A JSON file's settings, empty where there is none.
 
     Raises:
-        Refused: it can't be read, or holds anything else.
+        UserError: it can't be read, or holds anything else.
     """
     return read_json(file) if file.is_file() else {}

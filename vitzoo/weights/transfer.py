@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from vitzoo import names
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.nn.paths import flatten, is_stacked, unflatten
 from vitzoo.weights.adapt import Flat, Scales, adapt
 
@@ -139,13 +139,13 @@ def transfer(
         Nested parameters of the target, and the report.
 
     Raises:
-        Refused: a setting of the body differs; or a leaf is missing, left over or of another shape, and no setting
+        UserError: a setting of the body differs; or a leaf is missing, left over or of another shape, and no setting
             that differs explains it.
     """
     for field in BODY:
         before, after = getattr(old, field, None), getattr(new, field, None)
         if before != after and (field, before) != ("patch_bias", False):  # a bias of zeros may be added
-            raise Refused(f"model.{field}", after, f"can't change: the checkpoint's is {before}")
+            raise UserError(f"model.{field}", after, f"can't change: the checkpoint's is {before}")
     report = Report()
     have, want = flatten(source), flatten(shapes)
     if getattr(old, "pre_logits", None) != getattr(new, "pre_logits", None):
@@ -193,7 +193,7 @@ def check_leaves(
     they were taken from.
 
     Raises:
-        Refused: any other leaf is missing or has another shape, or one is left over; all kinds are named together.
+        UserError: any other leaf is missing or has another shape, or one is left over; all kinds are named together.
     """
 
     def allowed(path: str) -> bool:
@@ -208,7 +208,7 @@ def check_leaves(
         *name_some("has of another shape", [shapes_of(path, taken, want) for path in shaped if not allowed(path)]),
     ]
     if problems:
-        raise Refused("checkpoint", where, f"doesn't fit this model: it {'; it '.join(problems)}{hint}")
+        raise UserError("checkpoint", where, f"doesn't fit this model: it {'; it '.join(problems)}{hint}")
     return missing + shaped
 
 

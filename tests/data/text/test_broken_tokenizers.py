@@ -13,7 +13,7 @@ from vitzoo.data.text.settings import Tokenizer
 from vitzoo.data.text.tokenizers.character_map import check_map, rules
 from vitzoo.data.text.tokenizers.library import LibraryTokenizer
 from vitzoo.data.text.tokenizers.published import read_published
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 
 def definition(**changes):
@@ -54,7 +54,7 @@ TABLES = {
 def refused(content, folder, capfd):
     file = folder / "tokenizer.json"
     file.write_text(json.dumps(content))
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(UserError) as caught:
         read_published(Tokenizer(kind="file", file=str(file)))
     said = capfd.readouterr()
     assert said.err == said.out == ""
@@ -137,7 +137,7 @@ def test_a_merge_of_what_the_vocabulary_lacks_is_refused_by_name(name, files, tm
     vocabulary, merges, said = MERGES[name]
     (tmp_path / files[0]).write_text(json.dumps(vocabulary))
     (tmp_path / files[1]).write_text(merges)
-    with pytest.raises(Refused, match=f"{files[0]} can't be read: {said}.*") as caught:
+    with pytest.raises(UserError, match=f"{files[0]} can't be read: {said}.*") as caught:
         read_published(Tokenizer(kind="file", file=str(tmp_path)))
     assert str(caught.value).isprintable()
     assert capfd.readouterr() == ("", "")
@@ -163,5 +163,5 @@ def test_a_panic_on_a_text_is_one_line(monkeypatch):
         lambda: found.first_bytes("a"),
         lambda: found.decode([0]),
     ):
-        with pytest.raises(Refused, match=r"the tokenizers library stopped at it: index out of bounds: the len is 1"):
+        with pytest.raises(UserError, match=r"the tokenizers library stopped at it: index out of bounds: the len is 1"):
             use()

@@ -17,7 +17,7 @@ from vitzoo.data.text.tokenizers.growth import check_growth
 from vitzoo.data.text.tokenizers.load import load_tokenizer
 from vitzoo.data.text.tokenizers.open import open_tokenizer
 from vitzoo.data.text.tokenizers.panics import quiet_errors
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.weights.load import load
 from vitzoo.weights.tokenizers import tokenizer_files
 
@@ -80,7 +80,7 @@ def test_steps_that_blow_a_text_up_are_refused_at_once(case, definition, tmp_pat
 def test_they_are_refused_in_a_checkpoint_too(definition, tmp_path):
     (tmp_path / "tokenizer.json").write_text(json.dumps(definition | HOSTILE["letters"]))
     (tmp_path / "tokenizer_roles.json").write_text(json.dumps({"roles": {}}))
-    with pytest.raises(Refused, match="its normalizer and pre_tokenizer may make over 5,000 characters"):
+    with pytest.raises(UserError, match="its normalizer and pre_tokenizer may make over 5,000 characters"):
         load_tokenizer(tmp_path, {"kind": "bpe", "file": "tokenizer.json", "sha256": ""})
 
 
@@ -133,7 +133,7 @@ def test_nothing_of_a_panic_is_shown(trace, definition, tmp_path, monkeypatch, c
     assert "can't take a text: the tokenizers library stopped at it: Onig: Regex search error" in said
     tokenizer = open_tokenizer(Tokenizer(kind="file", file=str(folder)))
     for use in (tokenizer.encode, tokenizer.first_bytes, lambda text: tokenizer.encode_batch([text, "b", text])):
-        with pytest.raises(Refused, match="can't take a text: the tokenizers library stopped at it: Onig"):
+        with pytest.raises(UserError, match="can't take a text: the tokenizers library stopped at it: Onig"):
             use(WORD)
     assert capfd.readouterr() == ("", "")
 

@@ -7,7 +7,7 @@ from made_texts import MadeSource
 from vitzoo.data.text.answers import Answers
 from vitzoo.data.text.settings import Text
 from vitzoo.data.text.tokenizers.bytes import ByteTokenizer
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 BYTES = ByteTokenizer()
 TURNS = [
@@ -77,7 +77,7 @@ def test_an_empty_prompt_scores_from_the_second_token_on():
 
 
 def test_data_without_answers_is_refused():
-    with pytest.raises(Refused, match="learning answers needs the fields prompt, completion; this data has text"):
+    with pytest.raises(UserError, match="learning answers needs the fields prompt, completion; this data has text"):
         Answers(MadeSource([{"text": "a"}]), BYTES, Text())
 
 
@@ -103,7 +103,9 @@ def test_examples_without_an_answer_are_left_out_and_counted(packing):
 
 
 def test_data_in_which_nobody_answers_are_refused_with_the_roles_there_are():
-    with pytest.raises(Refused, match=r"text.answer_roles = assistant, model, gpt: no turn in made train .* are user"):
+    with pytest.raises(
+        UserError, match=r"text.answer_roles = assistant, model, gpt: no turn in made train .* are user"
+    ):
         Answers(MadeSource([{"turns": TURNS[:1]}, {"turns": TURNS[2:3]}]), BYTES, Text())
-    with pytest.raises(Refused, match=r"text.answer_roles = none: .* its roles are user, assistant"):
+    with pytest.raises(UserError, match=r"text.answer_roles = none: .* its roles are user, assistant"):
         Answers(MadeSource([{"turns": TURNS}]), BYTES, Text(answer_roles=()))

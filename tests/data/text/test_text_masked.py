@@ -8,7 +8,7 @@ from vitzoo.data.text.masked import MaskedRows, Masking
 from vitzoo.data.text.settings import Text
 from vitzoo.data.text.tokenizers.bytes import ByteTokenizer
 from vitzoo.data.text.tokenizers.library import LibraryTokenizer, roles_of
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 BYTES = ByteTokenizer(masking=True)
 DOCUMENTS = [chr(97 + number) * (20 + 3 * number) for number in range(26)]
@@ -136,12 +136,12 @@ def test_half_of_the_second_parts_are_from_another_document():
 
 
 def test_next_sentences_of_one_document_are_refused():
-    with pytest.raises(Refused, match=r"text.next_sentence = True: made is one document"):
+    with pytest.raises(UserError, match=r"text.next_sentence = True: made is one document"):
         MaskedRows(texts("abcdef"), BYTES, Text(next_sentence=True))
 
 
 def test_a_tokenizer_without_a_mask_is_refused():
-    with pytest.raises(Refused, match=r"tokenizer = bytes: has no token to mask: tokenizer\.masking=true adds one"):
+    with pytest.raises(UserError, match=r"tokenizer = bytes: has no token to mask: tokenizer\.masking=true adds one"):
         MaskedRows(texts("abcdef"), ByteTokenizer(), Text())
 
 

@@ -10,7 +10,7 @@ from vitzoo.config.feeds import feed_of
 from vitzoo.data.settings import Data
 from vitzoo.data.text.sources.as_pairs import as_pairs
 from vitzoo.data.text.sources.open import open_text
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 
 def write(path, records):
@@ -84,12 +84,12 @@ def test_a_mixture_that_cannot_be_opened_is_refused_by_its_field(made, sources, 
         experiment = mixed(made, sources=sources, rates=None)
         return feed_of(experiment).source(experiment.data)
 
-    with pytest.raises(Refused, match=message):
+    with pytest.raises(UserError, match=message):
         opened()
 
 
 def test_sources_of_a_mixture_need_the_name_mixture(made):
-    with pytest.raises(Refused, match="must be `mixture`"):
+    with pytest.raises(UserError, match="must be `mixture`"):
         vitzoo.config.resolve(
             {
                 "total_steps": 1,
@@ -110,5 +110,5 @@ def test_labelled_texts_prompts_and_sentence_pairs_become_pairs(tmp_path):
     assert first([{"prompt": "a", "completion": "b"}]) == {"source": "a", "target": "b"}
     pair = {"sentence1": "x", "sentence2": "y", "label": "same"}
     assert first([pair]) == {"source": "first: x second: y", "target": "same"}
-    with pytest.raises(Refused, match="takes source \\+ target"):
+    with pytest.raises(UserError, match="takes source \\+ target"):
         first([{"text": "only"}])

@@ -12,7 +12,7 @@ from vitzoo.data.text.settings import Mixture, Text
 from vitzoo.data.text.span_corruption import SpanCorruption
 from vitzoo.data.text.tokenizers.bytes import ByteTokenizer
 from vitzoo.data.text.windows import Windows
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.schema import build
 
 BYTES = ByteTokenizer(sentinels=100)
@@ -108,12 +108,12 @@ def test_evaluation_goes_through_all_sources_with_ids_of_their_own():
 
 def test_sources_of_other_shapes_are_refused():
     other = Windows(texts("abcdefgh" * 20), BYTES, TEXT)
-    with pytest.raises(Refused, match="rows differ from those of a in source_positions, source_segments"):
+    with pytest.raises(UserError, match="rows differ from those of a in source_positions, source_segments"):
         MixtureRows([pairs("a", 7), other], Mixture())
 
 
 def test_rates_and_sizes_exclude_each_other():
-    with pytest.raises(Refused, match=r"mixture\.rates"):
+    with pytest.raises(UserError, match=r"mixture\.rates"):
         build(Mixture, {"rates": (1, 2), "cap": 5}, "mixture")
-    with pytest.raises(Refused, match="must be 2 numbers, one for each source"):
+    with pytest.raises(UserError, match="must be 2 numbers, one for each source"):
         MixtureRows([pairs("a", 7), pairs("b", 5)], Mixture(rates=(1.0,)))

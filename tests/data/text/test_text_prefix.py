@@ -12,7 +12,7 @@ from vitzoo.data.text.prefix import PrefixRows
 from vitzoo.data.text.prefix_documents import PrefixDocuments
 from vitzoo.data.text.settings import Text, Tokenizer
 from vitzoo.data.text.tokenizers.bytes import ByteTokenizer
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.models.gpt import GPTConfig
 
 BYTES = ByteTokenizer()
@@ -108,10 +108,10 @@ def test_what_is_given_of_a_choice_is_its_prefix():
 @pytest.mark.parametrize("rows", ["windows", "documents"])
 def test_a_prefix_lm_is_not_measured_on_rows_without_a_prefix(rows):
     feed, config = TextFeed(Tokenizer(), Text(), rows, 0), GPTConfig(prefix_lm=True)
-    with pytest.raises(Refused, match=f"rows = {rows}: give a prefix LM no prefix: take prefix, which splits each"):
+    with pytest.raises(UserError, match=f"rows = {rows}: give a prefix LM no prefix: take prefix, which splits each"):
         feed.rows(texts(*WORDS), Data(name="made"), config, train=False)
 
 
 def test_rows_that_are_full_can_not_be_packed():
-    with pytest.raises(Refused, match=r"text.packing = True: has no effect on an encoder-decoder's rows of prefix"):
+    with pytest.raises(UserError, match=r"text.packing = True: has no effect on an encoder-decoder's rows of prefix"):
         PrefixRows(texts("abcdef"), BYTES, Text(packing=True))

@@ -13,7 +13,7 @@ from vitzoo.data.text.settings import Text, Tokenizer
 from vitzoo.data.text.sources.base import all_text
 from vitzoo.data.text.sources.open import open_text
 from vitzoo.data.text.tokenizers.open import open_tokenizer
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 RECORDS = [{"text": word * 3, "label": label} for word, label in [("héllo ", "a"), ("b", "b"), ("cc", "a"), ("", "b")]]
 
@@ -46,7 +46,7 @@ def test_a_check_counts_what_can_be_read_and_names_every_line_that_cannot(lines,
 
 
 def test_lines_that_cannot_be_read_stop_or_are_left_out_and_counted(lines):
-    with pytest.raises(Refused, match=r"some\.jsonl:3 is not JSON"):
+    with pytest.raises(UserError, match=r"some\.jsonl:3 is not JSON"):
         open_text(Data(name=f"jsonl:{lines}"))
     source = open_text(Data(name=f"jsonl:{lines}", bad_files="skip", split="all"), None, Text())
     read = {source.where(i): source[i]["text"] for i in range(len(source))}
@@ -75,7 +75,7 @@ def test_a_prepared_tokenizer_is_the_one_that_training_would_make(tmp_path, kind
     assert read.specials == trained.specials
     assert made.tokens == len(trained.encode(text))
     assert f"--config.tokenizer.file={tmp_path / 'made'}" in made.command
-    with pytest.raises(Refused, match="not empty"):
+    with pytest.raises(UserError, match="not empty"):
         prepare_tokenizer(f"text:{file}", tmp_path / "made", how)
 
 

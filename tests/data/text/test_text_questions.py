@@ -17,7 +17,7 @@ from vitzoo.data.text.sources.as_pairs import as_pairs
 from vitzoo.data.text.sources.open import open_text
 from vitzoo.data.text.tokenizers.bytes import ByteTokenizer
 from vitzoo.data.text.tokenizers.open import open_tokenizer
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 BYTES = ByteTokenizer()
 TEXT = Text(sequence_length=64, source_length=64)
@@ -67,7 +67,7 @@ def test_json_lines_may_hold_questions_and_answers(tmp_path):
     (tmp_path / "s.jsonl").write_text(json.dumps(squad) + "\n")
     assert asking(open_text(Data(name=f"jsonl:{tmp_path}/s.jsonl"), "all"))[0]["question"].endswith("context: Ann sat.")
     (tmp_path / "q.jsonl").write_text('{"question": "who?", "answer": []}\n')
-    with pytest.raises(Refused, match=r"q.jsonl:1: field 'answer' must be text, or a list of texts"):
+    with pytest.raises(UserError, match=r"q.jsonl:1: field 'answer' must be text, or a list of texts"):
         open_text(Data(name=f"jsonl:{tmp_path}/q.jsonl"), "all")
 
 
@@ -91,7 +91,7 @@ def test_shots_are_drawn_by_the_seed_for_each_question_and_never_ask_it():
     assert drawn[:30] != drawn[60:]
     assert len({tuple(one) for one in drawn[:30]}) > 25
     assert all(len(set(one)) == 3 and index not in one for index, one in enumerate(drawn[:30]))
-    with pytest.raises(Refused, match="shots = 30: train has only 29 other examples"):
+    with pytest.raises(UserError, match="shots = 30: train has only 29 other examples"):
         asking(shots=30).prompts(0)
 
 
@@ -106,7 +106,7 @@ def test_shots_that_do_not_fit_are_left_out_and_then_the_question_is_cut():
     short = Prompts(source, BYTES, TEXT, encodes=False, context=6 + length - 3)
     assert decoded(short.eval_row(4)) == "4 + 1\nA:"
     assert "30 of 30 questions are longer than 8 tokens and cut" in short.info.notes
-    with pytest.raises(Refused, match="max_new_tokens = 6: leaves no room for a question"):
+    with pytest.raises(UserError, match="max_new_tokens = 6: leaves no room for a question"):
         Prompts(source, BYTES, TEXT, encodes=False, context=6)
 
 
@@ -142,7 +142,7 @@ def test_a_question_with_choices_that_is_too_long_loses_its_front():
         "ssn", "ssgree", "ssa long on",
     ]  # fmt: skip
     assert "1 of 2 questions are longer than 11 tokens and cut" in rows.info.notes
-    with pytest.raises(Refused, match="has no choices"):
+    with pytest.raises(UserError, match="has no choices"):
         Choices(asking(), BYTES, TEXT, encodes=False, context=11)
 
 
@@ -156,7 +156,7 @@ def test_the_last_word_is_said_with_the_space_before_it():
     assert rows.eval_row(1)["tokens"][0] == BYTES.end_id  # nothing stands before it
     row = LastWords(texts("to be or not "), BYTES, TEXT, encodes=True, context=None).eval_row(0)
     assert (decoded(row, "source_tokens"), BYTES.decode(row["targets"][row["weights"] > 0])) == ("to be or", "not")
-    with pytest.raises(Refused, match="holds no word"):
+    with pytest.raises(UserError, match="holds no word"):
         LastWords(texts(" \n"), BYTES, TEXT, encodes=False, context=None)
 
 

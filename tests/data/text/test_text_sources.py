@@ -12,7 +12,7 @@ from vitzoo.data.settings import Data
 from vitzoo.data.text.settings import Text
 from vitzoo.data.text.sources.base import all_text
 from vitzoo.data.text.sources.open import open_text
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 LINE = "line {:03} of the text\n"
 
@@ -130,7 +130,7 @@ def test_texts_of_a_split_are_that_splits_whatever_stands_beside_them(tmp_path, 
     ]
     assert bool(left_out) == any("left out" in note for note in found["notes"])
     if "train" not in splits:
-        with pytest.raises(Refused, match="no split 'train'; there are: validation, test"):
+        with pytest.raises(UserError, match="no split 'train'; there are: validation, test"):
             read(name)
 
 
@@ -177,7 +177,7 @@ def test_what_a_document_is_can_be_chosen(tmp_path, document, expected):
 def test_files_that_are_not_utf8_stop_or_are_named_and_left_out(tmp_path):
     (tmp_path / "bad.txt").write_bytes(b"\xff\xfe")
     (tmp_path / "good.txt").write_text("good")
-    with pytest.raises(Refused, match=r"not UTF-8 text: bad.txt \(data.bad_files=skip leaves them out\)"):
+    with pytest.raises(UserError, match=r"not UTF-8 text: bad.txt \(data.bad_files=skip leaves them out\)"):
         read(f"text:{tmp_path}")
     source = read(f"text:{tmp_path}", bad_files="skip", validation_fraction=0.0)
     assert contents(source) == ["good"]
@@ -255,7 +255,7 @@ def test_several_fields_that_fit_are_refused_as_several_columns_are(tmp_path, re
     plain = {field: value for field, value in record.items() if field != other}
     for records in ([record], [plain, record]):  # the first, and one further down
         name = write(tmp_path, records)
-        with pytest.raises(Refused, match=f"several fields fit for {fitting}; keep one") as refusal:
+        with pytest.raises(UserError, match=f"several fields fit for {fitting}; keep one") as refusal:
             read(name, validation_fraction=0.0)
         assert refusal.value.field == "data.name"
     if setting:
@@ -273,10 +273,10 @@ def test_fields_can_be_named(tmp_path):
         "source": "a",
         "target": "b",
     }
-    with pytest.raises(Refused, match=r"text.source_field = xx: no such field in .*; there are: en, es"):
+    with pytest.raises(UserError, match=r"text.source_field = xx: no such field in .*; there are: en, es"):
         read(name, text=Text(source_field="xx"))
     with pytest.raises(
-        Refused,
+        UserError,
         match=r"has the fields en, es, which are none of: messages; .*: --config.text.text_field=en",
     ):
         read(name)
@@ -303,7 +303,7 @@ def test_a_slice_that_cuts_classes_off_says_so(tmp_path):
 def test_a_label_that_train_lacks_is_refused(tmp_path):
     write(tmp_path, [{"text": "a", "label": "p"}], "train.jsonl")
     write(tmp_path, [{"text": "a", "label": "q"}], "test.jsonl")
-    with pytest.raises(Refused, match=r"test.jsonl:1: train has no label 'q'"):
+    with pytest.raises(UserError, match=r"test.jsonl:1: train has no label 'q'"):
         read(f"jsonl:{tmp_path}")
 
 
@@ -330,7 +330,7 @@ def test_numbers_stay_numbers_for_regression(tmp_path):
 )
 def test_a_bad_line_is_named(tmp_path, lines, message):
     (tmp_path / "data.jsonl").write_text(lines)
-    with pytest.raises(Refused, match=message):
+    with pytest.raises(UserError, match=message):
         read(f"jsonl:{tmp_path / 'data.jsonl'}")
 
 
@@ -361,11 +361,11 @@ def test_a_users_own_class_is_opened_by_its_name():
 
 
 def test_what_is_missing_is_refused(tmp_path):
-    with pytest.raises(Refused, match="no such file or folder"):
+    with pytest.raises(UserError, match="no such file or folder"):
         read(f"text:{tmp_path / 'none'}")
-    with pytest.raises(Refused, match=r"holds no file \*.txt; text.files names others"):
+    with pytest.raises(UserError, match=r"holds no file \*.txt; text.files names others"):
         read(f"text:{tmp_path}")
-    with pytest.raises(Refused, match="not prepared; looked in"):
+    with pytest.raises(UserError, match="not prepared; looked in"):
         read("imdb_reviews")
 
 
@@ -390,5 +390,5 @@ def test_a_prepared_tfds_text_set_is_read(tmp_path):
     assert source.info.classes == ("bad", "good")
     assert source.info.labels().tolist() == [0, 1, 0, 1]
     assert read("reviews", "train[1:3]", dir=str(tmp_path)).ids.tolist() == [1, 2]
-    with pytest.raises(Refused, match=r"no split 'test'"):
+    with pytest.raises(UserError, match=r"no split 'test'"):
         read("reviews", "test", dir=str(tmp_path))

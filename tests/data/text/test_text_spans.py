@@ -8,7 +8,7 @@ from vitzoo.data.text.prefix import PrefixRows
 from vitzoo.data.text.settings import Text
 from vitzoo.data.text.span_corruption import SpanCorruption, noise_mask, span_count, span_lengths
 from vitzoo.data.text.tokenizers.bytes import ByteTokenizer
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 BYTES = ByteTokenizer(sentinels=100)
 LONG = "".join(chr(97 + number * 7 % 26) for number in range(3000))
@@ -122,9 +122,9 @@ def test_special_text_survives_span_corruption():
 
 
 def test_what_cannot_hold_the_spans_is_refused():
-    with pytest.raises(Refused, match=r"text.sequence_length = 100: a source of 512 tokens needs targets of 114"):
+    with pytest.raises(UserError, match=r"text.sequence_length = 100: a source of 512 tokens needs targets of 114"):
         SpanCorruption(texts(LONG), BYTES, Text(source_length=512, sequence_length=100))
-    with pytest.raises(Refused, match=r"tokenizer.sentinels = 20: span 27 needs a sentinel of its own"):
+    with pytest.raises(UserError, match=r"tokenizer.sentinels = 20: span 27 needs a sentinel of its own"):
         SpanCorruption(texts(LONG), ByteTokenizer(sentinels=20), Text(source_length=512, sequence_length=114))
 
 

@@ -12,7 +12,7 @@ from vitzoo.data.text.datasets.tasks import filled, right_answers
 from vitzoo.data.text.settings import Text
 from vitzoo.data.text.sources.as_pairs import as_pairs, asked
 from vitzoo.data.text.sources.open import open_text
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.schema import build
 
 MNLI = {"premise": "It rains.", "hypothesis": "It is wet.", "label": "entailment"}
@@ -58,14 +58,14 @@ def test_what_belongs_to_the_made_text_is_found_or_named(tmp_path, record, text,
     ],
 )
 def test_a_template_that_cannot_be_filled_is_refused(tmp_path, text, field):
-    with pytest.raises(Refused) as refusal:
+    with pytest.raises(UserError) as refusal:
         read(tmp_path, MNLI, **text)
     assert refusal.value.field == field
 
 
 @pytest.mark.parametrize("value", [None, True, {"a": 1}, [1]])
 def test_a_field_that_is_no_text_is_refused_with_its_line(tmp_path, value):
-    with pytest.raises(Refused, match=r"one\.jsonl:1: field 'premise' must be text"):
+    with pytest.raises(UserError, match=r"one\.jsonl:1: field 'premise' must be text"):
         read(tmp_path, {**MNLI, "premise": value}, template="{premise}")
 
 
@@ -169,9 +169,9 @@ def test_every_task_of_the_recipe_is_one_that_is_put():
 
 def test_a_label_that_is_withheld_is_never_taken_for_the_last_class(tmp_path):
     # GLUE's test splits have -1 for every label
-    with pytest.raises(Refused, match=r"the label -1, which is no class: test splits often withhold theirs"):
+    with pytest.raises(UserError, match=r"the label -1, which is no class: test splits often withhold theirs"):
         asked({"text": "s", "label": -1}, ("no", "yes"))
-    with pytest.raises(Refused, match=r"the label 2, which is no class"):
+    with pytest.raises(UserError, match=r"the label 2, which is no class"):
         asked({"first": "s", "second": "t", "label": 2}, ("no", "yes"))
 
 

@@ -13,7 +13,7 @@ from vitzoo.data.text.tokenizers.bytes import ByteTokenizer
 from vitzoo.data.text.tokenizers.characters import CharacterTokenizer
 from vitzoo.data.text.tokenizers.load import load_tokenizer
 from vitzoo.data.text.tokenizers.open import byte_length, open_tokenizer
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.schema import build
 
 LINES = [f"The {a} <{b}> of [{c}] is/was: {a}{b} {c}s, a b x 0123456789_\n" for a in ("cat", "dog", "pad", "extra")
@@ -67,7 +67,7 @@ def test_sentinels_are_the_last_ids_and_decode_in_order(made, kind):
     tokenizer = made[kind]
     assert [tokenizer.sentinel(i) for i in range(4)] == [tokenizer.vocabulary_size - 1 - i for i in range(4)]
     assert [tokenizer.decode([tokenizer.sentinel(i)]) for i in range(2)] == ["<extra_id_0>", "<extra_id_1>"]
-    with pytest.raises(Refused, match=r"tokenizer.sentinels = 4: span 4 needs a sentinel of its own"):
+    with pytest.raises(UserError, match=r"tokenizer.sentinels = 4: span 4 needs a sentinel of its own"):
         tokenizer.sentinel(4)
 
 
@@ -86,7 +86,7 @@ def test_a_changed_file_is_refused(made, tmp_path):
     description = made["characters"].save(tmp_path)
     content = (tmp_path / "tokenizer.json").read_text()
     (tmp_path / "tokenizer.json").write_text(content.replace('"sentinels": 4', '"sentinels": 5'))
-    with pytest.raises(Refused, match="sha256 differs"):
+    with pytest.raises(UserError, match="sha256 differs"):
         load_tokenizer(tmp_path, description)
 
 
@@ -183,14 +183,16 @@ def test_training_twice_reads_the_cache(monkeypatch):
 
 
 def test_a_vocabulary_without_room_for_the_letters_of_the_text_is_refused():
-    with pytest.raises(Refused, match=r"tokenizer.vocabulary_size = 20: must be at least 74: the letters of the text"):
+    with pytest.raises(
+        UserError, match=r"tokenizer.vocabulary_size = 20: must be at least 74: the letters of the text"
+    ):
         open_tokenizer(Tokenizer(kind="wordpiece", vocabulary_size=20, sentinels=2), LINES)
 
 
 def test_no_text_to_train_on_is_refused():
-    with pytest.raises(Refused, match=r"tokenizer.kind = bpe: is trained on the training text"):
+    with pytest.raises(UserError, match=r"tokenizer.kind = bpe: is trained on the training text"):
         open_tokenizer(Tokenizer(kind="bpe"))
-    with pytest.raises(Refused, match="there is none"):
+    with pytest.raises(UserError, match="there is none"):
         open_tokenizer(Tokenizer(kind="characters"), [""])
 
 
@@ -205,7 +207,7 @@ def test_settings_that_contradict_are_refused():
         ({"kind": "characters", "vocabulary_size": 107}, "tokenizer.vocabulary_size"),
         ({"kind": "file", "file": "x", "masking": True}, "tokenizer.masking"),
     ):
-        with pytest.raises(Refused) as refusal:
+        with pytest.raises(UserError) as refusal:
             build(Tokenizer, values, "tokenizer")
         assert refusal.value.field == field
 
@@ -213,10 +215,10 @@ def test_settings_that_contradict_are_refused():
 @pytest.mark.parametrize("kind", ["characters", "bpe", "unigram", "wordpiece"])
 def test_half_a_character_is_refused_where_a_vocabulary_is_made_and_where_it_is_used(kind):
     settings = Tokenizer(kind=kind, vocabulary_size=300)
-    with pytest.raises(Refused, match=r"text = 'b\\ud800': holds what is no character"):
+    with pytest.raises(UserError, match=r"text = 'b\\ud800': holds what is no character"):
         open_tokenizer(settings, ["a", "b\ud800"])
     if kind != "characters":
         tokenizer = open_tokenizer(settings, ["a text", "b"])
         for use in (tokenizer.encode, lambda text: tokenizer.encode_batch(["a", text])):
-            with pytest.raises(Refused, match=r"text = 'b\\ud800': holds what is no character"):
+            with pytest.raises(UserError, match=r"text = 'b\\ud800': holds what is no character"):
                 use("b\ud800")

@@ -12,7 +12,7 @@ from vitzoo.data.text.token_array import token_array
 from vitzoo.data.text.tokenizers.bytes import ByteTokenizer
 from vitzoo.data.text.tokenizers.characters import CharacterTokenizer
 from vitzoo.data.text.windows import ScoredWindows, Windows
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 BYTES = ByteTokenizer()
 LETTERS = "".join(chr(97 + number % 26) for number in range(1000))
@@ -119,7 +119,7 @@ def test_the_last_window_stays_within_the_text():
 
 
 def test_a_text_shorter_than_a_window_is_refused():
-    with pytest.raises(Refused, match=r"text.sequence_length = 8: made train has only 8 tokens"):
+    with pytest.raises(UserError, match=r"text.sequence_length = 8: made train has only 8 tokens"):
         Windows(texts("abcdefgh"), BYTES, Text(sequence_length=8))
 
 
@@ -157,7 +157,7 @@ def test_evaluation_scores_every_token_but_the_first_once_and_with_enough_before
 
 
 def test_what_evaluation_windows_can_not_do_is_refused():
-    with pytest.raises(Refused, match=r"stride = 9: is more than text.sequence_length = 8"):
+    with pytest.raises(UserError, match=r"stride = 9: is more than text.sequence_length = 8"):
         ScoredWindows(texts(LETTERS), BYTES, Text(sequence_length=8), stride=9)
-    with pytest.raises(Refused, match=r"data.name = made: train has no two tokens"):
+    with pytest.raises(UserError, match=r"data.name = made: train has no two tokens"):
         ScoredWindows(texts("a"), BYTES, Text(sequence_length=8))

@@ -8,7 +8,7 @@ import pytest
 from vitzoo.data.text.settings import Tokenizer
 from vitzoo.data.text.tokenizers.open import open_tokenizer
 from vitzoo.data.text.tokenizers.training_text import LONGEST_LINE, LONGEST_WORD, short_lines, with_short_words
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 CHINESE = [chr(0x4E00 + number) for number in range(60)]
 LONG_LINES = {
@@ -43,7 +43,7 @@ def test_a_line_with_what_sentencepiece_keeps_for_itself_is_not_lost():
 
 @pytest.mark.parametrize("text", [" ", " " * 100_000, "\n \n"])
 def test_nothing_but_spaces_is_refused_in_plain_words(text):
-    with pytest.raises(Refused, match="which holds nothing but spaces"):
+    with pytest.raises(UserError, match="which holds nothing but spaces"):
         open_tokenizer(Tokenizer(kind="unigram"), [text])
 
 

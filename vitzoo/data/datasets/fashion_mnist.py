@@ -11,7 +11,7 @@ from vitzoo.data.folders import data_folders
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.arrays import array_table
 from vitzoo.data.sources.base import Dataset, Source, Table
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 SYSTEM_FOLDER = pathlib.Path("/usr/share/datasets/fashion-mnist")  # of Debian's package dataset-fashion-mnist
 CLASSES = ("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot")
@@ -67,7 +67,7 @@ def read_idx(path: pathlib.Path) -> np.ndarray:
     """An array in the IDX format of MNIST's files: 0, 0, 8 (for bytes), the number of axes, their lengths, the values.
 
     Raises:
-        Refused: the file is damaged or of another kind.
+        UserError: the file is damaged or of another kind.
     """
     try:
         content = path.read_bytes()
@@ -79,12 +79,12 @@ def read_idx(path: pathlib.Path) -> np.ndarray:
             raise ValueError("not an IDX file of bytes")
         return values.reshape(shape)
     except (OSError, EOFError, ValueError, IndexError, zlib.error) as error:
-        raise Refused("data.name", path, f"can't be read: {error}") from error
+        raise UserError("data.name", path, f"can't be read: {error}") from error
 
 
-def _missing(data: Data) -> Refused:
+def _missing(data: Data) -> UserError:
     looked = ", ".join(map(str, [*data_folders(data), SYSTEM_FOLDER]))
-    return Refused(
+    return UserError(
         "data.name",
         "fashion_mnist",
         f"not found in {looked}. Debian and Ubuntu: apt install dataset-fashion-mnist; or put the four files "

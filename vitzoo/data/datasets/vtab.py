@@ -12,7 +12,7 @@ from vitzoo.data.images import decode
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.base import Example, SourceInfo
 from vitzoo.data.sources.records import Records
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.schema import nearest
 
 TRAIN, HELD = 800, 200
@@ -86,14 +86,14 @@ class Vtab:
     """`vtab/TASK`: the splits `train800`, `val200`, `train800val200` (both) and `test`, with the classes of the task.
 
     Raises:
-        Refused: there is no such task, or its dataset isn't prepared.
+        UserError: there is no such task, or its dataset isn't prepared.
     """
 
     def __init__(self, data: Data):
         self.name = data.name
         _, _, task = data.name.partition("/")
         if task not in TASKS:
-            raise Refused("data.name", data.name, f"vtab/TASK names a task; {nearest(task, TASKS)}")
+            raise UserError("data.name", data.name, f"vtab/TASK names a task; {nearest(task, TASKS)}")
         self.task = TASKS[task]
         self.records = Records(data, self.task.dataset)
 

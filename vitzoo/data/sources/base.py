@@ -10,7 +10,7 @@ import numpy as np
 
 from vitzoo.data import splits
 from vitzoo.data.sources.label_check import class_names, is_unlabelled
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 NAMED = 4  # classes that a note lists
 Labels = np.ndarray  # int32 [examples], or float32 [examples, classes] where an image may have several labels
@@ -58,7 +58,7 @@ class SourceInfo:
         TFDS datasets.
 
         Raises:
-            Refused: a label lies outside the classes.
+            UserError: a label lies outside the classes.
         """
         if self.classes is None or self.unlabelled:
             return None
@@ -173,7 +173,7 @@ class TableSource:
 def refuse_too_few(name: str, split: str, rows: np.ndarray, labels: Labels) -> None:
     """Refuses a split that names examples without a label."""
     if len(labels) <= rows.max():
-        raise Refused("data.name", name, f"{split} names example {rows.max()}, and there are {len(labels)} labels")
+        raise UserError("data.name", name, f"{split} names example {rows.max()}, and there are {len(labels)} labels")
 
 
 def rows_of(split: str, named: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -183,7 +183,7 @@ def rows_of(split: str, named: Mapping[str, np.ndarray]) -> np.ndarray:
         split: in TFDS's syntax.
         named: the rows of each split that has a name.
     Raises:
-        Refused: see `vitzoo.data.splits.parse`.
+        UserError: see `vitzoo.data.splits.parse`.
     """
     pieces = splits.parse(split, {name: len(rows) for name, rows in named.items()})
     return np.concatenate([named[piece.name][piece.start : piece.stop] for piece in pieces])

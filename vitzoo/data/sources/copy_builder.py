@@ -15,7 +15,7 @@ from vitzoo.data.images import decode, to_pil
 from vitzoo.data.progress import progress
 from vitzoo.data.sources.base import Dataset, Source
 from vitzoo.data.splits import ALL
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 FILE = "file"  # the feature that holds an image's file, relative to the folder or to the CSV file's folder
 
@@ -29,13 +29,13 @@ def builder_of(dataset: Dataset, origin: str, name: str) -> type:
         name: that of the copy.
 
     Raises:
-        Refused: a split has a name that isn't read back.
+        UserError: a split has a name that isn't read back.
     """
     sources = {split: dataset.open(split) for split, count in dataset.counts().items() if count}
     for split in sources:
         if split == ALL or not re.fullmatch(r"[\w-]+", split):
             right = "prepared data name splits by letters, digits, _ and -, and `all` is all of them"
-            raise Refused("data.name", origin, f"has a split named {split!a}; {right}")
+            raise UserError("data.name", origin, f"has a split named {split!a}; {right}")
     made = f"{name.title().replace('_', '')}Copy"
     namespace = {"name": name, "origin": origin, "sources": sources, "__module__": __name__}
     return type(made, (CopyBuilder,), namespace, skip_registration=True)  # type: ignore[call-overload]

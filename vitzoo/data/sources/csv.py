@@ -12,7 +12,7 @@ from vitzoo.data.sources import delimited
 from vitzoo.data.sources.base import Table
 from vitzoo.data.sources.files import LabelledFile, standard_split, table_of_files
 from vitzoo.data.splits import ALL
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.paths import expanded
 
 FILE_COLUMNS = (
@@ -55,7 +55,7 @@ def open_csv(data: Data, path: str) -> Table:
     several label columns: of names, or (one column for each class) of 0 and 1.
 
     Raises:
-        Refused: no such file or columns, a malformed row, one without a label, unreadable images (under
+        UserError: no such file or columns, a malformed row, one without a label, unreadable images (under
             `bad_files=stop`), a split called `all`, or a label in another split that train lacks.
     """
     file = expanded(path).absolute()
@@ -83,25 +83,25 @@ def _read(file: pathlib.Path, data: Data) -> tuple[list[str], list[Record]]:
     try:
         text = file.read_text(encoding="utf-8-sig")  # with the mark that spreadsheets put in front, or without
     except OSError as error:
-        raise Refused("data.name", data.name, f"{file} can't be read: {error.strerror}") from error
+        raise UserError("data.name", data.name, f"{file} can't be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise Refused("data.name", data.name, f"{file} is not UTF-8 text ({error.reason})") from error
+        raise UserError("data.name", data.name, f"{file} is not UTF-8 text ({error.reason})") from error
     if "\0" in text:
         line = text[: text.index("\0")].count("\n") + 1
-        raise Refused("data.name", data.name, f"{file} holds a NUL character in line {line}; it must be plain text")
+        raise UserError("data.name", data.name, f"{file} holds a NUL character in line {line}; it must be plain text")
     try:
         lines = [row for row in delimited.rows(text) if any(map(str.strip, row.cells))]
     except delimited.Malformed as error:
-        raise Refused("data.name", data.name, str(error)) from None
+        raise UserError("data.name", data.name, str(error)) from None
     if len(lines) < 2:
-        raise Refused("data.name", data.name, f"{file} has no rows; {HEADER_HELP}")
+        raise UserError("data.name", data.name, f"{file} has no rows; {HEADER_HELP}")
     header = [names.normalise(cell) for cell in lines[0].cells]
     for name, places in names.positions(header).items():
         if name and len(places) > 1:
-            raise Refused("data.name", data.name, f"has {len(places)} columns called {name}; give each its own name")
+            raise UserError("data.name", data.name, f"has {len(places)} columns called {name}; give each its own name")
     for row in lines[1:]:
         if len(row.cells) != len(header):
-            raise Refused("data.name", data.name, f"{row.where} has {len(row.cells)} cells, the header {len(header)}")
+            raise UserError("data.name", data.name, f"{row.where} has {len(row.cells)} cells, the header {len(header)}")
     records = [Record(row.where, dict(zip(header, row.cells, strict=True))) for row in lines[1:]]
     return [name for name in header if name], records
 
@@ -110,12 +110,12 @@ def _column(header: Sequence[str], setting: str, asked: str, usual: Sequence[str
     if asked:
         column = names.normalise(asked)
         if column not in header:
-            raise Refused(f"data.{setting}", asked, f"no such column; there are: {_listed(header)}")
+            raise UserError(f"data.{setting}", asked, f"no such column; there are: {_listed(header)}")
         return column
     found = [column for column in header if column.lower() in usual]
     if len(found) != 1:
         problem = "several columns fit" if found else "none of the usual names is there"
-        raise Refused(f"data.{setting}", None, f"name a column, {problem}; columns: {_listed(header)}; {HEADER_HELP}")
+        raise UserError(f"data.{setting}", None, f"name a column, {problem}; columns: {_listed(header)}; {HEADER_HELP}")
     return found[0]
 
 
@@ -123,7 +123,7 @@ def _split_column(header: Sequence[str], data: Data) -> str | None:
     found = [column for column in header if column.lower() in SPLIT_COLUMNS]
     if len(found) > 1:
         message = f"several columns fit for the split: {_listed(found)}; keep one, and call the others something else"
-        raise Refused("data.name", data.name, message)
+        raise UserError("data.name", data.name, message)
     return found[0] if found else None
 
 
@@ -162,17 +162,17 @@ def _named(row: Record, columns: Sequence[str], multi_label: bool, data: Data) -
         cells = [label for cell in cells for label in cell.split(SEPARATOR)]
     labels = tuple(dict.fromkeys(cell for cell in cells if cell.strip()))
     if not labels and not multi_label:
-        raise Refused("data.name", data.name, f"{row.where} has no label ({columns[0]} is empty)")
+        raise UserError("data.name", data.name, f"{row.where} has no label ({columns[0]} is empty)")
     return labels
 
 
 def _split(row: Record, column: str, data: Data) -> str:
     name = names.normalise(row[column])
     if not name:
-        raise Refused("data.name", data.name, f"{row.where} names no split")
+        raise UserError("data.name", data.name, f"{row.where} names no split")
     if name.lower() == ALL:
         right = "`all` is all splits together, so none of them can be called so: give it another name"
-        raise Refused("data.name", data.name, f"{row.where} names the split {row[column]!r}; {right}")
+        raise UserError("data.name", data.name, f"{row.where} names the split {row[column]!r}; {right}")
     return standard_split(name) or name
 
 

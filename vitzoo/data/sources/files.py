@@ -14,7 +14,7 @@ from vitzoo.data.duplicates import differing, equal_files, equal_notes, hold_out
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.base import Labels, Table
 from vitzoo.data.sources.index import FileFacts, index_files
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 NAMED = 5  # bad files that a message lists
 LEFT_OUT = "files left out, can't be read"
@@ -67,7 +67,7 @@ def table_of_files(files: Sequence[LabelledFile], data: Data, *, multi_label: bo
     chosen when some are added. Files whose bytes are equal go to one part, to train if their labels differ.
 
     Raises:
-        Refused: files can't be read (`bad_files=stop`), nothing is left, or a label is not among the classes.
+        UserError: files can't be read (`bad_files=stop`), nothing is left, or a label is not among the classes.
     """
     facts = index_files([file.path for file in files], data.name)
     files, facts, notes = _without_bad(files, facts, data)
@@ -128,9 +128,9 @@ def _without_bad(
     kept = [(file, fact) for file, fact in zip(files, facts, strict=True) if not fact.error]
     listed = "; ".join(bad[:NAMED]) + ("; ..." if len(bad) > NAMED else "")
     if not kept:
-        raise Refused("data.name", data.name, f"none of its {len(files):,} files can be read: {listed}")
+        raise UserError("data.name", data.name, f"none of its {len(files):,} files can be read: {listed}")
     if bad and data.bad_files == "stop":
-        raise Refused(
+        raise UserError(
             "data.name",
             data.name,
             f"{len(bad):,} of {len(files):,} files can't be read: {listed}. "
@@ -196,9 +196,9 @@ def _classes(files: Sequence[LabelledFile], splits: Mapping[str, np.ndarray], da
             listed = ", ".join(unknown[:NAMED]) + (
                 f" and {len(unknown) - NAMED:,} more" if len(unknown) > NAMED else ""
             )
-            raise Refused("data.name", data.name, f"{split} has labels that train lacks: {listed} (as {first})")
+            raise UserError("data.name", data.name, f"{split} has labels that train lacks: {listed} (as {first})")
     if not classes:
-        raise Refused("data.name", data.name, "no file has a label")
+        raise UserError("data.name", data.name, "no file has a label")
     return classes
 
 

@@ -11,7 +11,7 @@ from vitzoo.data.settings import Data
 from vitzoo.data.sources.base import Table
 from vitzoo.data.sources.files import LabelledFile, split_below, standard_split, table_of_files
 from vitzoo.data.sources.label_check import class_names
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.paths import expanded
 
 NAMED = 3  # ignored files that a note lists
@@ -29,26 +29,26 @@ def open_folder(data: Data, path: str) -> Table:
     the order of their relative paths.
 
     Raises:
-        Refused: no such folder, no class folders, a class folder without an image or unreadable files (under
+        UserError: no such folder, no class folders, a class folder without an image or unreadable files (under
             `bad_files=stop`), two folders for one split, a folder with a split's name within a class, a class whose
             name isn't UTF-8, or one in another split that train lacks.
     """
     if not path:
-        raise Refused("data.name", data.name, "names no folder; write folder:PATH")
+        raise UserError("data.name", data.name, "names no folder; write folder:PATH")
     root = expanded(path).absolute()
     if not root.is_dir():
-        raise Refused("data.name", data.name, f"{root} is not a folder")
+        raise UserError("data.name", data.name, f"{root} is not a folder")
     try:
         found = _look_through(root, data)
     except OSError as error:
-        raise Refused("data.name", data.name, f"{error.filename} can't be read: {error.strerror}") from None
+        raise UserError("data.name", data.name, f"{error.filename} can't be read: {error.strerror}") from None
     _refuse_below(found.images, root, data)
     if found.empty and data.bad_files == "stop":
         listed = ", ".join(f"{folder}{f' (only {only})' if only else ''}" for folder, only in found.empty.items())
         message = f"class folders without an image: {listed}; remove them, or set data.bad_files=skip"
-        raise Refused("data.name", data.name, message)
+        raise UserError("data.name", data.name, message)
     if not found.images:
-        raise Refused("data.name", data.name, f"no images found; put them in {LAYOUT}")
+        raise UserError("data.name", data.name, f"no images found; put them in {LAYOUT}")
     for empty in found.empty:
         left_out.name(f"{empty} (no image in it)")
     table = table_of_files(sorted(found.images, key=lambda file: file.name), data, multi_label=False)
@@ -116,7 +116,7 @@ def _class_folders(
         return [("", folder) for folder in first]
     if not any(inside[folder] or _images(folder) for folder in others):
         folders = ", ".join(folder.name for folder in flat)
-        raise Refused("data.name", data.name, f"there are no class folders in {folders}; images belong in {LAYOUT}")
+        raise UserError("data.name", data.name, f"there are no class folders in {folders}; images belong in {LAYOUT}")
     if any(inside.values()):
         notes.append(f"warning: left out {_names(flat)}, called as splits are and without class folders")
         return [("", folder) for folder in others]
@@ -128,7 +128,7 @@ def _refuse_twice(splits: dict[pathlib.Path, str], data: Data) -> None:
     for split in dict.fromkeys(splits.values()):
         same = [folder.name for folder, name in splits.items() if name == split]
         if len(same) > 1:
-            raise Refused("data.name", data.name, f"{' and '.join(same)} are both {split}; leave one of them")
+            raise UserError("data.name", data.name, f"{' and '.join(same)} are both {split}; leave one of them")
 
 
 def _refuse_below(images: Sequence[LabelledFile], root: pathlib.Path, data: Data) -> None:
@@ -146,14 +146,14 @@ def _refuse_below(images: Sequence[LabelledFile], root: pathlib.Path, data: Data
     message = f"{listed}: called as splits are, within a class; splits come before classes (train/cat/1.jpg)"
     if parent is not None:
         message += f"; if {parent.as_posix()} holds the splits, write --config.data.name=folder:{root / parent}"
-    raise Refused("data.name", data.name, f"{message}; rename what is no split")
+    raise UserError("data.name", data.name, f"{message}; rename what is no split")
 
 
 def _refuse_stray(folders: Sequence[pathlib.Path] | dict[pathlib.Path, str], data: Data) -> None:
     """Refuses images that lie beside class folders."""
     for folder in folders:
         if stray := _images(folder):
-            raise Refused("data.name", data.name, f"{stray[0]} is in no class folder; images belong in {LAYOUT}")
+            raise UserError("data.name", data.name, f"{stray[0]} is in no class folder; images belong in {LAYOUT}")
 
 
 def _beside(root: pathlib.Path, first: Sequence[pathlib.Path], splits: dict[pathlib.Path, str]) -> list[str]:

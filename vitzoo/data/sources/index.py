@@ -17,7 +17,7 @@ from vitzoo.data.image_files import BadImage, open_image
 from vitzoo.data.images import decode
 from vitzoo.data.modes import stored_channels
 from vitzoo.data.progress import progress
-from vitzoo.errors import Failed
+from vitzoo.errors import RunError
 from vitzoo.outputs import write_whole
 from vitzoo.paths import strange_kind
 from vitzoo.staging import remove_leftovers
@@ -123,7 +123,7 @@ def _write_cache(path: pathlib.Path, known: dict[Key, FileFacts]) -> None:
     try:
         write_whole(path, lambda partial: partial.write_bytes(content))
         remove_leftovers(path.parent)
-    except Failed as failure:
+    except RunError as failure:
         print(f"warning: the index of images isn't kept: {failure}", file=sys.stderr)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from vitzoo import names
 from vitzoo.data.text.unicode import HALF, is_whole
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 UNLABELLED = -1
 """The label of every example of a split whose labels are withheld, as in TFDS's test splits."""
@@ -32,16 +32,18 @@ def is_unlabelled(
         what: a label is called.
 
     Raises:
-        Refused: some labels are no classes, or of several neither 0 nor 1: the first such row, its label and what would
-            be right.
+        UserError: some labels are no classes, or of several neither 0 nor 1: the first such row, its label and what
+            would be right.
     """
     if not len(labels):
         return False
     several, wanted = labels.ndim == 2, "class numbers [examples], or 0 and 1 [examples, classes]"
     if labels.ndim not in (1, 2) or not (np.issubdtype(labels.dtype, np.number) or labels.dtype == bool):
-        raise Refused("data.name", name, f"has {what}s of {labels.dtype} and shape {labels.shape}; wanted are {wanted}")
+        raise UserError(
+            "data.name", name, f"has {what}s of {labels.dtype} and shape {labels.shape}; wanted are {wanted}"
+        )
     if several and classes is not None and labels.shape[1] != len(classes):
-        raise Refused("data.name", name, f"has labels of {labels.shape[1]} classes, and names {len(classes)}")
+        raise UserError("data.name", name, f"has labels of {labels.shape[1]} classes, and names {len(classes)}")
     if several and (labels == UNLABELLED).all():
         return True
     if several or classes is None:
@@ -51,10 +53,10 @@ def is_unlabelled(
             row = int(rows[place[0]]) if len(rows) else place[0]
             right = "0 or 1 for each class; without labels (-1) is a whole split or none of it"
             right = right if several else "a finite number"
-            raise Refused("data.name", name, f"{where(row)} has the {what} {labels[place]}; wanted is {right}")
+            raise UserError("data.name", name, f"{where(row)} has the {what} {labels[place]}; wanted is {right}")
         return False
     if not (np.issubdtype(labels.dtype, np.integer) or labels.dtype == bool):
-        raise Refused("data.name", name, f"has {what}s of {labels.dtype}; numbers of classes are integers")
+        raise UserError("data.name", name, f"has {what}s of {labels.dtype}; numbers of classes are integers")
     outside = (labels < 0) | (labels >= len(classes))
     if not outside.any():
         return False
@@ -64,7 +66,7 @@ def is_unlabelled(
     label, row = int(labels[first]), int(rows[first]) if len(rows) else first
     last = f"there are {len(classes)} classes, 0 to {len(classes) - 1}"
     also = "; without labels (-1) is a whole split or none of it" if label == UNLABELLED else ""
-    raise Refused("data.name", name, f"{where(row)} has the {what} {label}; {last}{also}")
+    raise UserError("data.name", name, f"{where(row)} has the {what} {label}; {last}{also}")
 
 
 def class_names(name: str, classes: Sequence[str]) -> tuple[str, ...]:
@@ -75,18 +77,18 @@ def class_names(name: str, classes: Sequence[str]) -> tuple[str, ...]:
         classes: as they are written.
 
     Raises:
-        Refused: one is no text, or none that can be written as UTF-8, or two look alike.
+        UserError: one is no text, or none that can be written as UTF-8, or two look alike.
     """
     if isinstance(classes, str) or not all(isinstance(one, str) for one in classes):
-        raise Refused("data.name", name, f"names the classes {classes!r}; wanted is a list of texts")
+        raise UserError("data.name", name, f"names the classes {classes!r}; wanted is a list of texts")
     for one in classes:
         if not is_whole(one):
             message = f"has a class {one!a}, which {HALF}; rename its folder, or write it as UTF-8"
-            raise Refused("data.name", name, message)
+            raise UserError("data.name", name, message)
     for written in names.positions(classes).values():
         if len(written) > 1:
             which = " and ".join(f"{number} ({classes[number]!a})" for number in written)
-            raise Refused("data.name", name, f"has one name for the classes {which}; each class has its own")
+            raise UserError("data.name", name, f"has one name for the classes {which}; each class has its own")
     return tuple(map(names.normalise, classes))
 
 
@@ -94,4 +96,4 @@ def refuse_unlabelled(info: Any) -> None:
     """Refuses data without labels where they are needed."""
     if info.unlabelled:
         message = f"is unlabelled in {info.name} (all labels are -1): nothing is learnt from it or measured on it"
-        raise Refused("data.split", info.split, f"{message}; vitzoo predict takes such images and texts")
+        raise UserError("data.split", info.split, f"{message}; vitzoo predict takes such images and texts")

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from vitzoo import checksums, strict_json
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 CONTENTS = "image_keys.npz"
 LARGE = 4 << 20  # bytes: longer files are read through by `vitzoo data check` alone
@@ -59,7 +59,7 @@ def read_contents(folder: pathlib.Path, counts: Mapping[str, int]) -> np.ndarray
     return np.concatenate(parts) if list(map(len, parts)) == list(counts.values()) else None
 
 
-def damaged(name: str, file: str | os.PathLike, fault: str, folder: str | os.PathLike) -> Refused:
+def damaged(name: str, file: str | os.PathLike, fault: str, folder: str | os.PathLike) -> UserError:
     """The refusal of prepared data that aren't what was written.
 
     Args:
@@ -69,16 +69,16 @@ def damaged(name: str, file: str | os.PathLike, fault: str, folder: str | os.Pat
         folder: that of the data.
     """
     if any(os.strerror(number) in fault for number in SOUND):
-        return Refused("data.name", name, f"{os.fspath(file)} {fault}")
+        return UserError("data.name", name, f"{os.fspath(file)} {fault}")
     remedy = f"remove the folder {os.fspath(folder)} and write it anew with `vitzoo data prepare`"
-    return Refused("data.name", name, f"{os.fspath(file)} {fault}; {remedy}")
+    return UserError("data.name", name, f"{os.fspath(file)} {fault}; {remedy}")
 
 
 def check_listed(name: str, folder: pathlib.Path) -> None:
     """Compares prepared data with the list that `vitzoo data prepare` wrote; TFDS itself writes none.
 
     Raises:
-        Refused: a file is missing, or isn't the one that was written.
+        UserError: a file is missing, or isn't the one that was written.
     """
     if not os.path.lexists(folder / checksums.LIST):
         return
@@ -90,7 +90,7 @@ def builder_of_folder(name: str, folder: pathlib.Path) -> Any:
     """TFDS's builder of prepared data.
 
     Raises:
-        Refused: they are damaged.
+        UserError: they are damaged.
     """
     import tensorflow_datasets as tfds
 
@@ -169,7 +169,7 @@ def check_names(name: str, features: Any) -> None:
         features: TFDS's, to be written.
 
     Raises:
-        Refused: a name is empty, or holds a line break or what no file can hold.
+        UserError: a name is empty, or holds a line break or what no file can hold.
     """
     for feature in _class_labels("", features).values():
         refuse_unwritable(name, feature.names if feature.num_classes else ())
@@ -181,7 +181,7 @@ def refuse_unwritable(name: str, classes: Sequence[str]) -> None:
         fault = _unwritable(one)
         if fault:
             right = "prepared data list one name a line: rename the class"
-            raise Refused("data.name", name, f"the name {one!a} of class {number} {fault}; {right}")
+            raise UserError("data.name", name, f"the name {one!a} of class {number} {fault}; {right}")
 
 
 def _unwritable(one: str) -> str:
@@ -205,7 +205,7 @@ class PreparedRecords(Sequence):
         records: TFDS's.
 
     Raises:
-        Refused: a shard is missing or holds another number of examples than it should.
+        UserError: a shard is missing or holds another number of examples than it should.
     """
 
     def __init__(self, name: str, folder: str | os.PathLike, records: Any):
@@ -236,7 +236,7 @@ def check_shards(name: str, folder: str | os.PathLike, parts: Sequence[tuple[str
         parts: each file, and how many examples it should hold.
 
     Raises:
-        Refused: one is missing, can't be read, or holds another number of them.
+        UserError: one is missing, can't be read, or holds another number of them.
     """
     from array_record.python.array_record_module import ArrayRecordReader
 

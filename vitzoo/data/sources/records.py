@@ -18,7 +18,7 @@ from vitzoo.data.sources.tfds_folders import (
     prepared_builder,
     shards_of,
 )
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.schema import patch
 
 
@@ -31,14 +31,14 @@ class Records:
         text: whether it holds text, else images, which are left encoded.
 
     Raises:
-        Refused: it isn't prepared in any of the data folders, or not as ArrayRecord.
+        UserError: it isn't prepared in any of the data folders, or not as ArrayRecord.
     """
 
     def __init__(self, data: Data, name: str, text: bool = False):
         self.data, self.text = patch(data, {"name": name}), text
         match = NAME.fullmatch(name)
         if not match:
-            raise Refused("data.name", name, "is no name of TFDS")
+            raise UserError("data.name", name, "is no name of TFDS")
         found = prepared_builder(self.data, match["name"], match["config"], match["version"])
         self.builder = found or catalogue_builder(self.data, text=text)
         if not self.counts():  # of the catalogue, and on no disk

@@ -32,7 +32,7 @@ from vitzoo.data.sources.tfds_folders import (
     shards_of,
 )
 from vitzoo.data.sources.tfds_prepare import prepare_class
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 log = logging.getLogger(__name__)
 FILE_KEYS = ("file", "file_name", "filename")  # features that hold the name of an image's file
@@ -42,7 +42,7 @@ class TfdsDataset:
     """A dataset that TFDS's catalogue, a prepared folder or a builder class of ours or the user's describes.
 
     Raises:
-        Refused: it isn't prepared in any of the data folders, or not as ArrayRecord.
+        UserError: it isn't prepared in any of the data folders, or not as ArrayRecord.
     """
 
     def __init__(self, data: Data, builder_class: Any = None):
@@ -111,7 +111,7 @@ class TfdsSource:
         for row, several in zip(rows.tolist(), found, strict=True):
             if (outside := several[(several < 0) | (several >= len(classes))]).size:
                 message = f"{where(row)} has the label {outside[0]}; there are {len(classes)} classes, 0 and up"
-                raise Refused("data.name", name, message)
+                raise UserError("data.name", name, message)
         return False
 
     @functools.cached_property
@@ -195,7 +195,7 @@ def _feature_key(data: Data, setting: str, features: Any, wanted: Any) -> str:
     asked = getattr(data, setting)
     if asked:
         if (found := names.find(asked, fitting)) is None:
-            raise Refused(
+            raise UserError(
                 f"data.{setting}", asked, f"no such feature in {data.name}; there are: {', '.join(fitting) or 'none'}"
             )
         return found
@@ -203,7 +203,7 @@ def _feature_key(data: Data, setting: str, features: Any, wanted: Any) -> str:
     if usual in fitting:
         return usual
     if len(fitting) != 1:
-        raise Refused(
+        raise UserError(
             f"data.{setting}",
             None,
             f"name the feature of {data.name} to read; there are: {', '.join(fitting) or 'none'}",

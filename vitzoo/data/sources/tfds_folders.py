@@ -16,7 +16,7 @@ from vitzoo.data import splits
 from vitzoo.data.folders import data_folders
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.prepared_files import PreparedRecords, builder_of_folder, check_shards
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.hints import shell_flag
 
 NAME = re.compile(r"(?P<name>\w+)(?:/(?P<config>[\w.\-]+))?(?::(?P<version>[\d.*]+))?")
@@ -31,7 +31,7 @@ def find_prepared(
     """The folder of a prepared dataset, newest version first: `folder` itself, or NAME[/CONFIG]/VERSION in it.
 
     Raises:
-        Refused: several configurations are there and none was named.
+        UserError: several configurations are there and none was named.
     """
     if _is_one(folder):
         return folder if name in folder.parts else None
@@ -44,7 +44,7 @@ def find_prepared(
         found = [path for path in found if pattern.fullmatch(path.name)]
     configs = sorted({path.parent.name for path in found if path.parent != folder / name})
     if len(configs) > 1:
-        raise Refused(
+        raise UserError(
             "data.name",
             name,
             f"several configurations are prepared; name one: {name}/{configs[0]} ({', '.join(configs)})",
@@ -70,13 +70,13 @@ def class_config(builder_class: Any, config: str | None) -> str | None:
     """The configuration asked for, or the class's default, for classes that have any."""
     configs = [] if builder_class is None else [entry.name for entry in builder_class.BUILDER_CONFIGS]
     if config and builder_class is not None and config not in configs:
-        raise Refused(
+        raise UserError(
             "data.name", f"{builder_class.name}/{config}", f"no such configuration; there are: {', '.join(configs)}"
         )
     return config or (configs[0] if configs else None)
 
 
-def missing(data: Data, *, known: bool, text: bool = False) -> Refused:
+def missing(data: Data, *, known: bool, text: bool = False) -> UserError:
     """The refusal of a dataset that isn't prepared.
 
     Args:
@@ -87,9 +87,9 @@ def missing(data: Data, *, known: bool, text: bool = False) -> Refused:
     looked, path = ", ".join(os.fspath(folder) for folder in data_folders(data)), as_path(data.name, text)
     if not known:
         nowhere = f"no dataset of this name: not prepared in {looked}, and neither ours nor in TFDS's catalogue"
-        return Refused("data.name", data.name, path or nowhere)
+        return UserError("data.name", data.name, path or nowhere)
     where = f" {shell_flag('--dir', data.dir)}" if data.dir else ""
-    return Refused(
+    return UserError(
         "data.name",
         data.name,
         f"not prepared; {f'{path}; ' if path else ''}looked in {looked}. Put its folder there, point data.dir or "
@@ -97,10 +97,10 @@ def missing(data: Data, *, known: bool, text: bool = False) -> Refused:
     )
 
 
-def no_name(data: Data, text: bool = False) -> Refused:
+def no_name(data: Data, text: bool = False) -> UserError:
     """The refusal of what no dataset can be called."""
     syntax = "is not a dataset; TFDS names read NAME, NAME/CONFIG or NAME:VERSION"
-    return Refused("data.name", data.name, as_path(data.name, text) or syntax)
+    return UserError("data.name", data.name, as_path(data.name, text) or syntax)
 
 
 def as_path(name: str, text: bool = False) -> str:
@@ -127,7 +127,7 @@ def prepared_builder(data: Data, name: str, config: str | None = None, version: 
     """TFDS's builder of a dataset that is prepared in one of the data folders; None where it is in none.
 
     Raises:
-        Refused: several configurations are there and none was named, or its files are damaged.
+        UserError: several configurations are there and none was named, or its files are damaged.
     """
     for folder in data_folders(data):
         if found := find_prepared(folder, name, config, version):
@@ -139,7 +139,7 @@ def catalogue_builder(data: Data, *, text: bool = False) -> Any:
     """That of a dataset of TFDS's catalogue, which isn't prepared: it reads mocked data.
 
     Raises:
-        Refused: there is none, or a part of the catalogue needs a library that isn't there.
+        UserError: there is none, or a part of the catalogue needs a library that isn't there.
     """
     import tensorflow_datasets as tfds
 
@@ -191,7 +191,7 @@ def open_records(data: Data, builder: Any, split: str) -> Any:
         split: in TFDS's syntax.
 
     Raises:
-        Refused: it isn't prepared, or in files that can't be read by position, or are damaged.
+        UserError: it isn't prepared, or in files that can't be read by position, or are damaged.
     """
     import tensorflow_datasets as tfds
     from tensorflow_datasets.core.file_adapters import FileFormat
@@ -223,8 +223,8 @@ def _shards(builder: Any, parts: Sequence[str]) -> list[tuple[str, int]]:
     ]
 
 
-def not_array_record(data: Data, builder: Any) -> Refused:
-    return Refused(
+def not_array_record(data: Data, builder: Any) -> UserError:
+    return UserError(
         "data.name",
         data.name,
         f"{builder.data_dir} holds {builder.info.file_format.value} files, which can't be read by position; "

@@ -24,7 +24,7 @@ from vitzoo.data.sources.tfds_folders import (
     missing,
     no_name,
 )
-from vitzoo.errors import Failed, Refused
+from vitzoo.errors import RunError, UserError
 from vitzoo.hints import install_extra
 from vitzoo.staging import remove_leftovers, staged
 
@@ -41,7 +41,7 @@ def prepare(builder: Any, shards: int = 0, keep_downloads: bool = False, name: s
         name: of the data in refusals; the builder's by default.
 
     Raises:
-        Refused: the folder can't be written, or names of classes can't be.
+        UserError: the folder can't be written, or names of classes can't be.
     """
     check_names(name or builder.name, builder.info.features)
     final, root = pathlib.Path(builder.data_dir), pathlib.Path(builder.data_dir_root)
@@ -51,7 +51,7 @@ def prepare(builder: Any, shards: int = 0, keep_downloads: bool = False, name: s
         scratch = contextlib.ExitStack()
         scratch_folder = os.fspath(scratch.enter_context(staged(root)) / "folder")
     except OSError as error:
-        raise Refused("data.dir", root, f"can't be written ({error.strerror}); name another folder") from error
+        raise UserError("data.dir", root, f"can't be written ({error.strerror}); name another folder") from error
     if not (keep_downloads and sys.stderr.isatty()):
         tfds.disable_progress_bar()
     # TFDS prints what it does, and names the temporary folder in it
@@ -107,10 +107,10 @@ def prepare_class(data: Data, builder_class: Any, folders: Sequence[pathlib.Path
     try:
         builder = builder_class(data_dir=os.fspath(folders[0]), **({"config": config} if config else {}))
         return prepare(builder, shards, name=data.name)
-    except Refused:
+    except UserError:
         raise
     except Exception as error:  # whatever the user's builder raises; TFDS adds the whole example to what it says
-        raise Refused("data.name", data.name, _fault(error)) from error
+        raise UserError("data.name", data.name, _fault(error)) from error
 
 
 def _fault(error: BaseException) -> str:
@@ -127,8 +127,8 @@ def prepare_catalogue(data: Data, shards: int) -> pathlib.Path:
     """Downloads and prepares a dataset of TFDS's catalogue. TensorFlow must be installed.
 
     Raises:
-        Refused: TFDS has none of this name, TensorFlow is missing, or files that have to be fetched by hand are.
-        Failed: the download or the builder did.
+        UserError: TFDS has none of this name, TensorFlow is missing, or files that have to be fetched by hand are.
+        RunError: the download or the builder did.
     """
     if not NAME.fullmatch(data.name):
         raise no_name(data)
@@ -136,7 +136,7 @@ def prepare_catalogue(data: Data, shards: int) -> pathlib.Path:
         raise missing(data, known=False)
     if importlib.util.find_spec("tensorflow") is None:
         message = f"TensorFlow prepares the datasets of TFDS's catalogue, once; {install_extra('prepare')}"
-        raise Refused("data.name", data.name, message)
+        raise UserError("data.name", data.name, message)
     folder = data_folders(data)[0]
     builder = tfds.builder(data.name, data_dir=os.fspath(folder))
     if is_prepared(pathlib.Path(builder.data_dir)):
@@ -145,19 +145,19 @@ def prepare_catalogue(data: Data, shards: int) -> pathlib.Path:
     print(f"downloading and preparing {data.name} in {folder}", file=sys.stderr, flush=True)
     try:
         return prepare(builder, shards, keep_downloads=True)
-    except Refused:
+    except UserError:
         raise
     except Exception as error:  # a builder's, of the catalogue's 1,300, or the network's
         raise _not_prepared(data.name, builder, folder, error) from error
 
 
-def _not_prepared(name: str, builder: Any, folder: pathlib.Path, error: Exception) -> Refused | Failed:
+def _not_prepared(name: str, builder: Any, folder: pathlib.Path, error: Exception) -> UserError | RunError:
     """Why a dataset of the catalogue could not be prepared, and what the user has to bring."""
     if builder.MANUAL_DOWNLOAD_INSTRUCTIONS:
         manual, files = folder / "downloads" / "manual", _one_line(builder.MANUAL_DOWNLOAD_INSTRUCTIONS)
         fault = "" if isinstance(error, AssertionError) else f" ({_what(error)})"
-        return Refused("data.name", name, f"its files are fetched by hand and put into {manual}{fault}: {files}")
-    return Failed(f"{name} was not prepared: {_what(error)}; what was downloaded stays in {folder / 'downloads'}")
+        return UserError("data.name", name, f"its files are fetched by hand and put into {manual}{fault}: {files}")
+    return RunError(f"{name} was not prepared: {_what(error)}; what was downloaded stays in {folder / 'downloads'}")
 
 
 def _what(error: BaseException) -> str:

@@ -23,7 +23,7 @@ from vitzoo.data.text.settings import Text
 from vitzoo.data.text.sources.base import TextSource, require
 from vitzoo.data.text.token_array import kept_tokens, notes_of
 from vitzoo.data.text.tokenizers.base import TextTokenizer
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 NAMED = 9  # roles that a message lists
 
@@ -39,7 +39,7 @@ class Answers:
         prefix_lm: whether it is for a prefix LM.
 
     Raises:
-        Refused: none of the examples has an answer, or they are of other fields.
+        UserError: none of the examples has an answer, or they are of other fields.
     """
 
     def __init__(
@@ -116,11 +116,11 @@ def conversation(turns: Sequence[Mapping[str, str]], text: Text, tokenizer: Text
         tokenizer: of the model.
 
     Raises:
-        Refused: there is no turn, one lacks its role or text, or no role answers.
+        UserError: there is no turn, one lacks its role or text, or no role answers.
     """
     if not turns or not text.answer_roles:
         field, value = ("text.answer_roles", "none") if turns else ("prompt", None)
-        raise Refused(field, value, "a conversation needs a turn, and a role that answers")
+        raise UserError(field, value, "a conversation needs a turn, and a role that answers")
     parts = [(text.prefix, False), *(part for turn in turns for part in _turn(_checked(turn), text))]
     parts.append((text.turn_prefix.replace("{role}", text.answer_roles[0]), False))
     return "".join(part for part, _ in parts), answer_tokens(parts, tokenizer)[0]
@@ -129,7 +129,7 @@ def conversation(turns: Sequence[Mapping[str, str]], text: Text, tokenizer: Text
 def _checked(turn: Mapping[str, str]) -> dict[str, str]:
     said = turn.get("text", turn.get("content")) if isinstance(turn, Mapping) else None
     if not isinstance(said, str) or not isinstance(turn.get("role"), str):
-        raise Refused("prompt", repr(turn)[:60], 'a turn is {"role": "user", "content": "..."}')
+        raise UserError("prompt", repr(turn)[:60], 'a turn is {"role": "user", "content": "..."}')
     return {"role": turn["role"], "text": said}
 
 
@@ -175,12 +175,12 @@ def _spans(starts: np.ndarray, scored: np.ndarray, length: int) -> tuple[np.ndar
     return spans, learned
 
 
-def _no_answers(source: TextSource, text: Text) -> Refused:
+def _no_answers(source: TextSource, text: Text) -> UserError:
     """Why nothing can be learned of these examples."""
     where = f"{source.info.name} {source.info.split}"
     if "turns" not in source.fields:
-        return Refused("data.name", source.info.name, f"no example of {source.info.split} has an answer to learn")
+        return UserError("data.name", source.info.name, f"no example of {source.info.split} has an answer to learn")
     roles = dict.fromkeys(turn["role"] for index in range(len(source)) for turn in source[index]["turns"])
     shown = ", ".join(list(roles)[:NAMED]) + (", ..." if len(roles) > NAMED else "")
     problem = f"no turn in {where} that is of these roles has an answer to learn; its roles are {shown}"
-    return Refused("text.answer_roles", ", ".join(text.answer_roles) or "none", problem)
+    return UserError("text.answer_roles", ", ".join(text.answer_roles) or "none", problem)

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 
 from vitzoo.checksums import fits_list, write_list
-from vitzoo.errors import Failed
+from vitzoo.errors import RunError
 from vitzoo.staging import remove_leftovers, staged, temporary_folder
 
 
@@ -23,7 +23,7 @@ def kept_folder(folder: pathlib.Path, make: Callable[[pathlib.Path], None]) -> p
         `folder`, or what takes its place.
 
     Raises:
-        Failed: neither can be written.
+        RunError: neither can be written.
     """
     if fits_list(folder):
         return folder
@@ -36,7 +36,7 @@ def kept_folder(folder: pathlib.Path, make: Callable[[pathlib.Path], None]) -> p
         return _made(temporary_folder() / folder.name, make)
     except OSError as error:
         message = f"neither the cache {folder} nor a temporary folder can be written: {error.strerror}"
-        raise Failed(f"{message} ($VITZOO_CACHE and $TMPDIR move them)") from error
+        raise RunError(f"{message} ($VITZOO_CACHE and $TMPDIR move them)") from error
 
 
 def _made(folder: pathlib.Path, make: Callable[[pathlib.Path], None]) -> pathlib.Path:

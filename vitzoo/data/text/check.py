@@ -38,7 +38,7 @@ def check_text(name: str, *, split: str = "", text: Mapping[str, Any] | None = N
         the median and the longest example; and how many have no text at all.
 
     Raises:
-        Refused: no such data, none that can be read, or prepared data that aren't what was written.
+        UserError: no such data, none that can be read, or prepared data that aren't what was written.
     """
     with read_through():
         return _checked(name, split, text or {}, settings)
@@ -64,7 +64,7 @@ def some(name: str, count: int, *, split: str = "train", text: Mapping[str, Any]
     """Examples taken evenly from a split: where each comes from, and its fields with labels by name.
 
     Raises:
-        Refused: no such data, or an example can't be read.
+        UserError: no such data, or an example can't be read.
     """
     source = open_text_dataset(build(Data, {"name": name, **settings}, "data"), build(Text, text or {}, "text")).open(
         split

@@ -10,7 +10,7 @@ from vitzoo.data.text.questions import AskedSource
 from vitzoo.data.text.rows import Row, rows_info
 from vitzoo.data.text.settings import Text
 from vitzoo.data.text.tokenizers.base import TextTokenizer
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 
 class Choices:
@@ -33,7 +33,7 @@ class Choices:
     ):
         if "choices" not in source.fields:
             problem = "has no choices: question, choices and answer, or a text and its class"
-            raise Refused("data.name", source.info.name, problem)
+            raise UserError("data.name", source.info.name, problem)
         self.tokenizer, self.answers = tokenizer, [int(source[index]["answer"]) for index in range(len(source))]
         reader = reader_of(encodes, context, text, 0)
         self.pairs: list[list[Pair]] = []
@@ -41,7 +41,7 @@ class Choices:
         for index in range(len(source)):
             said = [tokenizer.encode(source.how.answer(choice)) for choice in source[index]["choices"]]
             if empty := [choice for choice, ids in enumerate(said) if not len(ids)]:
-                raise Refused("data.name", source.where(index), f"choice {empty[0]} is empty")
+                raise UserError("data.name", source.where(index), f"choice {empty[0]} is empty")
             room = (
                 reader if encodes else dataclasses.replace(reader, limit=max(1, reader.limit + 1 - max(map(len, said))))
             )

@@ -10,7 +10,7 @@ from vitzoo.data.text.settings import Text
 from vitzoo.data.text.sources.base import TextSource, require
 from vitzoo.data.text.token_array import notes_of, token_array
 from vitzoo.data.text.tokenizers.base import TextTokenizer
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 
 class Documents:
@@ -28,7 +28,7 @@ class Documents:
         self.array = token_array(source, tokenizer, prefix=text.prefix, ends=True)
         self.pieces = cut_documents(self.array.lengths - 1, self.length)
         if not len(self.pieces):
-            raise Refused("data.name", source.info.name, "no document has two tokens, one to go by and one to say")
+            raise UserError("data.name", source.info.name, "no document has two tokens, one to go by and one to say")
         lengths = self.pieces[:, 2:]
         self.plan = pack(lengths, [self.length], seed) if text.packing else alone(len(self.pieces))
         made = (self.MADE, self.length, text.packing, seed if text.packing else 0)

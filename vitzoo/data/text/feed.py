@@ -27,7 +27,7 @@ from vitzoo.data.text.tokenizers.base import TextTokenizer
 from vitzoo.data.text.tokenizers.compared import differing
 from vitzoo.data.text.tokenizers.load import load_tokenizer
 from vitzoo.data.text.tokenizers.open import open_tokenizer
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.models.text import is_prefix_lm, kind_of
 from vitzoo.schema import build, patch, to_json
 
@@ -90,7 +90,7 @@ class TextFeed:
         """The tokenizer.
 
         Raises:
-            Refused: it would have to be trained first.
+            UserError: it would have to be trained first.
         """
         return open_tokenizer(self.settings) if self.known is None else self.known
 
@@ -98,11 +98,11 @@ class TextFeed:
         self, description: Mapping[str, Any], folder: Path, stated: Mapping[str, Mapping[str, Any]]
     ) -> "TextFeed":
         if description.get("tokenizer") is None:
-            raise Refused("checkpoint", str(folder), "holds a model of images; this objective takes text")
+            raise UserError("checkpoint", str(folder), "holds a model of images; this objective takes text")
         known = load_tokenizer(folder / "assets", description["tokenizer"])
         for name, had in differing(self.settings, stated.get("tokenizer", ()), known).items():
             message = f"the checkpoint's tokenizer is taken as it is, and there it is {had}; leave it out"
-            raise Refused(f"tokenizer.{name}", getattr(self.settings, name), message)
+            raise UserError(f"tokenizer.{name}", getattr(self.settings, name), message)
         own = build(Text, description["preprocessing"], "text")
         text = patch(own, stated.get("text", {}), "text")
         # whether labels are numbers is for this objective to say, not for that of the checkpoint's training
@@ -118,7 +118,7 @@ class TextFeed:
 
     def _questions(self, data: Data, split: str | None) -> AskedSource:
         if data.name == MIXTURE:
-            raise Refused("data.name", MIXTURE, "questions are asked of one source; name it in the evaluator's data")
+            raise UserError("data.name", MIXTURE, "questions are asked of one source; name it in the evaluator's data")
         how = self.questions
         return AskedSource(
             open_text(data, split, self.text), lambda: open_text(data, how.split, self.text), how, self.text.prefix
@@ -159,46 +159,46 @@ class TextFeed:
         """The classes that a head is to tell apart.
 
         Raises:
-            Refused: the data have none where they are asked for, or have some where numbers are.
+            UserError: the data have none where they are asked for, or have some where numbers are.
         """
         name, classes = source.info.name, source.info.classes
         if self.head == "number" and classes is not None:
             problem = f"takes numbers, and the labels of {name} are {len(classes)} classes: sequence_classification"
-            raise Refused("objective.name", "regression", problem)
+            raise UserError("objective.name", "regression", problem)
         if self.head not in ("classes", "token_classes"):
             return None
         if isinstance(source, MixedSource):
-            raise Refused("data.name", MIXTURE, "the classes of several sources can't be joined; take one of them")
+            raise UserError("data.name", MIXTURE, "the classes of several sources can't be joined; take one of them")
         refuse_unusable(source)
         if classes is None and {"label", "tags"} & set(source.fields):
             problem = f"the labels of {name} are numbers, for the objective regression, or name no classes"
-            raise Refused("data.name", name, problem)
+            raise UserError("data.name", name, problem)
         return classes
 
     def complete(self, config: Any, source: TextSource | MixedSource) -> Any:
         self._check_vocabulary(config)
         named = len(self._classes(source) or ())
         if named and getattr(config, "num_classes", named) != named:
-            raise Refused("model.num_classes", config.num_classes, f"the data have {named} classes")
+            raise UserError("model.num_classes", config.num_classes, f"the data have {named} classes")
         return config
 
     def _check_vocabulary(self, config: Any) -> None:
         size = self.tokenizer.vocabulary_size
         if config.vocabulary_size < size:
             message = f"the tokenizer has {size:,} ids; leave it out, or at least that"
-            raise Refused("model.vocabulary_size", config.vocabulary_size, message)
+            raise UserError("model.vocabulary_size", config.vocabulary_size, message)
 
     def check_length(self, config: Any, text: Text) -> None:
         """Refuses rows that are longer than the model's context."""
         limit, length = getattr(config, "context_length", None), text.sequence_length
         if limit is not None and length > limit and self.rows_of not in ASKED:  # those fill the context as it is
-            raise Refused("text.sequence_length", length, f"is more than model.context_length = {limit}")
+            raise UserError("text.sequence_length", length, f"is more than model.context_length = {limit}")
 
     def evaluating(self, evaluator: Any) -> "TextFeed":
         text = patch(self.text, getattr(evaluator, "text", {}), "text")
         rows_of, stride = getattr(evaluator, "rows", "") or self.rows_of, getattr(evaluator, "stride", None)
         if stride is not None and rows_of != "windows":
-            raise Refused("stride", stride, f"is of windows, which overlap; these rows are {rows_of}")
+            raise UserError("stride", stride, f"is of windows, which overlap; these rows are {rows_of}")
         questions = getattr(evaluator, "questions", self.questions)
         return dataclasses.replace(self, text=text, rows_of=rows_of, questions=questions, stride=stride)
 
@@ -213,7 +213,7 @@ class TextFeed:
         self.check_length(config, text)
         if is_prefix_lm(config) and self.rows_of in WITHOUT_PREFIX:
             message = "give a prefix LM no prefix: take prefix, which splits each text at a draw, or answers"
-            raise Refused("rows", self.rows_of, message)
+            raise UserError("rows", self.rows_of, message)
         kind, rows_of = kind_of(config), self.rows_of
         split = kind == "decoder" and rows_of in OF_DECODERS
         makers = OF_DECODERS if split else MAKERS if train else MAKERS | SCORED

@@ -10,7 +10,7 @@ from vitzoo.data.text.sources.base import TextSource, require
 from vitzoo.data.text.sources.labels import LARGEST
 from vitzoo.data.text.token_array import kept_tokens, notes_of, token_array
 from vitzoo.data.text.tokenizers.base import TextTokenizer
-from vitzoo.errors import Failed, Refused
+from vitzoo.errors import RunError, UserError
 
 
 class LabelledRows:
@@ -23,10 +23,10 @@ class LabelledRows:
         require(source, *parts, "label", what="classification")
         refuse_unlabelled(source.info)
         if len(source) and np.ndim(source[0]["label"]):
-            raise Refused("data.name", source.info.name, "has several labels for a text, and one is learnt")
+            raise UserError("data.name", source.info.name, "has several labels for a text, and one is learnt")
         if text.paired not in (None, len(parts) == 2):
             trained, there = ("pairs", "single texts") if text.paired else ("single texts", "pairs")
-            raise Refused("data.name", source.info.name, f"holds {there}, and the model was trained on {trained}")
+            raise UserError("data.name", source.info.name, f"holds {there}, and the model was trained on {trained}")
         self.source, self.length, self.fill = source, text.sequence_length, tokenizer.fill_id
         self.label_type = np.float32 if source.info.classes is None else np.int32
         self.layout = Layout(tokenizer, self.length)
@@ -58,9 +58,9 @@ class LabelledRows:
     def _label(self, index: int) -> float:
         label, classes = self.source[index]["label"], self.source.info.classes
         if classes is not None and not 0 <= label < len(classes):
-            raise Failed(f"{self.source.where(index)}: label {label} lies outside the {len(classes)} classes")
+            raise RunError(f"{self.source.where(index)}: label {label} lies outside the {len(classes)} classes")
         if classes is None and not abs(label) <= LARGEST:
-            raise Failed(f"{self.source.where(index)}: label {label} is no finite number")
+            raise RunError(f"{self.source.where(index)}: label {label} is no finite number")
         return label
 
     def _as_row(self, ids: np.ndarray, types: np.ndarray, label: float, id: int, weight: float) -> Row:
@@ -114,7 +114,7 @@ class TaggedRows:
         places = np.flatnonzero(firsts)
         given, classes = np.array(self.source[index]["tags"], np.int32), self.source.info.classes or ()
         if (outside := given[(given < 0) | (given >= len(classes))]).size:
-            raise Failed(f"{self.source.where(index)}: tag {outside[0]} lies outside the {len(classes)} classes")
+            raise RunError(f"{self.source.where(index)}: tag {outside[0]} lies outside the {len(classes)} classes")
         tags[places] = given[firsts[places] - 1]
         before, after = np.zeros_like(self.layout.opening), np.zeros_like(self.layout.closing)
         side = TargetSide(self.length, self.fill)

@@ -8,7 +8,7 @@ from vitzoo.data.text.rows import Row, rows_info
 from vitzoo.data.text.settings import Text
 from vitzoo.data.text.sources.base import TextSource, require
 from vitzoo.data.text.tokenizers.base import TextTokenizer
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 
 def split_last(text: str) -> tuple[str, str]:
@@ -43,7 +43,7 @@ class LastWords:
             before, word = split_last(source[index]["text"])
             said = tokenizer.encode(word.lstrip() if encodes else word)
             if not len(said):
-                raise Refused("data.name", source.where(index), "holds no word")
+                raise UserError("data.name", source.where(index), "holds no word")
             given = reader(text.prefix + before, tokenizer)
             room = reader.limit if encodes else reader.limit + 1 - len(said)
             cut += len(given) > room

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from vitzoo.data.text.tokenizers.base import Ids, TextTokenizer
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Layout:
     def check(self, parts: int) -> None:
         """Refuses a length that has no room for a token of each part."""
         if self.room(parts) < parts:
-            raise Refused("text.sequence_length", self.length, "leaves no room beside [CLS] and [SEP]")
+            raise UserError("text.sequence_length", self.length, "leaves no room beside [CLS] and [SEP]")
 
     @property
     def opening(self) -> Ids:

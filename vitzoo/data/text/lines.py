@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import BinaryIO
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.paths import readable_path
 
 STANDARD_INPUT = "-"
@@ -23,18 +23,18 @@ def read_lines(flag: str, file: str | Path) -> list[str]:
         file: the file.
 
     Raises:
-        Refused: it can't be read, or isn't UTF-8.
+        UserError: it can't be read, or isn't UTF-8.
     """
     named = None if str(file) == STANDARD_INPUT else readable_path(flag, file, pipe=True)
     try:
         content = _standard_input(flag, file).read() if named is None else named.read_bytes()
         return _END.split(content.decode("utf-8-sig"))
     except (OSError, ValueError) as error:  # ValueError: not UTF-8
-        raise Refused(flag, file, f"can't be read: {getattr(error, 'strerror', None) or error}") from None
+        raise UserError(flag, file, f"can't be read: {getattr(error, 'strerror', None) or error}") from None
 
 
 def _standard_input(flag: str, file: str | Path) -> BinaryIO:
     found = getattr(sys.stdin, "buffer", None)  # None where it was closed as Python began (`<&-`)
     if found is None or found.closed:
-        raise Refused(flag, file, "can't be read: standard input is closed; give it texts, or name a file")
+        raise UserError(flag, file, "can't be read: standard input is closed; give it texts, or name a file")
     return found

@@ -12,7 +12,7 @@ from vitzoo.data.text.settings import Text
 from vitzoo.data.text.sources.base import TextSource, require
 from vitzoo.data.text.token_array import notes_of, token_array
 from vitzoo.data.text.tokenizers.base import TextTokenizer
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 FOLLOWS, RANDOM = 0, 1  # the next-sentence labels, as in BERT
 SHOWN_MASK, SHOWN_RANDOM = 0.8, 0.1  # else the token itself
@@ -90,7 +90,7 @@ class MaskedRows:
         self.length, self.fill, self.next_sentence = text.sequence_length, tokenizer.fill_id, text.next_sentence
         self.room = self.length - 2 - int(text.next_sentence)
         if self.room < 1 + int(text.next_sentence):
-            raise Refused("text.sequence_length", self.length, "leaves no room beside [CLS] and [SEP]")
+            raise UserError("text.sequence_length", self.length, "leaves no room beside [CLS] and [SEP]")
         self.most = chosen_of(self.room, text.mask_rate)
         self.masking = Masking(tokenizer, text.mask_rate, text.whole_words, self.most)
         self.first = _mark(tokenizer.kind, tokenizer.classify_id, "classify")
@@ -103,9 +103,9 @@ class MaskedRows:
             self.pieces = self.pieces[self.pieces[:, 2] > 1]  # two parts need two tokens
             if len(np.unique(self.pieces[:, 0])) < 2:
                 problem = f"{source.info.name} is one document; text.document=line or paragraph may tell several apart"
-                raise Refused("text.next_sentence", True, problem)
+                raise UserError("text.next_sentence", True, problem)
         if not len(self.pieces):
-            raise Refused("data.name", source.info.name, "holds no text")
+            raise UserError("data.name", source.info.name, "holds no text")
         # where a piece starts in the joined array
         begin = self.array.starts[self.pieces[:, 0]] if not joined else np.zeros(len(self.pieces), np.int64)
         self.begins = begin + self.pieces[:, 1]
@@ -172,5 +172,5 @@ def _mark(kind: str, id: int | None, role: str) -> int:
             f"has no token to {role}: tokenizer.masking=true adds one to a tokenizer that is made here, and "
             f"tokenizer.special={role}:TOKEN names one of a published file"
         )
-        raise Refused("tokenizer", kind, message)
+        raise UserError("tokenizer", kind, message)
     return id

@@ -9,7 +9,7 @@ from vitzoo.data.sources.base import SourceInfo
 from vitzoo.data.text.settings import Mixture, Text
 from vitzoo.data.text.sources.base import TextSource, all_text, text_info
 from vitzoo.data.text.sources.open import open_text
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.schema import nearest, patch
 
 NAME = "mixture"
@@ -43,7 +43,7 @@ class MixedSource:
         for name, source in self.sources.items():
             try:
                 made[name] = make(name, source)
-            except Refused as refusal:
+            except UserError as refusal:
                 raise of_source(name, self.stated[name], refusal) from None
         return made
 
@@ -62,16 +62,18 @@ def open_mixture(mixture: Mixture, data: Data, text: Text, split: str | None = N
     """Opens each of `mixture.sources`, whose settings are those of `data` and `text` but for its own.
 
     Raises:
-        Refused: it has none, or one of them can't be opened.
+        UserError: it has none, or one of them can't be opened.
     """
     if not mixture.sources:
-        raise Refused("mixture.sources", None, "is empty; state at least one: dict(sums=dict(name='jsonl:sums.jsonl'))")
+        raise UserError(
+            "mixture.sources", None, "is empty; state at least one: dict(sums=dict(name='jsonl:sums.jsonl'))"
+        )
     sources, texts = {}, {}
     for name, own in mixture.sources.items():
         own_data, texts[name] = settings_of(own, data, text, f"mixture.sources.{name}")
         try:
             sources[name] = open_text(own_data, split, texts[name])
-        except Refused as refusal:
+        except UserError as refusal:
             raise of_source(name, own, refusal) from None
     return MixedSource(sources, texts, mixture.sources)
 
@@ -80,23 +82,23 @@ def settings_of(own: Any, data: Data, text: Text, field: str) -> tuple[Data, Tex
     """The data and text settings of one source.
 
     Raises:
-        Refused: it names no data, or a setting that a source hasn't.
+        UserError: it names no data, or a setting that a source hasn't.
     """
     if not isinstance(own, Mapping) or not own.get("name"):
-        raise Refused(f"{field}.name", None, "must be set: which data")
+        raise UserError(f"{field}.name", None, "must be set: which data")
     of_text = {one.name for one in dataclasses.fields(text)}
     for key, value in own.items():
         if key in OF_ALL:
-            raise Refused(f"{field}.{key}", value, f"is of the whole mixture: data.{key}")
+            raise UserError(f"{field}.{key}", value, f"is of the whole mixture: data.{key}")
         if key not in {*OF_ONE, *of_text}:
-            raise Refused(f"{field}.{key}", value, f"no such setting; {nearest(key, sorted({*OF_ONE, *of_text}))}")
+            raise UserError(f"{field}.{key}", value, f"no such setting; {nearest(key, sorted({*OF_ONE, *of_text}))}")
     changed = {key: value for key, value in own.items() if key in OF_ONE}
     return patch(data, changed, field), patch(text, {k: v for k, v in own.items() if k in of_text}, field)
 
 
-def of_source(name: str, stated: Mapping[str, Any], refusal: Refused) -> Refused:
+def of_source(name: str, stated: Mapping[str, Any], refusal: UserError) -> UserError:
     """A refusal of one source's data or text, by the source's setting where it states that one."""
     section, _, field = refusal.field.partition(".")
     if section not in ("data", "text") or field not in {"name", *stated}:
         return refusal
-    return Refused(f"mixture.sources.{name}.{field}", refusal.value, refusal.message)
+    return UserError(f"mixture.sources.{name}.{field}", refusal.value, refusal.message)

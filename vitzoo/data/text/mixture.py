@@ -9,7 +9,7 @@ from vitzoo.data.order import Shuffled
 from vitzoo.data.rows import Row, Rows
 from vitzoo.data.sources.base import fingerprint
 from vitzoo.data.text.settings import Mixture
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 BLOCK = 10_000  # positions in which every source comes exactly as often as its rate says
 ORDER = 201  # the group of draws that orders a block
@@ -28,7 +28,7 @@ class MixtureRows:
 
     def __init__(self, sources: Sequence[Rows], settings: Mixture, names: Sequence[str] | None = None):
         if not sources:
-            raise Refused("mixture.rates", None, "mixes no sources")
+            raise UserError("mixture.rates", None, "mixes no sources")
         self.sources = list(sources)
         self.names = tuple(names or (source.info.name for source in sources))
         _check_alike(self.sources, self.names)
@@ -94,7 +94,7 @@ def mixing_rates(sizes: np.ndarray, settings: Mixture) -> np.ndarray:
     """The rate of each source, float64, summing to 1."""
     if settings.rates is not None:
         if len(settings.rates) != len(sizes):
-            raise Refused("mixture.rates", settings.rates, f"must be {len(sizes)} numbers, one for each source")
+            raise UserError("mixture.rates", settings.rates, f"must be {len(sizes)} numbers, one for each source")
         rates = np.array(settings.rates, np.float64)
     else:
         capped = np.minimum(sizes, settings.cap) if settings.cap else sizes
@@ -130,6 +130,6 @@ def _check_alike(sources: Sequence[Rows], names: Sequence[str]) -> None:
     for name, shape in zip(names[1:], shapes[1:], strict=True):
         if shape != shapes[0]:
             differing = [key for key in shape.keys() | shapes[0].keys() if shape.get(key) != shapes[0].get(key)]
-            raise Refused(
+            raise UserError(
                 "mixture", name, f"its rows differ from those of {names[0]} in {', '.join(sorted(differing))}"
             )

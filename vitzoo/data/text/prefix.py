@@ -15,7 +15,7 @@ from vitzoo.data.text.settings import Text
 from vitzoo.data.text.sources.base import TextSource, require
 from vitzoo.data.text.token_array import notes_of, token_array
 from vitzoo.data.text.tokenizers.base import TextTokenizer
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 
 class PrefixRows(DrawnPairs):
@@ -28,16 +28,16 @@ class PrefixRows(DrawnPairs):
     def __init__(self, source: TextSource, tokenizer: TextTokenizer, text: Text):
         require(source, "text", what="prefix language modelling")
         if text.packing:
-            raise Refused("text.packing", True, "has no effect on an encoder-decoder's rows of prefix: they are full")
+            raise UserError("text.packing", True, "has no effect on an encoder-decoder's rows of prefix: they are full")
         self.lengths = (text.source_length, text.sequence_length)
         self.fill, self.start = tokenizer.fill_id, tokenizer.decoder_start_id
         self.end = np.array([] if tokenizer.end_id is None else [tokenizer.end_id], np.int32)
         self.window = min(self.lengths) - 1
         if self.window < 2:
-            raise Refused("text.sequence_length", min(self.lengths), "leaves no two tokens to split; at least 3")
+            raise UserError("text.sequence_length", min(self.lengths), "leaves no two tokens to split; at least 3")
         self.array = token_array(source, tokenizer, prefix=text.prefix, ends=False)
         if len(self.array) < 2:
-            raise Refused("data.name", source.info.name, "holds no two tokens")
+            raise UserError("data.name", source.info.name, "holds no two tokens")
         self.count = -(-(len(self.array) - 1) // self.window)
         self.info = rows_info(source.info, self.count, tokenizer, notes_of(self.array), "prefix", self.lengths)
 

@@ -13,7 +13,7 @@ from vitzoo.data.text.sources.base import all_text
 from vitzoo.data.text.sources.open import open_text
 from vitzoo.data.text.tokenizers.open import byte_length
 from vitzoo.data.text.tokenizers.train import train_tokenizer
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.hints import shell_flag
 from vitzoo.outputs import checked_new_folder, whole_folder
 from vitzoo.replaced import Reads
@@ -61,11 +61,11 @@ def prepare_tokenizer(
         settings: further fields of `Data`.
 
     Raises:
-        Refused: no such data, a kind that isn't trained, or the folder isn't empty.
+        UserError: no such data, a kind that isn't trained, or the folder isn't empty.
     """
     how = build(Tokenizer, tokenizer, "tokenizer")
     if how.kind not in KEPT:
-        raise Refused("tokenizer.kind", how.kind, f"needs no preparing; {', '.join(KEPT)} are trained on text")
+        raise UserError("tokenizer.kind", how.kind, f"needs no preparing; {', '.join(KEPT)} are trained on text")
     folder = checked_new_folder("output", output, reads=Reads([name]))
     source = open_text(build(Data, {"name": name, **settings}, "data"), None, build(Text, text or {}, "text"))
     texts = all_text(source)

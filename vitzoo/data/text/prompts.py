@@ -8,7 +8,7 @@ from vitzoo.data.text.questions import AskedSource
 from vitzoo.data.text.rows import Row, rows_info
 from vitzoo.data.text.settings import Text
 from vitzoo.data.text.tokenizers.base import Ids, TextTokenizer
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,11 +42,13 @@ def reader_of(encodes: bool, context: int | None, text: Text, new_tokens: int) -
     """What reads questions, given the most tokens that a decoder takes, and how many it shall add.
 
     Raises:
-        Refused: no token is left for the question.
+        UserError: no token is left for the question.
     """
     limit = text.source_length if encodes else (2**30 if context is None else context) - new_tokens
     if limit < 1:
-        raise Refused("max_new_tokens", new_tokens, f"leaves no room for a question: the model takes {context} tokens")
+        raise UserError(
+            "max_new_tokens", new_tokens, f"leaves no room for a question: the model takes {context} tokens"
+        )
     return Reader(encodes, limit)
 
 

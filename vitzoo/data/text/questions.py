@@ -13,7 +13,7 @@ from vitzoo.data.sources.base import SourceInfo, fingerprint
 from vitzoo.data.text.rows import SHOTS, draws
 from vitzoo.data.text.sources.as_pairs import TAKES, asked
 from vitzoo.data.text.sources.base import TextSource, refuse_unusable
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,17 +61,17 @@ class AskedSource:
         prefix: before every prompt.
 
     Raises:
-        Refused: the examples ask nothing.
+        UserError: the examples ask nothing.
     """
 
     def __init__(self, source: TextSource, train: Callable[[], TextSource], how: Questions, prefix: str = ""):
         self.source, self.how, self.prefix, self._train = source, how, prefix, train
         if not len(source):
-            raise Refused("split", source.info.split, "is empty")
+            raise UserError("split", source.info.split, "is empty")
         first = asked(source[0], source.info.classes)
         if first is None:
             refuse_unusable(source)
-            raise Refused(
+            raise UserError(
                 "data.name",
                 source.info.name,
                 f"asks nothing: {', '.join(source.fields)}; wanted: {TAKES}; name other data in "
@@ -137,4 +137,4 @@ class AskedSource:
             found = [int(n) for n in numbers if self._asked(self.train, int(n)).question != question]
             if len(found) >= shots:
                 return found[:shots]
-        raise Refused("shots", shots, f"{self.how.split} has only {len(found)} other examples to show")
+        raise UserError("shots", shots, f"{self.how.split} has only {len(found)} other examples to show")

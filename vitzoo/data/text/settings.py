@@ -6,7 +6,7 @@ import re
 import sys
 from pathlib import Path, PurePath
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.schema import default_of, setting
 
 TRAINED = ("characters", "bpe", "unigram", "wordpiece")  # kinds whose vocabulary is made from the training text
@@ -49,14 +49,14 @@ class Tokenizer:
     def check(self) -> None:
         if (self.kind == "file") != bool(self.file):
             problem = "is read with kind=file only" if self.file else "kind=file needs the published file or its folder"
-            raise Refused("file", self.file or None, problem)
+            raise UserError("file", self.file or None, problem)
         if unknown := sorted(set(self.special) - set(ROLES)):
-            raise Refused("special", unknown[0], f"no such role; there are: {', '.join(ROLES)}")
+            raise UserError("special", unknown[0], f"no such role; there are: {', '.join(ROLES)}")
         for field in ("special", "vocabulary_size", "masking"):
             value = getattr(self, field)
             if self.kind not in USED_BY[field] and value != default_of(self.__dataclass_fields__[field]):
                 kinds = ", ".join(USED_BY[field])
-                raise Refused(field, value, f"has no effect with kind={self.kind}; it is for {kinds}")
+                raise UserError(field, value, f"has no effect with kind={self.kind}; it is for {kinds}")
         self._check_size()
 
     def _check_size(self) -> None:
@@ -64,7 +64,7 @@ class Tokenizer:
         if self.kind in SIZED and self.vocabulary_size < least:
             needs = "every byte, special tokens" if self.kind == "bpe" else "special tokens, a letter"
             message = f"must be at least {least}: {needs} and {self.sentinels} sentinels"
-            raise Refused("vocabulary_size", self.vocabulary_size, message)
+            raise UserError("vocabulary_size", self.vocabulary_size, message)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,21 +122,23 @@ class Text:
     def check(self) -> None:
         _check_pattern(self.files)
         if self.sequence_length < 4 and self.next_sentence:
-            raise Refused("sequence_length", self.sequence_length, "leaves no room for two parts and their marks")
+            raise UserError("sequence_length", self.sequence_length, "leaves no room for two parts and their marks")
         if self.packing and self.next_sentence:
-            raise Refused("packing", True, "has no effect with next_sentence: a row is two parts")
+            raise UserError("packing", True, "has no effect with next_sentence: a row is two parts")
         self._check_template()
         if "{role}" not in self.turn_prefix:
-            raise Refused("turn_prefix", self.turn_prefix or "''", "must hold {role}, or speakers can't be told apart")
+            raise UserError(
+                "turn_prefix", self.turn_prefix or "''", "must hold {role}, or speakers can't be told apart"
+            )
 
     def _check_template(self) -> None:
         if not self.template:
             return
         fields = [name for name in ("text_field", "source_field", "first_field", "second_field") if getattr(self, name)]
         if fields:
-            raise Refused(fields[0], getattr(self, fields[0]), "has no effect with template; name the field in it")
+            raise UserError(fields[0], getattr(self, fields[0]), "has no effect with template; name the field in it")
         if self.label_field and self.target_field:
-            raise Refused("target_field", self.target_field, "and label_field: with template, give one of them")
+            raise UserError("target_field", self.target_field, "and label_field: with template, give one of them")
 
 
 def _check_pattern(files: str) -> None:
@@ -144,11 +146,11 @@ def _check_pattern(files: str) -> None:
     message = "is no pattern of files within the folder, such as *.txt or **/*.md"
     path = PurePath(files)
     if not files.strip() or not path.parts or "\0" in files or path.is_absolute() or {"..", "~"} & {*path.parts}:
-        raise Refused("files", files or "''", message)
+        raise UserError("files", files or "''", message)
     try:
         next(Path(os.devnull).glob(files), None)  # nothing is there: the pattern alone is looked at
     except (ValueError, NotImplementedError, UnicodeError, re.error) as error:
-        raise Refused("files", files, f"{message} ({error})") from None
+        raise UserError("files", files, f"{message} ({error})") from None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -168,4 +170,4 @@ class Mixture:
 
     def check(self) -> None:
         if self.rates is not None and (self.cap or self.temperature != 1.0):
-            raise Refused("rates", self.rates, "are given, so that cap and temperature of sizes have no meaning")
+            raise UserError("rates", self.rates, "are given, so that cap and temperature of sizes have no meaning")

@@ -15,7 +15,7 @@ from vitzoo.data.text.settings import Text
 from vitzoo.data.text.sources.base import TextSource, require
 from vitzoo.data.text.token_array import notes_of, token_array
 from vitzoo.data.text.tokenizers.base import TextTokenizer
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 
 class SpanCorruption(DrawnPairs):
@@ -35,14 +35,14 @@ class SpanCorruption(DrawnPairs):
         self.window, targets = span_lengths(text.source_length, text.noise_density, text.mean_span)
         if text.sequence_length < targets:
             problem = f"a source of {text.source_length} tokens needs targets of {targets}"
-            raise Refused("text.sequence_length", text.sequence_length, problem)
+            raise UserError("text.sequence_length", text.sequence_length, problem)
         tokenizer.sentinel(span_count(self.window, text.noise_density, text.mean_span) - 1 + int(text.roll_spans))
         # a rolled mask may begin with a masked span and end within one: a sentinel more in both
         more = int(text.roll_spans)
         self.lengths = (text.source_length + more, text.sequence_length + more)
         self.array = token_array(source, tokenizer, prefix=text.prefix, ends=False)
         if len(self.array) < 2:
-            raise Refused("data.name", source.info.name, "holds no two tokens")
+            raise UserError("data.name", source.info.name, "holds no two tokens")
         # a rest of one token can't be corrupted
         self.count = -(-(len(self.array) - 1) // self.window)
         made = ("spans", self.window, text.sequence_length, text.noise_density, text.mean_span, text.roll_spans)
@@ -64,7 +64,7 @@ def span_lengths(source_length: int, density: float, mean_span: float) -> tuple[
     and end tokens included. T5: 512 → 568, 114.
 
     Raises:
-        Refused: the source is too short to corrupt anything.
+        UserError: the source is too short to corrupt anything.
     """
     tokens = 1
     while _corrupted(tokens + 1, density, mean_span)[0] <= source_length:
@@ -74,7 +74,7 @@ def span_lengths(source_length: int, density: float, mean_span: float) -> tuple[
     if density == 0.5 and target > source:
         tokens, target = tokens - 1, target - 1
     if tokens < 2:
-        raise Refused("text.source_length", source_length, "is too short to mask a span and keep a token")
+        raise UserError("text.source_length", source_length, "is too short to mask a span and keep a token")
     return tokens, target
 
 
@@ -131,5 +131,5 @@ def _partition(items: int, parts: int, random: np.random.Generator) -> np.ndarra
 
 def _needed_end(tokenizer: TextTokenizer) -> int:
     if tokenizer.end_id is None:
-        raise Refused("tokenizer.special.end", None, "sources and targets need an end token")
+        raise UserError("tokenizer.special.end", None, "sources and targets need an end token")
     return tokenizer.end_id

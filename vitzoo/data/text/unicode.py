@@ -1,6 +1,6 @@
 """Text that no file can hold: half of a surrogate pair, as JSON's escapes and bytes on a command line can make."""
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 SHOWN = 40  # characters of a text in a message
 HALF = "holds what is no character: half of a surrogate pair, or a byte that isn't UTF-8"
@@ -20,4 +20,4 @@ def check_whole(field: str, *texts: str) -> None:
     """Refuses, as `field`, a text that isn't whole."""
     for text in texts:
         if not is_whole(text):
-            raise Refused(field, ascii(text[:SHOWN]), HALF)
+            raise UserError(field, ascii(text[:SHOWN]), HALF)

@@ -9,7 +9,7 @@ from vitzoo.data.text.settings import Text
 from vitzoo.data.text.sources.base import TextSource, require
 from vitzoo.data.text.token_array import notes_of, token_array
 from vitzoo.data.text.tokenizers.base import TextTokenizer
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 
 class Windows:
@@ -28,7 +28,7 @@ class Windows:
         self.count = (len(self.array) - 1) // self.length
         if self.count < 1:
             problem = f"{source.info.name} {source.info.split} has only {len(self.array):,} tokens"
-            raise Refused("text.sequence_length", self.length, problem)
+            raise UserError("text.sequence_length", self.length, problem)
         self.info = rows_info(source.info, self.count, tokenizer, notes_of(self.array), "windows", self.length)
 
     def __len__(self) -> int:
@@ -68,12 +68,12 @@ class ScoredWindows:
         self.length, self.fill = text.sequence_length, tokenizer.fill_id
         self.stride = self.length if stride is None else stride
         if self.stride > self.length:
-            raise Refused(
+            raise UserError(
                 "stride", stride, f"is more than text.sequence_length = {self.length}: tokens would be left out"
             )
         self.array = token_array(source, tokenizer, prefix=text.prefix)
         if len(self.array) < 2:
-            raise Refused("data.name", source.info.name, f"{source.info.split} has no two tokens, one to go by")
+            raise UserError("data.name", source.info.name, f"{source.info.split} has no two tokens, one to go by")
         targets = len(self.array) - 1
         self.count = 1 + -(-max(targets - self.length, 0) // self.stride)
         self.info = rows_info(

@@ -8,7 +8,7 @@ from vitzoo.data.image_feed import ImageFeed
 from vitzoo.data.text.feed import TextFeed
 from vitzoo.data.text.row_kinds import read_by
 from vitzoo.data.text.sources.fields import SETTINGS
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.evaluation.benchmarks.row import Benchmark
 from vitzoo.evaluation.benchmarks.wordnet import as_wordnet
 from vitzoo.evaluation.ready import Ready
@@ -31,12 +31,12 @@ def bound(row: Benchmark, ready: Ready, shots: int | None, data: Mapping[str, An
         data: the user's own dataset and split, for a benchmark that has none.
 
     Raises:
-        Refused: the data aren't there, or the checkpoint can't be measured by it.
+        UserError: the data aren't there, or the checkpoint can't be measured by it.
     """
     row = with_data(row, data)
     images = isinstance(ready.feed, ImageFeed)
     if images != (row.takes == "images"):
-        raise Refused("benchmark", row.name, f"is of {row.takes}, and this checkpoint reads {_reads(images)}")
+        raise UserError("benchmark", row.name, f"is of {row.takes}, and this checkpoint reads {_reads(images)}")
     if images:
         return image_evaluation(row, ready)
     return text_evaluation(row, ready, shots), []
@@ -47,7 +47,7 @@ def with_data(row: Benchmark, data: Mapping[str, Any]) -> Benchmark:
     if row.dataset:
         return row
     if "name" not in data:
-        raise Refused("data.name", None, "must name your text: --config.data.name=text:FILE")
+        raise UserError("data.name", None, "must name your text: --config.data.name=text:FILE")
     return dataclasses.replace(row, dataset=data["name"], split=data.get("split", row.split))
 
 
@@ -76,7 +76,7 @@ def text_evaluation(row: Benchmark, ready: Ready, shots: int | None) -> Evaluati
     kind, feed = kind_of(ready.config), ready.feed
     if kind == "encoder":
         if row.encoder is None:
-            raise Refused("benchmark", row.name, "needs a model that writes: a gpt, t5 or transformer")
+            raise UserError("benchmark", row.name, "needs a model that writes: a gpt, t5 or transformer")
         plain = dict.fromkeys((*SETTINGS, "template", "prefix"), "")
         text = patch(feed.text, {**plain, "regression": False, **row.encoder.text}, "text")
         evaluator = made(row.encoder.evaluator, row, {}, {}, row.encoder.dataset)
@@ -90,7 +90,7 @@ def text_evaluation(row: Benchmark, ready: Ready, shots: int | None) -> Evaluati
     own = row.decoder if kind == "decoder" else {}
     evaluator = made(row.evaluator, row, {**row.settings, **own}, {})
     if evaluator.rows not in read_by(kind):
-        raise Refused("benchmark", row.name, f"measures rows of {evaluator.rows}, which this model doesn't read")
+        raise UserError("benchmark", row.name, f"measures rows of {evaluator.rows}, which this model doesn't read")
     if row.evaluator == "perplexity" and kind == "decoder":
         evaluator = dataclasses.replace(evaluator, stride=max(1, text.sequence_length // 2))
     if shots is not None and hasattr(evaluator, "shots"):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from vitzoo.config.resolution import Overrides, nested
-from vitzoo.errors import Failed, Refused
+from vitzoo.errors import RunError, UserError
 from vitzoo.evaluation.benchmarks.bound import bound, with_data
 from vitzoo.evaluation.benchmarks.means import means
 from vitzoo.evaluation.benchmarks.row import Benchmark
@@ -55,8 +55,8 @@ def evaluate_benchmarks(
         As `vitzoo.evaluate`, a result for each benchmark and for the means of each whole group.
 
     Raises:
-        Refused: there is no such benchmark, or the checkpoint or settings don't allow it.
-        Failed: none could run.
+        UserError: there is no such benchmark, or the checkpoint or settings don't allow it.
+        RunError: none could run.
     """
     out = processes.only_first(out or sys.stdout)
     rows = asked_for(names)
@@ -83,7 +83,7 @@ def evaluate_benchmarks(
         if processes.is_first() and folder is not None:
             write_results(folder, results, out)
     if all(result["skipped"] for result in results.values()):
-        raise Failed(f"no benchmark could run: {reasons(results)}")
+        raise RunError(f"no benchmark could run: {reasons(results)}")
     return found
 
 
@@ -95,7 +95,7 @@ def results_of(
     for row in rows:
         try:
             results[row.name] = measured(row, ready, shots, data, out)
-        except (Refused, Failed) as error:
+        except (UserError, RunError) as error:
             results[row.name] = skipped(row, str(error))
             print(f"{row.name}: skipped: {error}", file=out, flush=True)
     return results | means(rows, results)
@@ -108,17 +108,17 @@ def check_data(rows: Sequence[Benchmark], data: dict[str, Any]) -> None:
     for key in ("name", "split"):
         if key in data and all(row.dataset for row in rows):
             message = "a benchmark has its own; leave it out, or leave --benchmark out"
-            raise Refused(f"data.{key}", data[key], message)
+            raise UserError(f"data.{key}", data[key], message)
 
 
 def check_effect(rows: Sequence[Benchmark], flags: dict[str, Any], shots: int | None) -> None:
     """Refuses what would change nothing: settings of the run's evaluators, and shots where no benchmark asks."""
     if own := list(flags.get("evaluate", {})):
         message = "has no effect with --benchmark, which is measured in place of the run's evaluators; leave one out"
-        raise Refused(f"evaluate.{own[0]}", None, message)
+        raise UserError(f"evaluate.{own[0]}", None, message)
     asking = [row for row in rows if row.takes == "text" and hasattr(find("evaluator", row.evaluator), "shots")]
     if shots is not None and not asking:
-        raise Refused("--shots", shots, "none of these benchmarks asks questions; leave it out")
+        raise UserError("--shots", shots, "none of these benchmarks asks questions; leave it out")
 
 
 def measured(row: Benchmark, ready: Ready, shots: int | None, data: dict[str, Any], out: TextIO) -> dict[str, Any]:

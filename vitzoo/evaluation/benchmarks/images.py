@@ -3,7 +3,7 @@
 import dataclasses
 
 from vitzoo.data.datasets.vtab import TASKS
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.evaluation.benchmarks.row import Benchmark, Expected
 
 TIMM = "timm, results/"
@@ -85,17 +85,17 @@ def measured_by(benchmark: Benchmark, evaluator: str) -> Benchmark:
     """The benchmark `NAME:EVALUATOR`: the same data, measured otherwise.
 
     Raises:
-        Refused: that can't measure it.
+        UserError: that can't measure it.
     """
     name = f"{benchmark.name}:{evaluator}"
     metric = {**FEATURES, **PROBABILITIES}.get(evaluator)
     if metric is None or benchmark.takes != "images":
         others = ", ".join((*FEATURES, *PROBABILITIES))
-        raise Refused("--benchmark", name, f"behind a benchmark of images may stand {others}")
+        raise UserError("--benchmark", name, f"behind a benchmark of images may stand {others}")
     if evaluator in FEATURES and not benchmark.train_split:
-        raise Refused("--benchmark", name, f"{benchmark.dataset} has no training examples to learn from")
+        raise UserError("--benchmark", name, f"{benchmark.dataset} has no training examples to learn from")
     if evaluator in PROBABILITIES and benchmark.evaluator != "classification":
-        raise Refused("--benchmark", name, "calibration is of a head and of one class an image")
+        raise UserError("--benchmark", name, "calibration is of a head and of one class an image")
     settings = benchmark.settings if benchmark.evaluator == evaluator else {}
     return dataclasses.replace(
         benchmark,

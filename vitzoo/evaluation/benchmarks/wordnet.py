@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 COUNT = 1000
 KNOWN = {0: "tench", 1: "goldfish", 207: "golden retriever", 281: "tabby", 340: "zebra", 970: "alp"}
@@ -21,7 +21,7 @@ def as_wordnet(model: Sequence[str] | None, outputs: int, data: Sequence[str]) -
         data: the dataset's names: WordNet ids, all 1,000.
 
     Raises:
-        Refused: the names are in another order, or of other classes.
+        UserError: the names are in another order, or of other classes.
     """
     if model is not None and set(data) & set(model):
         return model, ""
@@ -33,5 +33,5 @@ def as_wordnet(model: Sequence[str] | None, outputs: int, data: Sequence[str]) -
     if wrong:
         number = wrong[0]
         message = f"in ImageNet's order class {number} is {KNOWN[number]}, so these can't be matched with WordNet ids"
-        raise Refused("classes", model[number], message)
+        raise UserError("classes", model[number], message)
     return data, "the model's 1,000 names are ImageNet's, in the order of WordNet ids"

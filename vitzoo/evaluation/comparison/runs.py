@@ -9,7 +9,7 @@ from typing import Any
 
 from vitzoo.checkpoints.locate import WEIGHTS
 from vitzoo.config.kept import read_object
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 Curves = Mapping[str, Mapping[str, tuple[list, list]]]
 """By metric and split, steps and values."""
@@ -64,13 +64,13 @@ def read_run(folder: Path, name: str, curves: Curves, last: Last, weights: str |
     """A run of a folder.
 
     Raises:
-        Refused: it is no run, or a file in it can't be read.
+        UserError: it is no run, or a file in it can't be read.
     """
     file = folder / "config.json"
     if not file.is_file():
-        raise Refused("DIR", str(folder), "is no run: it has no config.json")
+        raise UserError("DIR", str(folder), "is no run: it has no config.json")
     if any((folder / name).is_file() for name in WEIGHTS):
-        raise Refused("DIR", str(folder), "is no run: it holds published weights, which have no training to show")
+        raise UserError("DIR", str(folder), "is no run: it holds published weights, which have no training to show")
     return Run(name, flat(read_object(file, "DIR")), curves, last, weights, tuple(_evaluated(folder / "eval")))
 
 
@@ -102,7 +102,7 @@ def _evaluated(folder: Path) -> list[Evaluated]:
     for file in sorted(folder.rglob("metrics.json")):
         result = read_object(file, "DIR")
         if not isinstance(result.get("metrics", {}), Mapping):
-            raise Refused("DIR", str(file), "is no evaluation's: its `metrics` are no object")
+            raise UserError("DIR", str(file), "is no evaluation's: its `metrics` are no object")
         pictures = tuple(file.with_name(name) for name in PICTURES if file.with_name(name).is_file())
         samples = _samples(file.with_name(SAMPLES))
         found.append(Evaluated(str(file.parent.relative_to(folder)), result, pictures, samples))
@@ -117,4 +117,4 @@ def _samples(file: Path) -> tuple[Mapping[str, str], ...]:
         with file.open(newline="", encoding="utf-8") as opened:
             return tuple(row for row, _ in zip(csv.DictReader(opened), range(SHOWN), strict=False))
     except (OSError, ValueError, csv.Error) as error:
-        raise Refused("DIR", str(file), f"can't be read: {error}") from error
+        raise UserError("DIR", str(file), f"can't be read: {error}") from error

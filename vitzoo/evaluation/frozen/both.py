@@ -9,23 +9,23 @@ import numpy as np
 from vitzoo import names
 from vitzoo.data.sources.base import fingerprint
 from vitzoo.data.sources.label_check import refuse_unlabelled
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 
 class Both:
     """The examples of `train`, then those of `test`; `first` is how many come first.
 
     Raises:
-        Refused: their classes aren't the same, or some of the examples are.
+        UserError: their classes aren't the same, or some of the examples are.
     """
 
     def __init__(self, train: Any, test: Any):
         refuse_unlabelled(train.info)
         if not _same(train.info.classes, test.info.classes):
-            raise Refused("train_split", train.info.split, f"has other classes than {test.info.split}")
+            raise UserError("train_split", train.info.split, f"has other classes than {test.info.split}")
         if shared := len(np.intersect1d(train.ids, test.ids)):
             message = f"holds {shared:,} of the examples to be measured, {test.info.split}; name others"
-            raise Refused("train_split", train.info.split, message)
+            raise UserError("train_split", train.info.split, message)
         self.parts, self.first = (train, test), len(train)
         self.ids = np.concatenate([train.ids, test.ids])
         if hasattr(test, "fields"):

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.evaluation.frozen.both import Both
 from vitzoo.evaluation.settings import Evaluator
 from vitzoo.objectives.inputs import TOKENS, told
@@ -41,20 +41,20 @@ class FrozenEvaluator(Evaluator, abc.ABC):
         test = feed.source(data)
         try:
             train = feed.source(data, self.train_split)
-        except Refused as refusal:
+        except UserError as refusal:
             if refusal.field != "data.split":
                 raise
-            raise Refused("train_split", refusal.value, refusal.message) from None
+            raise UserError("train_split", refusal.value, refusal.message) from None
         return Both(train, test)
 
     def bind(self, *, feed: Any, source: Any, config: Any) -> "Frozen":
         """Refuses data without one class to an example."""
         if getattr(feed, "rows_of", "labelled") != "labelled":
-            raise Refused("name", type(self).__name__, f"measures labelled rows, and these are {feed.rows_of}")
+            raise UserError("name", type(self).__name__, f"measures labelled rows, and these are {feed.rows_of}")
         info = source.info
         if info.multi_label or info.classes is None:
             has = "several labels to an example" if info.multi_label else "no classes"
-            raise Refused("data.name", info.name, f"has {has}; features are measured by one class each")
+            raise UserError("data.name", info.name, f"has {has}; features are measured by one class each")
         return Frozen(self, source.first, len(info.classes))
 
     @abc.abstractmethod
@@ -107,18 +107,20 @@ class Frozen:
         """The metrics of a pass, in float64 on the host, and `n`, the examples that were measured.
 
         Raises:
-            Refused: there is nothing to learn from, or nothing to measure.
+            UserError: there is nothing to learn from, or nothing to measure.
         """
         learned = rows["position"] < self.first
         if learned.all() or not learned.any():
             field = "split" if learned.any() else "train_split"
-            raise Refused(field, getattr(self.settings, field), "holds no readable example")
+            raise UserError(field, getattr(self.settings, field), "holds no readable example")
         train, test = (
             Examples(rows["features"][part].astype(np.float64), rows["label"][part].astype(np.int64))
             for part in (learned, ~learned)
         )
         if not (np.isfinite(train.features).all() and np.isfinite(test.features).all()):
-            raise Refused("features", self.settings.features, "are not all finite, so nothing can be learned from them")
+            raise UserError(
+                "features", self.settings.features, "are not all finite, so nothing can be learned from them"
+            )
         return {"n": len(test), **self.settings.measure(train, test, self.classes)}
 
 
@@ -132,22 +134,22 @@ def features_of(model: Any, batch: Mapping[str, jax.Array], name: str, reduce: s
         reduce: of features of each token, `mean` (padding left out) or `first`.
 
     Raises:
-        Refused: the model has no such features.
+        UserError: the model has no such features.
     """
     if not hasattr(model, "features"):
-        raise Refused("features", name, f"{type(model).__name__} has no `features`")
+        raise UserError("features", name, f"{type(model).__name__} has no `features`")
     if "image" in batch:
         seen = model.features(batch["image"])
     else:
         places = {key: value for key, value in told(batch).items() if key in ENCODER_PLACES}
         seen = model.features(*(batch[key] for key in TOKENS if key in batch), **places)
     if name not in seen:
-        raise Refused("features", name, f"no such features; there are {', '.join(seen)}")
+        raise UserError("features", name, f"no such features; there are {', '.join(seen)}")
     found = seen[name]
     if found.ndim == 3:
         found = found[:, 0] if reduce == "first" else _mean(found, batch.get("segments"))
     if found.ndim != 2:
-        raise Refused(
+        raise UserError(
             "features", name, f"have the shape {found.shape}; wanted is [batch, width] or [batch, tokens, width]"
         )
     return found
@@ -169,7 +171,7 @@ def by_number(prefix: str, numbers: tuple[int, ...], suffix: str = "") -> dict[s
 def check_some(field: str, numbers: tuple) -> None:
     """Refuses a list of numbers to measure by that names none."""
     if not numbers:
-        raise Refused(field, "()", "names none")
+        raise UserError(field, "()", "names none")
 
 
 def standardised(train: np.ndarray, *others: np.ndarray) -> list[np.ndarray]:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.evaluation.frozen.features import Examples, FrozenEvaluator, check_some, standardised
 from vitzoo.schema import setting
 
@@ -71,8 +71,8 @@ class LinearProbeEvaluator(FrozenEvaluator):
                 return model.fit(features, label)
             except ConvergenceWarning:
                 message = f"not enough for the penalty {penalty:g} to converge; give more, or larger penalties only"
-                raise Refused("iterations", self.iterations, message) from None
+                raise UserError("iterations", self.iterations, message) from None
 
     def _check_classes(self, label: np.ndarray) -> None:
         if len(np.unique(label)) < 2:
-            raise Refused("train_split", self.train_split, "holds examples of one class only: nothing to tell apart")
+            raise UserError("train_split", self.train_split, "holds examples of one class only: nothing to tell apart")

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.hints import install_extra
 
 TOKENIZERS = ("13a", "intl", "char", "zh", "none")
@@ -13,12 +13,12 @@ def make(metric: str, tokenizer: str = "13a") -> Any:
     """sacreBLEU's metric called `bleu` or `chrf`.
 
     Raises:
-        Refused: sacreBLEU isn't installed.
+        UserError: sacreBLEU isn't installed.
     """
     try:
         from sacrebleu.metrics import BLEU, CHRF
     except ImportError:
-        raise Refused("metrics", metric, f"needs sacreBLEU: {install_extra('text')}") from None
+        raise UserError("metrics", metric, f"needs sacreBLEU: {install_extra('text')}") from None
     return BLEU(tokenize=tokenizer) if metric == "bleu" else CHRF()
 
 

@@ -6,7 +6,7 @@ import os
 import re
 from pathlib import Path
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.weights.files.source import Tensors
 from vitzoo.weights.files.tensorstore_folder import HEADER, read_arrays
 
@@ -29,12 +29,12 @@ def read_big_vision(folder: Path, name: str) -> Tensors:
         name: as it was asked for.
 
     Raises:
-        Refused: a folder has an array's name and not its header.
+        UserError: a folder has an array's name and not its header.
     """
     paths = sorted(path.name for path in folder.iterdir() if path.is_dir())
     lost = [path for path in paths if not (folder / path / HEADER).is_file()]
     if broken := [path for path in lost if SLASH in path]:
-        raise Refused("checkpoint", name, f"lacks {broken[0]}/{HEADER}: it isn't the whole checkpoint")
+        raise UserError("checkpoint", name, f"lacks {broken[0]}/{HEADER}: it isn't the whole checkpoint")
     return read_arrays(folder, {path.replace(SLASH, "/"): path for path in paths if path not in lost}, name)
 
 
@@ -42,7 +42,7 @@ def newest(path: Path) -> Path:
     """The folder that is meant by `checkpoint.bv`: of the newest step; any other path is itself.
 
     Raises:
-        Refused: `checkpoint.bv-LAST` can't be read or names no folder that is there.
+        UserError: `checkpoint.bv-LAST` can't be read or names no folder that is there.
     """
     pointer = f"{path}{LAST}"
     if not path.name or os.path.lexists(path) or not os.path.isfile(pointer):
@@ -50,8 +50,8 @@ def newest(path: Path) -> Path:
     try:
         step = Path(pointer).read_bytes()[:64].decode(errors="replace").strip()
     except OSError as error:
-        raise Refused("checkpoint", str(path), f"{pointer} can't be read: {error.strerror}") from None
+        raise UserError("checkpoint", str(path), f"{pointer} can't be read: {error.strerror}") from None
     found = path.with_name(f"{path.name}-{step}") if STEP.fullmatch(step) else None
     if found is None or not found.is_dir():
-        raise Refused("checkpoint", str(path), f"{pointer} names the step {step!r}, which isn't there")
+        raise UserError("checkpoint", str(path), f"{pointer} names the step {step!r}, which isn't there")
     return found

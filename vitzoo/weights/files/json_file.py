@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from vitzoo.data.text.unicode import HALF, is_whole
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.strict_json import parsed
 
 LARGEST = 2**26  # bytes; a model of 10,000 arrays has an index of about a million
@@ -22,7 +22,7 @@ def read_json(file: Path, kind: type = dict) -> Any:
         kind: `dict` or `list`, what it must hold.
 
     Raises:
-        Refused: it can't be read, is no JSON, names a field twice, is nested too deeply or too large, holds half a
+        UserError: it can't be read, is no JSON, names a field twice, is nested too deeply or too large, holds half a
             character or another kind of value.
     """
     try:
@@ -31,14 +31,14 @@ def read_json(file: Path, kind: type = dict) -> Any:
         content = parsed(file.read_text(encoding="utf-8-sig"), finite=True)
         _check(content)
     except UnicodeDecodeError:
-        raise Refused(str(file), None, "can't be read: is not UTF-8") from None
+        raise UserError(str(file), None, "can't be read: is not UTF-8") from None
     except OSError as error:
-        raise Refused(str(file), None, f"can't be read: {error.strerror}") from None
+        raise UserError(str(file), None, f"can't be read: {error.strerror}") from None
     except ValueError as error:
-        raise Refused(str(file), None, f"can't be read: {error}") from None
+        raise UserError(str(file), None, f"can't be read: {error}") from None
     if not isinstance(content, kind):
         found = KINDS.get(type(content), str(content)[:SHOWN])
-        raise Refused(str(file), None, f"holds {found}, where {KINDS[kind]} is right")
+        raise UserError(str(file), None, f"holds {found}, where {KINDS[kind]} is right")
     return content
 
 

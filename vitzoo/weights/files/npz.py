@@ -15,7 +15,7 @@ import ml_dtypes
 import numpy as np
 
 from vitzoo.checkpoints.growth import growth
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.weights.files.source import Header, Tensors
 
 MOST_DIMENSIONS = 32
@@ -36,19 +36,19 @@ def read_npz(path: Path, name: str) -> Tensors:
         name: as it was asked for.
 
     Raises:
-        Refused: it is damaged, names an array twice, has an array that isn't of plain numbers, or would grow without
+        UserError: it is damaged, names an array twice, has an array that isn't of plain numbers, or would grow without
             measure. Headers are read here, numbers when an array is looked at.
     """
     try:
         archive = zipfile.ZipFile(path)
         entries, packed = archive.infolist(), path.stat().st_size
     except DAMAGED as error:
-        raise Refused("checkpoint", name, f"is no archive of NumPy, or cut off ({error})") from None
+        raise UserError("checkpoint", name, f"is no archive of NumPy, or cut off ({error})") from None
     readers, headers, sizes = {}, {}, {}
     for entry in entries:
         key = entry.filename.removesuffix(".npy")
         if key in readers:
-            raise Refused("checkpoint", name, f"holds {key} twice")
+            raise UserError("checkpoint", name, f"holds {key} twice")
         found = _described(archive, entry, key, name)
         readers[key] = functools.partial(_array, archive, entry, key, name)
         sizes[key] = entry.file_size
@@ -60,7 +60,7 @@ def read_npz(path: Path, name: str) -> Tensors:
 def check_growth(sizes: Mapping[str, int], packed: int, name: str) -> None:
     """Refuses arrays whose `sizes` in bytes are so much more than the `packed` ones on disk as no weights' are."""
     if reason := growth({key.removesuffix(".npy"): size for key, size in sizes.items()}, packed):
-        raise Refused("checkpoint", name, reason)
+        raise UserError("checkpoint", name, reason)
 
 
 def _described(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, key: str, name: str) -> Header:
@@ -68,7 +68,7 @@ def _described(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, key: str, name:
     with _refusals(entry, key, name), archive.open(entry) as file:
         shape, _, dtype = _header(file)
         if dtype.hasobject:
-            raise Refused("checkpoint", name, f"holds objects ({key}), which could run code; only numbers are read")
+            raise UserError("checkpoint", name, f"holds objects ({key}), which could run code; only numbers are read")
         claimed, held = math.prod(shape) * dtype.itemsize, entry.file_size - file.tell()
         if claimed != held:
             raise ValueError(f"its header tells of {claimed:,} bytes of numbers, and there are {held:,}")
@@ -94,9 +94,11 @@ def _refusals(entry: zipfile.ZipInfo, key: str, name: str) -> Iterator[None]:
     try:
         yield
     except DAMAGED as error:
-        raise Refused("checkpoint", name, f"is damaged within {key} ({error})") from None
+        raise UserError("checkpoint", name, f"is damaged within {key} ({error})") from None
     except MemoryError:
-        raise Refused("checkpoint", name, f"has {key} of {entry.file_size:,} bytes: too many for the memory") from None
+        raise UserError(
+            "checkpoint", name, f"has {key} of {entry.file_size:,} bytes: too many for the memory"
+        ) from None
 
 
 def _bytes(file: IO[bytes], held: int) -> np.ndarray:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from vitzoo.checkpoints.locate import WEIGHTS
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.paths import expanded
 from vitzoo.weights.files.big_vision import is_big_vision, newest, read_big_vision
 from vitzoo.weights.files.json_file import read_json, shown
@@ -46,7 +46,7 @@ def open_source(name: str, place: str = "") -> Source:
         place: where they are, if the name doesn't say it.
 
     Raises:
-        Refused: nothing is there, it is of no known kind, damaged, or holds several sets of weights.
+        UserError: nothing is there, it is of no known kind, damaged, or holds several sets of weights.
     """
     path, subtree = _split(place or name)
     file = _file_in(path, name) if path.is_dir() else path
@@ -55,7 +55,7 @@ def open_source(name: str, place: str = "") -> Source:
         if tensors and all(key.startswith(prefix) for key in tensors):
             tensors = tensors.without(prefix)
     if not tensors:
-        raise Refused("checkpoint", name, f"{file.name} holds no arrays")
+        raise UserError("checkpoint", name, f"{file.name} holds no arrays")
     folder = file if file.is_dir() else file.parent
     return Source(name, kind, tensors, folder, _config(folder), besides, notes)
 
@@ -94,10 +94,10 @@ def _file_in(folder: Path, name: str) -> Path:
     if len(found) == 1:
         return found[0]
     if found:
-        raise Refused(
+        raise UserError(
             "checkpoint", name, f"holds several files of weights: {', '.join(f.name for f in found[:6])}; name one"
         )
-    raise Refused(
+    raise UserError(
         "checkpoint",
         name,
         f"holds no file of weights (looked for {', '.join(WEIGHTS)} or one {', '.join(SUFFIXES)})",
@@ -116,9 +116,9 @@ def _read(file: Path, name: str, subtree: str) -> Read:
         return _of_names("tensorstore", reader(file, name), name, subtree)
     kind = SUFFIXES.get(file.suffix)
     if _is_pointer(file):
-        raise Refused("checkpoint", name, f"{file.name} only points to the weights, which `git lfs pull` fetches")
+        raise UserError("checkpoint", name, f"{file.name} only points to the weights, which `git lfs pull` fetches")
     if kind is None:
-        raise Refused("checkpoint", name, f"is of no known kind ({', '.join(SUFFIXES)})")
+        raise UserError("checkpoint", name, f"is of no known kind ({', '.join(SUFFIXES)})")
     if kind == "torch":
         return _read_torch(file, name, subtree)
     return _of_names(kind, read_npz(file, name) if kind == "npz" else read_safetensors(file, name), name, subtree)
@@ -141,7 +141,7 @@ def _of_names(kind: str, tensors: Tensors, name: str, subtree: str) -> Read:
         below = tensors.without(f"{subtree}{between}")
         if not below:
             tops = sorted({key.partition(between)[0] for key in tensors})
-            raise Refused("checkpoint", name, f"has nothing below {subtree}; there are {', '.join(tops[:8])}")
+            raise UserError("checkpoint", name, f"has nothing below {subtree}; there are {', '.join(tops[:8])}")
         tensors = below
     return kind, tensors, {}, notes
 
@@ -165,9 +165,9 @@ def _read_parts(index: Path, name: str, subtree: str) -> Read:
     for part, keys in parts_of(index, name).items():
         kind, tensors, _, _ = _read(index.parent / part, name, subtree)
         if lost := [key for key in keys if key not in tensors]:
-            raise Refused("checkpoint", name, f"{part} lacks {shown(lost[0])}, which {index.name} says it has")
+            raise UserError("checkpoint", name, f"{part} lacks {shown(lost[0])}, which {index.name} says it has")
         if twice := [key for key in tensors if key in of_part]:
-            raise Refused("checkpoint", name, f"{part} and {of_part[twice[0]]} both hold {twice[0]}")
+            raise UserError("checkpoint", name, f"{part} and {of_part[twice[0]]} both hold {twice[0]}")
         of_part |= dict.fromkeys(tensors, part)
         readers |= {key: functools.partial(tensors.__getitem__, key) for key in tensors}
         headers |= {key: functools.partial(tensors.header, key) for key in tensors}
@@ -179,21 +179,21 @@ def _read_torch(path: Path, name: str, subtree: str) -> Read:
     content = file.described
     for part in filter(None, subtree.split(".")):
         if not isinstance(content, Mapping) or part not in content:
-            raise Refused("checkpoint", name, f"has no {part}; there are {_listed(content)}")
+            raise UserError("checkpoint", name, f"has no {part}; there are {_listed(content)}")
         content = content[part]
     if not isinstance(content, Mapping):
-        raise Refused("checkpoint", name, f"holds one value of type {type(content).__name__}, not weights by name")
+        raise UserError("checkpoint", name, f"holds one value of type {type(content).__name__}, not weights by name")
     if not content:
-        raise Refused("checkpoint", name, "holds an empty dict: nothing was saved in it")
+        raise UserError("checkpoint", name, "holds an empty dict: nothing was saved in it")
     tensors = _tensors(content)
     notes: tuple[str, ...] = ()
     sets = [key for key, value in content.items() if isinstance(key, str) and _tensors(value)]
     if not tensors or any(key in SUBTREES for key in sets):  # beside a set, a number of the training may be an array
         chosen = next((key for key in SUBTREES if key in sets), sets[0] if len(sets) == 1 else None)
         if chosen is None and sets:
-            raise Refused("checkpoint", name, f"holds several sets of weights ({_listed(sets)}): write FILE:SET")
+            raise UserError("checkpoint", name, f"holds several sets of weights ({_listed(sets)}): write FILE:SET")
         if chosen is None:
-            raise Refused("checkpoint", name, f"holds no weights by name; there are {_listed(content)}")
+            raise UserError("checkpoint", name, f"holds no weights by name; there are {_listed(content)}")
         tensors = _tensors(content[chosen])
         notes = (f"of {_listed(sets)} in the file, {chosen} was taken",) if len(sets) > 1 else ()
     _check_names(tensors, name)
@@ -221,7 +221,7 @@ def _check_names(tensors: Iterable[str], name: str) -> None:
     """Refuses names that no weights have, and that no message could show."""
     for key in tensors:
         if not key.isprintable() or len(key) > LONGEST:
-            raise Refused("checkpoint", name, f"holds an array with the name {key[:60]!a}, which no weights have")
+            raise UserError("checkpoint", name, f"holds an array with the name {key[:60]!a}, which no weights have")
 
 
 def _config(folder: Path) -> Mapping[str, Any]:

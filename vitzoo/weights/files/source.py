@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 """Types of weights."""
@@ -108,7 +108,7 @@ class Source:
             empty: whether it may hold no numbers.
 
         Raises:
-            Refused: there is none of this name, or it has other dimensions, or one of no length.
+            UserError: there is none of this name, or it has other dimensions, or one of no length.
         """
         if name not in self.tensors:
             raise self.refused(f"lacks {name}")
@@ -123,7 +123,7 @@ class Source:
         """An array whose numbers are looked at: of a type of weights, and finite.
 
         Raises:
-            Refused: it isn't.
+            UserError: it isn't.
         """
         if why := unusable(self.tensors.header(name)):
             raise self.refused(f"has {name} {why}")
@@ -136,7 +136,7 @@ class Source:
         """How many layers there are by names `prefix` N `suffix` ..., where N counts from 0; 0 without any.
 
         Raises:
-            Refused: a layer before the last is missing.
+            UserError: a layer before the last is missing.
         """
         numbers = {name.removeprefix(prefix).partition(suffix)[0] for name in self.tensors if name.startswith(prefix)}
         for layer in range(len(numbers)):
@@ -152,9 +152,9 @@ class Source:
         path = self.folder / name
         return path if path.is_file() else None
 
-    def refused(self, message: str) -> Refused:
+    def refused(self, message: str) -> UserError:
         """What to raise: it can't be used, and why."""
-        return Refused("checkpoint", self.name, message)
+        return UserError("checkpoint", self.name, message)
 
 
 NOT_FINITE = "with numbers that aren't finite (NaN, or infinite as float32)"

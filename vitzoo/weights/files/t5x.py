@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.weights.files.source import Tensors
 from vitzoo.weights.files.tensorstore_folder import HEADER, OCDBT, array_names, read_arrays, short
 
@@ -33,11 +33,11 @@ def read_t5x(folder: Path, name: str) -> Tensors:
         name: as it was asked for.
 
     Raises:
-        Refused: it is damaged, or older than version 3 (of 2021).
+        UserError: it is damaged, or older than version 3 (of 2021).
     """
     arrays = _arrays(folder)
     if arrays is None:
-        raise Refused("checkpoint", name, "is no checkpoint of t5x")
+        raise UserError("checkpoint", name, "is no checkpoint of t5x")
     paths = {path.removeprefix(TARGET).replace(".", "/"): path for path in array_names(arrays, TARGET, name)}
     inside = _inside(arrays, name)
     return read_arrays(arrays, paths, name).beside(inside)
@@ -66,7 +66,7 @@ def _inside(folder: Path, name: str) -> dict[str, np.ndarray]:
     if not index.is_file():
         if (folder / TREE).is_file():
             return {}
-        raise Refused("checkpoint", name, f"has no index ({INDEX} or {TREE}): it isn't the whole checkpoint")
+        raise UserError("checkpoint", name, f"has no index ({INDEX} or {TREE}): it isn't the whole checkpoint")
     import flax.serialization
 
     try:
@@ -77,9 +77,9 @@ def _inside(folder: Path, name: str) -> dict[str, np.ndarray]:
         version, target = content["version"] if own else 3, (content["optimizer"] if own else content)["target"]
         leaves = _leaves(target, "")
     except Exception as error:  # the library raises many kinds for a damaged file
-        raise Refused("checkpoint", name, f"{index.name} is no index of t5x ({short(error)})") from None
+        raise UserError("checkpoint", name, f"{index.name} is no index of t5x ({short(error)})") from None
     if version != 3:
-        raise Refused("checkpoint", name, f"is of version {version!r} of t5x's format; only 3 is read")
+        raise UserError("checkpoint", name, f"is of version {version!r} of t5x's format; only 3 is read")
     return {key: leaf for key, leaf in leaves if isinstance(leaf, np.ndarray)}
 
 

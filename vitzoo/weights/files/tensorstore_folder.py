@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.weights.files.npz import check_growth
 from vitzoo.weights.files.source import Header, Tensors
 
@@ -29,7 +29,7 @@ def array_names(folder: Path, prefix: str, name: str) -> list[str]:
         name: as the weights were asked for.
 
     Raises:
-        Refused: the store can't be read.
+        UserError: the store can't be read.
     """
     if not (folder / OCDBT).is_file():
         return sorted(path.parent.name for path in folder.glob(f"{prefix}*/{HEADER}"))
@@ -38,7 +38,7 @@ def array_names(folder: Path, prefix: str, name: str) -> list[str]:
     try:
         keys = tensorstore.KvStore.open(_store(folder)).result().list().result()
     except Exception as error:  # the library raises many kinds
-        raise Refused("checkpoint", name, f"its store can't be read ({short(error)})") from None
+        raise UserError("checkpoint", name, f"its store can't be read ({short(error)})") from None
     end = f"/{HEADER}"
     names = (key.decode(errors="replace") for key in keys)
     return sorted(key.removesuffix(end) for key in names if key.startswith(prefix) and key.endswith(end))
@@ -53,8 +53,8 @@ def read_arrays(folder: Path, paths: Mapping[str, str], name: str) -> Tensors:
         name: as the weights were asked for.
 
     Raises:
-        Refused: an array's header can't be read, or the arrays would grow without measure; and, when an array is looked
-            at, it is damaged.
+        UserError: an array's header can't be read, or the arrays would grow without measure; and, when an array is
+            looked at, it is damaged.
     """
     store = _store(folder)
     headers = {key: _header(store, path, name) for key, path in paths.items()}
@@ -106,4 +106,4 @@ def _refusals(path: str, name: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # the library raises many kinds
-        raise Refused("checkpoint", name, f"can't be read within {path} ({short(error)})") from None
+        raise UserError("checkpoint", name, f"can't be read within {path} ({short(error)})") from None

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.weights.files import torch_pickle
 from vitzoo.weights.files.source import Header
 from vitzoo.weights.files.torch_pickle import Tensor, Unreadable
@@ -50,7 +50,8 @@ class TorchFile:
         described: what was saved, nested dicts and lists, with a description of each tensor.
 
     Raises:
-        Refused: it is no such archive, of an old kind, damaged, or asks for anything but tensors and plain containers.
+        UserError: it is no such archive, of an old kind, damaged, or asks for anything but tensors and plain
+            containers.
     """
 
     def __init__(self, path: Path):
@@ -83,7 +84,7 @@ class TorchFile:
         """A tensor's numbers, read-only and mapped from the file.
 
         Raises:
-            Refused: they aren't there, fewer than it describes, or damaged.
+            UserError: they aren't there, fewer than it describes, or damaged.
         """
         storage, size, name = tensor.storage, tensor.storage.dtype.itemsize, f"data/{tensor.storage.key}"
         self.header(tensor)
@@ -102,7 +103,7 @@ class TorchFile:
         """A tensor's shape and type, which its numbers are as many as.
 
         Raises:
-            Refused: they aren't there, or are fewer than it describes.
+            UserError: they aren't there, or are fewer than it describes.
         """
         storage, name = tensor.storage, f"data/{tensor.storage.key}"
         if name not in self._places:
@@ -167,10 +168,10 @@ class TorchFile:
             raise Unreadable(f"is cut off within {entry.filename}")
         return Place(start, entry.file_size, entry.CRC)
 
-    def _refused(self, message: str) -> Refused:
-        return Refused("checkpoint", str(self.path), message)
+    def _refused(self, message: str) -> UserError:
+        return UserError("checkpoint", str(self.path), message)
 
-    def _not_an_archive(self, error: Exception) -> Refused:
+    def _not_an_archive(self, error: Exception) -> UserError:
         try:
             with open(self.path, "rb") as file:
                 first = file.read(len(LEGACY))

@@ -77,7 +77,7 @@ class Format(Protocol):
             given: settings of the model that a user states, for what can't be known from the file.
 
         Raises:
-            Refused: it holds something that vitzoo's model has no setting for, or a setting must be given (named).
+            UserError: it holds something that vitzoo's model has no setting for, or a setting must be given (named).
         """
         ...
 
@@ -95,6 +95,6 @@ class Writer(Protocol):
             tokenizer: of text.
 
         Raises:
-            Refused: the format has no place for one of the model's settings (named).
+            UserError: the format has no place for one of the model's settings (named).
         """
         ...

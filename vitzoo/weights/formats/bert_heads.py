@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.models.bert import BERTConfig
 from vitzoo.weights.common_rows import dense, norm
 from vitzoo.weights.files.source import Source
@@ -66,7 +66,7 @@ def head_of(source: Source, prefix: str) -> Head:
     """The head of a file, by its names and `config.json`.
 
     Raises:
-        Refused: it is one that no model here has.
+        UserError: it is one that no model here has.
     """
     architecture = architecture_of(source)
     pooler = f"{prefix}pooler.dense.weight" in source.tensors
@@ -84,7 +84,7 @@ def written_head(config: BERTConfig, description: Mapping[str, Any]) -> WrittenH
     pooler = _pooler_rows(prefix, config.has_pooler)
     if config.head_input not in (None, "pooler"):
         message = "has no place in transformers' BERT, whose heads of a text read the pooler"
-        raise Refused("model.head_reads", config.head_reads, message)
+        raise UserError("model.head_reads", config.head_reads, message)
     if kind == "pretraining":
         architecture = "BertForPreTraining" if config.pooler else "BertForMaskedLM"
         return WrittenHead(architecture, (*pooler, *_pretraining_rows(config.pooler)), {"tie_word_embeddings": True})

@@ -149,7 +149,7 @@ def find_grid(
         Rows and columns of patches, rows of the table before those of the patches, and notes.
 
     Raises:
-        Refused: the table is of no square, with or without a class token, nor of the size given.
+        UserError: the table is of no square, with or without a class token, nor of the size given.
     """
     prefixes = [("none", 0), ("class", 1)] if class_token else [("none", 0)]
     found = square_or_given(count, patch, prefixes[::-1] if table == TABLES[0] else prefixes, given)

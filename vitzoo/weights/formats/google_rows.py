@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.models.vit_config import ViTConfig
 from vitzoo.weights.common_rows import layers
 from vitzoo.weights.files.source import Source
@@ -122,11 +122,11 @@ def check(config: ViTConfig, where: str, *, poolings: tuple[str, ...], positions
     must_be(config, PLAIN, where)
     for field, known in (("pooling", poolings), ("positions", positions)):
         if getattr(config, field) not in known:
-            raise Refused(
+            raise UserError(
                 f"model.{field}", getattr(config, field), f"has no place in {where}, which has {', '.join(known)}"
             )
     if config.pooling != "cls" and config.has_class_token:
-        raise Refused("model.class_token", True, f"has no place in {where} with pooling={config.pooling}")
+        raise UserError("model.class_token", True, f"has no place in {where} with pooling={config.pooling}")
     if config.pooling == "cls" and config.positions == "learned1d":
         must_be(config, {"prefix_positions": placed}, where)
     if config.positions == "learned1d":

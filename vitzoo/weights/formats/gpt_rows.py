@@ -69,7 +69,7 @@ def is_tied(source: Source, embedding: str) -> bool:
     """Whether the head is the embedding: not in the file, or there with the same numbers.
 
     Raises:
-        Refused: it isn't in the file, and `config.json` says that it is another; or it is another in the file, and
+        UserError: it isn't in the file, and `config.json` says that it is another; or it is another in the file, and
             `config.json` says that it is the embedding, as it does by saying nothing.
     """
     if HEAD in source.tensors:

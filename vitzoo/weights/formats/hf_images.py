@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.weights.files.json_file import read_json, shown
 from vitzoo.weights.files.source import Source
 from vitzoo.weights.formats.settings import flag, is_number, of_channels, only, theirs_of
@@ -62,7 +62,7 @@ def read(source: Source, usual: str, whole: Size, size: Size, channels: int = 3)
         channels: of the model's images.
 
     Raises:
-        Refused: the file can't be read, or says what no preprocessing here does.
+        UserError: the file can't be read, or says what no preprocessing here does.
     """
     content = _content(source)
     seen = size[0] / whole[0]
@@ -100,7 +100,7 @@ def written(description: Mapping[str, Any], where: str) -> tuple[dict[str, Any],
     preprocessing isn't known.
 
     Raises:
-        Refused: transformers has no processor that does the same (the setting is named).
+        UserError: transformers has no processor that does the same (the setting is named).
     """
     images = description.get("preprocessing")
     if not images:
@@ -110,15 +110,15 @@ def written(description: Mapping[str, Any], where: str) -> tuple[dict[str, Any],
     crop = larger != [height, width]
     if images["resize"] == "short_side_crop":
         if height != width:
-            raise Refused("preprocessing.resize", "short_side_crop", f"has no place in {where} unless it is square")
+            raise UserError("preprocessing.resize", "short_side_crop", f"has no place in {where} unless it is square")
         kind, size, crop = "BitImageProcessor", {"shortest_edge": larger[0]}, True
     elif images["resize"] == "squash":
         kind = "DeiTImageProcessor" if crop else "ViTImageProcessor"
         size = {"height": larger[0], "width": larger[1]}
     else:
-        raise Refused("preprocessing.resize", images["resize"], f"has no place in {where}")
+        raise UserError("preprocessing.resize", images["resize"], f"has no place in {where}")
     if not images["antialias"] and images["interpolation"] != "nearest":
-        raise Refused("preprocessing.antialias", False, f"has no place in {where}, which filters as PIL does")
+        raise UserError("preprocessing.antialias", False, f"has no place in {where}, which filters as PIL does")
     names = {str(index): name for index, name in enumerate(RESAMPLES)}
     content = {
         "image_processor_type": kind,

@@ -85,7 +85,7 @@ def body(
         mlp_stated: whether `intermediate_size` is a setting of the family; where it isn't, transformers looks at none.
 
     Raises:
-        Refused: `config.json` contradicts the arrays, or has what no model here has.
+        UserError: `config.json` contradicts the arrays, or has what no model here has.
     """
     config, s = source.config, shapes
     sizes = {"hidden_size": s.width, "num_hidden_layers": s.depth, "num_channels": s.channels}

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.models.vit_config import ViTConfig
 from vitzoo.weights.common_rows import dense
 from vitzoo.weights.files.json_file import shown
@@ -99,9 +99,9 @@ class DINOv2:
         outputs = config.num_classes or 0
         settings.must_be(config, PLAIN | ONLY | {"pooling": "cls_gap" if outputs else "cls"}, self.where)
         if config.layer_scale is None:
-            raise Refused("model.layer_scale", None, f"has no place in {self.where}, whose branches have factors")
+            raise UserError("model.layer_scale", None, f"has no place in {self.where}, whose branches have factors")
         if config.grid[0] != config.grid[1] or config.image_shape[0] != config.image_shape[1]:
-            raise Refused("model.image_size", config.image_size, f"has no place in {self.where}: it must be square")
+            raise UserError("model.image_size", config.image_size, f"has no place in {self.where}: it must be square")
         config, params = as_table(config, params, 1, self.where)
         kind = "Dinov2WithRegisters" if config.registers else "Dinov2"
         prefix = "dinov2_with_registers" if config.registers else "dinov2"
@@ -156,4 +156,4 @@ def _ratio(config: ViTConfig) -> int:
         if config.mlp_dim == ((hidden * 2 // 3 + 7) // 8 * 8 if config.gated_mlp else hidden):
             return ratio
     rule = "two thirds of a multiple of the width" if config.gated_mlp else "a multiple of the width"
-    raise Refused("model.mlp_dim", config.mlp_dim, f"has no place in transformers' DINOv2, where it is {rule}")
+    raise UserError("model.mlp_dim", config.mlp_dim, f"has no place in transformers' DINOv2, where it is {rule}")

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.models.vit_config import ViTConfig
 from vitzoo.weights.common_rows import dense
 from vitzoo.weights.files.source import Source
@@ -94,9 +94,9 @@ class PlainViT:
         settings.must_be(config, PLAIN | ONLY, self.where)
         outputs, distilled = config.num_classes or 0, config.distilled
         if outputs and config.pre_logits:
-            raise Refused("model.pre_logits", config.pre_logits, f"has no place in {self.where} with classes")
+            raise UserError("model.pre_logits", config.pre_logits, f"has no place in {self.where} with classes")
         if distilled == "head" and not outputs:
-            raise Refused("model.distilled", "head", f"has no place in {self.where} without classes")
+            raise UserError("model.distilled", "head", f"has no place in {self.where} without classes")
         config, params = as_table(config, params, 1 if distilled == "none" else 2, self.where)
         family = "ViT" if distilled == "none" else "DeiT"
         kind = "Model" if not outputs else "ForImageClassification" + ("WithTeacher" if distilled == "head" else "")

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.models.vit_config import ViTConfig
 from vitzoo.weights.common_rows import dense, fused_projections, layers, norm, projections
 from vitzoo.weights.files.json_file import shown
@@ -91,11 +91,11 @@ class SigLIP:
         c = dataclasses.replace(config, class_token=config.has_class_token)
         settings.must_be(c, PLAIN | ONLY | ({"pooling": "gap"} if c.num_classes else {}), self.where)
         if c.head_size * c.num_heads != c.width:
-            raise Refused("model.head_dim", c.head_dim, f"has no place in {self.where}")
+            raise UserError("model.head_dim", c.head_dim, f"has no place in {self.where}")
         for field in ("image_size", "patch_size"):
             height, width = getattr(c, field.replace("size", "shape"))[:2]
             if height != width:
-                raise Refused(f"model.{field}", (height, width), f"has no place in {self.where}: it must be square")
+                raise UserError(f"model.{field}", (height, width), f"has no place in {self.where}: it must be square")
         c, params = as_table(c, params, 0, self.where)
         tower = {
             "model_type": "siglip_vision_model",

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.models.vit_config import ViTConfig
 from vitzoo.nn.positions import SinCos2D
 from vitzoo.weights.formats import settings
@@ -49,7 +49,7 @@ def as_table(config: ViTConfig, params: Flat, placed: int, where: str) -> tuple[
     """The same model with all that is added to tokens in one table, `placed` rows of it for tokens before the patches.
 
     Raises:
-        Refused: positions are of a kind that isn't added, or others of these tokens have rows.
+        UserError: positions are of a kind that isn't added, or others of these tokens have rows.
     """
     params, rows = dict(params), 0
     if config.positions == "learned1d":
@@ -63,9 +63,9 @@ def as_table(config: ViTConfig, params: Flat, placed: int, where: str) -> tuple[
     elif config.positions == "none":
         table = np.zeros((1, config.patches, config.width), np.float32)
     else:
-        raise Refused("model.positions", config.positions, f"has no place in {where}, where they are added to tokens")
+        raise UserError("model.positions", config.positions, f"has no place in {where}, where they are added to tokens")
     if rows not in (0, placed):
-        raise Refused("model.prefix_positions", config.prefix_positions, f"has no place in {where}")
+        raise UserError("model.prefix_positions", config.prefix_positions, f"has no place in {where}")
     zeros = np.zeros_like(table, shape=(1, placed - rows, config.width))
     changed = dataclasses.replace(config, positions="learned1d", prefix_positions="class")
     return changed, params | {"positions/embedding": np.concatenate([zeros, table], axis=1)}

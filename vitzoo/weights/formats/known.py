@@ -2,7 +2,7 @@
 
 import importlib
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.weights.files.source import Source
 from vitzoo.weights.formats.base import Format
 from vitzoo.weights.formats.model_types import check_names, stated_format, what_it_says
@@ -43,10 +43,10 @@ def find_format(name: str) -> Format:
     """The format of a name.
 
     Raises:
-        Refused: there is none.
+        UserError: there is none.
     """
     if name not in FORMATS:
-        raise Refused("--format", name, f"is none of {', '.join(FORMATS)}")
+        raise UserError("--format", name, f"is none of {', '.join(FORMATS)}")
     module, _, attribute = FORMATS[name].partition(":")
     return getattr(importlib.import_module(module), attribute)()
 
@@ -55,19 +55,19 @@ def recognise(source: Source) -> Format:
     """The format of a file: by the type or architecture that its `config.json` names, otherwise by its arrays' names.
 
     Raises:
-        Refused: none knows it.
+        UserError: none knows it.
     """
     if (stated := stated_format(source)) is not None:
         return _as_stated(source, stated)
     check_names(source)
-    trouble: Refused | None = None
+    trouble: UserError | None = None
     for name in FORMATS:
         found = find_format(name)
         try:
             if found.recognises(source):
                 return found
         except Exception as error:  # a format that can't even look at a file doesn't know it
-            trouble = trouble or (error if isinstance(error, Refused) else None)
+            trouble = trouble or (error if isinstance(error, UserError) else None)
     if trouble is not None:
         raise trouble
     names = sorted(source.tensors)
@@ -79,7 +79,7 @@ def check_format(source: Source, form: Format) -> None:
     """Refuses a file to be read in a format that isn't the one that its `config.json` tells."""
     stated = stated_format(source)
     if stated is not None and stated != form.name:
-        raise Refused(
+        raise UserError(
             "--source-format", form.name, f"{what_it_says(source)}, which is of the format {stated}; leave it out"
         )
 

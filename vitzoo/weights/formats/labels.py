@@ -13,7 +13,7 @@ def labels(source: Source, outputs: int) -> tuple[str, ...] | None:
     placeholders of a model whose classes were never named.
 
     Raises:
-        Refused: it is no table of a name for each output, or `num_labels` is another number.
+        UserError: it is no table of a name for each output, or `num_labels` is another number.
     """
     if outputs:
         agrees(source, {"num_labels": outputs})
@@ -29,7 +29,7 @@ def labels(source: Source, outputs: int) -> tuple[str, ...] | None:
 
 
 def checked_names(source: Source, field: str, names: Sequence[Any]) -> tuple[str, ...]:
-    """Names of a setting, which two classes may share; Refused if one isn't text."""
+    """Names of a setting, which two classes may share; UserError if one isn't text."""
     for index, name in enumerate(names):
         if not isinstance(name, str):
             raise source.refused(f"config.json has {field} {index} = {shown(name)}; text is right")

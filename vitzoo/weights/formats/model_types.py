@@ -79,7 +79,7 @@ def stated_format(source: Source) -> str | None:
     """The format that a file is of by what lies beside it; None where nothing says it.
 
     Raises:
-        Refused: `config.json` names a type or an architecture that isn't read here, or says that the arrays aren't
+        UserError: `config.json` names a type or an architecture that isn't read here, or says that the arrays aren't
             plain.
     """
     config = source.config

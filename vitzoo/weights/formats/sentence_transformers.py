@@ -55,7 +55,7 @@ def read(source: Source, places: int, width: int) -> Sentence:
         width: of a token.
 
     Raises:
-        Refused: it does something with the tokens that no model here does.
+        UserError: it does something with the tokens that no model here does.
     """
     folder, modules = _modules(source)
     if not modules:

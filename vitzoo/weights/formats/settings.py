@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.schema import LARGEST_INTEGER, default_of
 from vitzoo.weights.files.json_file import shown
 from vitzoo.weights.files.source import Source
@@ -59,7 +59,7 @@ def of_type(source: Source, *known: str) -> None:
 
 
 def named(source: Source, field: str, usual: str, names: Mapping[str, str]) -> str:
-    """Our name of what `config.json` names otherwise, such as an activation; Refused if it is unknown."""
+    """Our name of what `config.json` names otherwise, such as an activation; UserError if it is unknown."""
     stated = usual if source.config.get(field) is None else source.config[field]
     if not isinstance(stated, str) or stated not in names:
         raise source.refused(f"{source.config_name} has {field} = {shown(stated)}; known: {', '.join(names)}")
@@ -67,7 +67,7 @@ def named(source: Source, field: str, usual: str, names: Mapping[str, str]) -> s
 
 
 def whole(source: Source, field: str, usual: Any = None, *, least: int = 0, most: int = LARGEST_INTEGER) -> Any:
-    """An integer of `config.json`; `usual` where it says none; Refused if it is no integer within limits."""
+    """An integer of `config.json`; `usual` where it says none; UserError if it is no integer within limits."""
     fits = lambda stated: type(stated) is int and least <= stated <= most  # noqa: E731
     return _of_kind(source, field, usual, fits, f"an integer from {least:,} to {most:,}")
 
@@ -134,15 +134,15 @@ def problem_of(source: Source) -> str | None:
 
 
 def theirs_of(field: str, ours: str, names: Mapping[str, str], where: str) -> str:
-    """The way back: the first of their names; Refused if there is none."""
+    """The way back: the first of their names; UserError if there is none."""
     found = next((theirs for theirs, known in names.items() if known == ours), None)
     if found is None:
-        raise Refused(f"model.{field}", ours, f"has no place in {where}")
+        raise UserError(f"model.{field}", ours, f"has no place in {where}")
     return found
 
 
 def heads_of(source: Source, field: str, given: Mapping[str, Any], width: int) -> int:
-    """The number of heads, which no shape tells: of `config.json`, else given; Refused without either."""
+    """The number of heads, which no shape tells: of `config.json`, else given; UserError without either."""
     return heads_that(source, whole(source, field, least=1), f"{source.config_name} says {field}", given, width)
 
 
@@ -157,7 +157,7 @@ def heads_that(source: Source, stated: int | None, said: str, given: Mapping[str
         size: of all heads together.
 
     Raises:
-        Refused: neither says it, they differ, or it doesn't divide the size.
+        UserError: neither says it, they differ, or it doesn't divide the size.
     """
     wanted = given.get("num_heads")
     if stated is None and wanted is None:
@@ -185,4 +185,4 @@ def must_be(config: Any, fields: Mapping[str, Any], where: str) -> None:
     for field, value in fields.items():
         stated = getattr(config, field)
         if stated != value:
-            raise Refused(f"model.{field}", stated, f"has no place in {where}, where it is {value}")
+            raise UserError(f"model.{field}", stated, f"has no place in {where}, where it is {value}")

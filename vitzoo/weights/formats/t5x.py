@@ -125,7 +125,7 @@ def _table(source: Source, stack: str) -> str:
     """The name of a stack's table of distances.
 
     Raises:
-        Refused: its layers have tables of their own.
+        UserError: its layers have tables of their own.
     """
     name, stacked = f"{stack}/relpos_bias/rel_embedding", f"{stack}/{stack}/relpos_bias/rel_embedding"
     if name in source.tensors:

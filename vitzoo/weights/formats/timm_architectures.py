@@ -65,7 +65,7 @@ def of_architecture(
         Fields of the Config, and lines on what was taken by convention.
 
     Raises:
-        Refused: an architecture or argument that isn't known here, or heads that nothing tells.
+        UserError: an architecture or argument that isn't known here, or heads that nothing tells.
     """
     _check(source, name, arguments)
     heads, notes = _heads(source, name, arguments, given, width)

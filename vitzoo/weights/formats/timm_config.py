@@ -5,7 +5,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.models.vit_config import ViTConfig
 from vitzoo.weights.files.json_file import shown
 from vitzoo.weights.files.source import Source
@@ -70,7 +70,7 @@ def preprocessing(source: Source, size: Size, channels: int) -> tuple[dict[str, 
     """The fields of `Preprocessing`, and a line where convention took their place.
 
     Raises:
-        Refused: cropping or resizing is of a kind not known here.
+        UserError: cropping or resizing is of a kind not known here.
     """
     if not source.config:
         usual = {"resize": "short_side_crop", "interpolation": "bicubic", "crop_fraction": crop_fraction(0.875, size)}
@@ -101,7 +101,7 @@ def classes(source: Source, count: int) -> tuple[str, ...] | None:
     """The names by index; None where there are none, or no outputs.
 
     Raises:
-        Refused: they are no name for each output, or `num_classes` is another number.
+        UserError: they are no name for each output, or `num_classes` is another number.
     """
     parts = (source.config, _pretrained(source))
     # to timm the first is the model's; the second may still be that of the weights that training began with
@@ -125,7 +125,7 @@ def written(config: ViTConfig, description: Mapping[str, Any]) -> tuple[dict[str
     """`config.json` of a model of ours, and notes on what timm will do otherwise with images.
 
     Raises:
-        Refused: timm's model has no place for a setting (named).
+        UserError: timm's model has no place for a setting (named).
     """
     check(config)
     names, images = description["classes"], description["preprocessing"]
@@ -158,18 +158,18 @@ def check(config: ViTConfig) -> None:
     """Refuses settings that timm's model has no place for."""
     c = config
     if c.pre_logits:
-        raise Refused("model.pre_logits", c.pre_logits, f"has no place in {WHERE}, which has given up this layer")
+        raise UserError("model.pre_logits", c.pre_logits, f"has no place in {WHERE}, which has given up this layer")
     must_be(c, PLAIN | {"patch_bias": not c.embedding_norm}, WHERE)
     must_be(c, {"positions": "learned1d"} if c.positions != "none" else {}, WHERE)
     must_be(c, {"qk_norm_bias": True} if c.qk_norm else {}, WHERE)
     must_be(c, {"norm_epsilon": 1e-6, "distilled": "none"} if c.gated_mlp else {}, WHERE)
     if c.distilled == "token" or (c.gated_mlp and c.pooling == "map"):
         field = "distilled" if c.distilled == "token" else "pooling"
-        raise Refused(f"model.{field}", getattr(c, field), f"has no place in {WHERE}")
+        raise UserError(f"model.{field}", getattr(c, field), f"has no place in {WHERE}")
     if c.distilled == "head":
         must_be(c, {"registers": 0, "prefix_positions": "class", "norm_epsilon": 1e-6}, WHERE)
     if c.norm_epsilon not in (1e-5, 1e-6):
-        raise Refused("model.norm_epsilon", c.norm_epsilon, f"has no place in {WHERE}, where it is 1e-6 or 1e-5")
+        raise UserError("model.norm_epsilon", c.norm_epsilon, f"has no place in {WHERE}, where it is 1e-6 or 1e-5")
 
 
 def _architecture(c: ViTConfig) -> str:

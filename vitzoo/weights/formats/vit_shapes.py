@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.models.geometry import pair
 from vitzoo.nn.positions import square_side
 from vitzoo.weights.files.source import Source
@@ -25,7 +25,7 @@ def num_heads(source: Source, given: Mapping[str, Any], width: int) -> tuple[int
     """The heads of a file that doesn't say them: given, or those of the published sizes; and a line that says so.
 
     Raises:
-        Refused: neither tells.
+        UserError: neither tells.
     """
     if "num_heads" in given:
         return heads_that(source, None, "", given, width), ""
@@ -58,7 +58,7 @@ def table_of(
         given: what a user states.
 
     Raises:
-        Refused: no size is known that fits.
+        UserError: no size is known that fits.
     """
     for size in (pair(size) for size in stated if size is not None):
         for name, prefix in prefixes:
@@ -94,7 +94,7 @@ def check_square(grid: Size, where: str) -> None:
     if grid[0] != grid[1] and (side := square_side(grid[0] * grid[1])):
         shown = f"{grid[0]} × {grid[1]} patches"
         message = f"have no place in {where}, which keeps no image size: they would be read as {side} × {side}"
-        raise Refused("model.image_size", shown, message)
+        raise UserError("model.image_size", shown, message)
 
 
 def crop_fraction(part: float, size: Size) -> float:

@@ -31,7 +31,7 @@ def open_definitions(data: Data) -> TextTable:
     share a split.
 
     Raises:
-        Refused: the files aren't there.
+        UserError: the files aren't there.
     """
     return _read(find_folder(data, PLACES, "data.noun", REMEDY, SYSTEM))
 

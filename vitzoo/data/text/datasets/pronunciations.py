@@ -15,7 +15,7 @@ def open_pronunciations(data: Data) -> TextTable:
     split by word.
 
     Raises:
-        Refused: the file isn't there.
+        UserError: the file isn't there.
     """
     file = npm_folder(data, "cmudict/data", "dict.txt") / "dict.txt"
     words, phonemes, where, others = [], [], [], 0

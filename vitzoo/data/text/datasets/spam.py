@@ -18,7 +18,7 @@ def open_spam(data: Data) -> TextTable:
     servers and dates alone tell these classes apart. Mails that say the same share a split.
 
     Raises:
-        Refused: the files aren't there.
+        UserError: the files aren't there.
     """
     return _read(npm_folder(data, "spam-assassin/data", "*-*/*.txt"))
 

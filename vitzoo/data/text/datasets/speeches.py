@@ -19,7 +19,7 @@ def open_speeches(data: Data) -> TextTable:
     """`speeches`: 233 texts, 10.8 million characters, public domain; split by speech.
 
     Raises:
-        Refused: the files aren't there.
+        UserError: the files aren't there.
     """
     files = sorted(npm_folder(data, "sotu/data").glob("*.txt"))
     texts = [file.read_text("utf-8") for file in files]

@@ -7,7 +7,7 @@ import numpy as np
 from vitzoo.data.settings import Data
 from vitzoo.data.text.datasets.table import split_by_group
 from vitzoo.data.text.sources.base import TextTable
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 DIGITS = {"sums": 2, "sums/1": 1, "sums/2": 2, "sums/3": 3}
 
@@ -33,10 +33,10 @@ def open_sums(data: Data) -> TextTable:
     """`sums` (of two digits; `sums/1`, `sums/3`): every pair of numbers once, split by a fixed permutation.
 
     Raises:
-        Refused: other digits are asked for.
+        UserError: other digits are asked for.
     """
     if data.name not in DIGITS:
-        raise Refused("data.name", data.name, f"no such sums; there are: {', '.join(DIGITS)}")
+        raise UserError("data.name", data.name, f"no such sums; there are: {', '.join(DIGITS)}")
     digits = DIGITS[data.name]
     sums, pairs = Sums(digits), np.arange(100**digits)
     return TextTable(

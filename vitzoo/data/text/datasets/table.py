@@ -9,7 +9,7 @@ import numpy as np
 from vitzoo.data.folders import data_folders
 from vitzoo.data.settings import Data
 from vitzoo.data.text.sources.base import SPLIT_SEED, TextTable, checksum
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 HELD_OUT = 0.05  # share of the groups in validation, and in test
 
@@ -38,7 +38,7 @@ def find_folder(data: Data, places: Sequence[str], needs: str, remedy: str, syst
         system: whole paths that are looked at too.
 
     Raises:
-        Refused: none of them has it.
+        UserError: none of them has it.
     """
     roots = [*data_folders(data), pathlib.Path()]
     folders = [root / place for root in roots for place in places] + [pathlib.Path(path) for path in system]
@@ -46,7 +46,7 @@ def find_folder(data: Data, places: Sequence[str], needs: str, remedy: str, syst
         if next(folder.glob(needs), None) is not None:
             return folder
     looked = ", ".join(dict.fromkeys(str(folder) for folder in folders))
-    raise Refused("data.name", data.name, f"no {needs} in {looked}. {remedy}")
+    raise UserError("data.name", data.name, f"no {needs} in {looked}. {remedy}")
 
 
 def table(

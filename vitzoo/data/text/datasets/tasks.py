@@ -9,7 +9,7 @@ from vitzoo.data.text.datasets.task_table import TASKS, Task
 from vitzoo.data.text.sources.as_pairs import WITHHELD
 from vitzoo.data.text.sources.base import text_info
 from vitzoo.data.text.sources.template import Template, plain, read_field
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.schema import nearest
 
 
@@ -17,13 +17,13 @@ class Tasks:
     """A task's dataset.
 
     Raises:
-        Refused: there is no such task, or its dataset isn't prepared.
+        UserError: there is no such task, or its dataset isn't prepared.
     """
 
     def __init__(self, data: Data):
         _, _, name = data.name.partition("/")
         if name not in TASKS:
-            raise Refused("data.name", data.name, f"tasks/NAME names a task; {nearest(name, TASKS)}")
+            raise UserError("data.name", data.name, f"tasks/NAME names a task; {nearest(name, TASKS)}")
         self.name, self.task = data.name, TASKS[name]
         self.records = Records(data, self.task.dataset, text=True)
 
@@ -67,7 +67,9 @@ class TaskSource:
     def _answer(self, record: Mapping[str, Any], index: int, count: int) -> int:
         answer = int(record[self.task.label])
         if not 0 <= answer < count:
-            raise Refused("data.split", self.split, f"{self.where(index)} has the label {answer}, which is {WITHHELD}")
+            raise UserError(
+                "data.split", self.split, f"{self.where(index)} has the label {answer}, which is {WITHHELD}"
+            )
         return answer
 
     def group(self, index: int) -> str:

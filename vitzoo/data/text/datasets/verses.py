@@ -13,7 +13,7 @@ import numpy as np
 from vitzoo.data.settings import Data
 from vitzoo.data.text.datasets.table import find_folder, table
 from vitzoo.data.text.sources.base import TextTable
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 MODULES = {"source": "engWEB2015eb", "target": "spaRV1909eb"}
 SYSTEM = "/usr/share/sword/modules/texts/ztext"
@@ -31,7 +31,7 @@ def open_verses(data: Data) -> TextTable:
     out.
 
     Raises:
-        Refused: the files aren't there, or are damaged.
+        UserError: the files aren't there, or are damaged.
     """
     found = {}
     for side, module in MODULES.items():
@@ -66,7 +66,7 @@ def read_module(folder: pathlib.Path) -> dict[Place, str]:
     """Every verse of a module as plain text, in order.
 
     Raises:
-        Refused: a file is damaged.
+        UserError: a file is damaged.
     """
     verses: dict[Place, str] = {}
     try:
@@ -80,7 +80,7 @@ def read_module(folder: pathlib.Path) -> dict[Place, str]:
                     if text := plain_text(entry):
                         verses[chapter, number] = text
     except (OSError, zlib.error, struct.error, IndexError, UnicodeDecodeError) as error:
-        raise Refused("data.name", str(folder), f"can't be read: {error}") from error
+        raise UserError("data.name", str(folder), f"can't be read: {error}") from error
     return verses
 
 

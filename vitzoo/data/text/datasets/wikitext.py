@@ -15,7 +15,7 @@ def open_wikitext(data: Data) -> TextTable:
     """`wikitext103`: the splits `validation` and `test`, each a single text.
 
     Raises:
-        Refused: the files aren't there.
+        UserError: the files aren't there.
     """
     folder = find_folder(data, FOLDERS, FILES["test"], REMEDY)
     there = {split: folder / file for split, file in FILES.items() if (folder / file).is_file()}

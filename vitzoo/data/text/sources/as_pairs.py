@@ -10,7 +10,7 @@ import numpy as np
 
 from vitzoo.data.sources.base import SourceInfo
 from vitzoo.data.text.sources.base import TextSource, refuse_unusable
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 TAKES = (
     "source + target, prompt + completion, question + answers, question + choices + answer, text + label, "
@@ -52,7 +52,7 @@ def asked(example: Mapping[str, Any], classes: tuple[str, ...] | None) -> Asked 
     if classes is None:
         return Asked(text, (f"{label:g}",))
     if not 0 <= label < len(classes):
-        raise Refused("data.split", None, f"holds an example with the label {label}, which is {WITHHELD}")
+        raise UserError("data.split", None, f"holds an example with the label {label}, which is {WITHHELD}")
     return Asked(text, (classes[label],), classes, int(label))
 
 
@@ -68,7 +68,7 @@ def as_pairs(source: TextSource) -> TextSource:
     """The examples as pairs of a question and its usual answer.
 
     Raises:
-        Refused: they are of no kind that makes a pair.
+        UserError: they are of no kind that makes a pair.
     """
     fields = set(source.fields)
     if {"source", "target"} <= fields:
@@ -76,7 +76,7 @@ def as_pairs(source: TextSource) -> TextSource:
     if len(source) and asked(source[0], source.info.classes) is not None:
         return PairSource(source)
     refuse_unusable(source)
-    raise Refused("data.name", source.info.name, f"sequence to sequence takes {TAKES}; this is {', '.join(fields)}")
+    raise UserError("data.name", source.info.name, f"sequence to sequence takes {TAKES}; this is {', '.join(fields)}")
 
 
 class PairSource:

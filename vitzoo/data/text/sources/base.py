@@ -10,7 +10,7 @@ import numpy as np
 from vitzoo.data.duplicates import hold_out, numbered
 from vitzoo.data.sources.base import SourceInfo, classes_cut_off, fingerprint, refuse_too_few, rows_of
 from vitzoo.data.sources.label_check import class_names, is_unlabelled
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 SPLIT_SEED = 0
 NOT_TEXT = ("label", "tags", "answer")
@@ -80,7 +80,7 @@ def require(source: TextSource, *fields: str, what: str) -> None:
     """Refuses a source without these fields."""
     if not set(fields) <= set(source.fields):
         refuse_unusable(source)
-        raise Refused(
+        raise UserError(
             "data.name",
             source.info.name,
             f"{what} needs the fields {', '.join(fields)}; this data has {', '.join(source.fields)}",
@@ -112,7 +112,7 @@ class TextTable:
     classes: tuple[str, ...] | None = None
     labels: np.ndarray | None = None
     notes: tuple[str, ...] = ()
-    unusable: Refused | None = None
+    unusable: UserError | None = None
     checked: bool = False
     contents: np.ndarray | None = None
 
@@ -156,7 +156,7 @@ class TextTableSource:
             return False
         name, what = self.table.name, "tag" if field == "tags" else field
         if self.table.classes is None:
-            raise Refused("data.name", name, "has tags, and names no classes of them")
+            raise UserError("data.name", name, "has tags, and names no classes of them")
         found: list[int] = []
         rows: list[int] = []
         for index in range(len(self)):
@@ -164,10 +164,10 @@ class TextTableSource:
             several = list(example[field]) if field == "tags" else [example[field]]
             if other := [one for one in several if not isinstance(one, int | np.integer)]:
                 message = f"{self.where(index)} has the {what} {other[0]!r}; wanted is the number of a class"
-                raise Refused("data.name", name, message)
+                raise UserError("data.name", name, message)
             if field == "tags" and len(several) != len(example["words"]):
                 message = f"{self.where(index)} has {len(several)} tags of {len(example['words'])} words"
-                raise Refused("data.name", name, message)
+                raise UserError("data.name", name, message)
             found += map(int, several)
             rows += [index] * len(several)
         return is_unlabelled(name, self.table.classes, np.array(found, np.int64), self.where, rows, what)

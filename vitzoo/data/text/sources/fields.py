@@ -8,7 +8,7 @@ from vitzoo.data.text.settings import Text
 from vitzoo.data.text.sources.labels import whole_number
 from vitzoo.data.text.sources.template import Template, names_of, value_of
 from vitzoo.data.text.unicode import HALF, is_whole
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 # canonical name: (setting that names the field, usual names)
 USUAL: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -62,25 +62,25 @@ def recognise(record: Mapping[str, Any], text: Text, data_name: str) -> dict[str
         data_name: for the message.
 
     Raises:
-        Refused: a field that is asked for isn't there or of no use, no form fits, or several fields fit one part of
+        UserError: a field that is asked for isn't there or of no use, no form fits, or several fields fit one part of
             the form; what was looked for is said.
     """
     asked = asked_for(text)
     for setting, name in [*asked.items(), *(("template", name) for name in _in_template(text))]:
         if name not in record:
-            raise Refused(f"text.{setting}", name, f"no such field in {data_name}; there are: {', '.join(record)}")
+            raise UserError(f"text.{setting}", name, f"no such field in {data_name}; there are: {', '.join(record)}")
     own = form_of(record, text, FORMS)
     if own is not None:
         if several := several_fit(own, record, text):
-            raise Refused("data.name", data_name, several)
+            raise UserError("data.name", data_name, several)
         return own
     known = "; ".join("+".join(SHOWN.get(field, field) for field in form) for form in FORMS)
     if asked:
         setting, name = next(iter(asked.items()))
         others = "".join(f" and {other}" for other in list(asked)[1:])
         problem = f"{data_name} has the fields {', '.join(record)}, and no form of data uses this{others}: {known}"
-        raise Refused(f"text.{setting}", name, problem)
-    raise Refused(
+        raise UserError(f"text.{setting}", name, problem)
+    raise UserError(
         "data.name",
         data_name,
         f"has the fields {', '.join(record)}, which are none of: {known}; say which is which: "
@@ -136,7 +136,7 @@ def _in_template(text: Text) -> tuple[str, ...]:
     try:
         return Template(text.template).names if text.template else ()
     except ValueError as error:
-        raise Refused("text.template", text.template, str(error)) from None
+        raise UserError("text.template", text.template, str(error)) from None
 
 
 def _templated(record: Mapping[str, Any], text: Text, settings: Sequence[str]) -> dict[str, str] | None:

@@ -15,7 +15,7 @@ from vitzoo.data.sources.files import split_below, standard_split
 from vitzoo.data.text.settings import Text
 from vitzoo.data.text.sources.base import TextTable, carved, checksum
 from vitzoo.data.text.sources.mapped import MappedFiles
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.paths import expanded
 
 LEAST_VALIDATION, LEAST_TRAIN = 0.1, 0.75  # of the share that was asked for, where a text is cut at a line's end
@@ -58,17 +58,17 @@ def open_text_files(data: Data, path: str, text: Text) -> TextTable:
     permutation.
 
     Raises:
-        Refused: nothing is there, a file isn't UTF-8 (under `data.bad_files=stop`), two names of one split, a split's
+        UserError: nothing is there, a file isn't UTF-8 (under `data.bad_files=stop`), two names of one split, a split's
             name further below, or a split but train beside what is no split.
     """
     root = expanded(path).absolute()
     if root.is_file():
         return table_of_texts(data, [root], text.document, root.parent)
     if not root.is_dir():
-        raise Refused("data.name", data.name, "no such file or folder")
+        raise UserError("data.name", data.name, "no such file or folder")
     files = sorted(file for file in root.rglob(text.files) if file.is_file())
     if not files:
-        raise Refused("data.name", data.name, f"holds no file {text.files}; text.files names others (*.md)")
+        raise UserError("data.name", data.name, f"holds no file {text.files}; text.files names others (*.md)")
     return table_of_texts(data, files, text.document, root, _stated_splits(data, files, root))
 
 
@@ -121,7 +121,7 @@ def table_of_texts(
         stated += [splits_of[number]] * len(found) if splits_of else []
     notes = _bad_note(data, bad, skip)
     if not spans:
-        raise Refused("data.name", data.name, "holds no text")
+        raise UserError("data.name", data.name, "holds no text")
     rows, sums_array, splits, more = _splits(data, files, spans, sums, stated)
     more += _left_out_note(files, splits_of, root)
     reader = SpanReader([str(file) for file in files], rows)
@@ -148,7 +148,7 @@ def _content(data: Data, file: pathlib.Path) -> bytes:
     try:
         return file.read_bytes()
     except OSError as error:
-        raise Refused("data.name", data.name, f"{file} can't be read: {error.strerror}") from None
+        raise UserError("data.name", data.name, f"{file} can't be read: {error.strerror}") from None
 
 
 def _split_name(path: pathlib.PurePath) -> str:
@@ -167,7 +167,7 @@ def _stated_splits(data: Data, files: Sequence[pathlib.Path], root: pathlib.Path
         first = next(iter(below))
         message = f"{_listed(sorted(map(str, below)))}: called as splits are, below the first level"
         remedy = f"if {first.parent} holds the splits, write --config.data.name=text:{root / first.parent}"
-        raise Refused("data.name", data.name, f"{message}; {remedy}; rename what is no split")
+        raise UserError("data.name", data.name, f"{message}; {remedy}; rename what is no split")
     if not any(stated):
         return []
     named = {path.parts[0]: split for path, split in zip(paths, stated, strict=True)}
@@ -175,10 +175,12 @@ def _stated_splits(data: Data, files: Sequence[pathlib.Path], root: pathlib.Path
     for split in SPLITS:
         same = [name for name in there if named[name] == split]
         if len(same) > 1:
-            raise Refused("data.name", data.name, f"{' and '.join(same)} are both {split}; leave one of them")
+            raise UserError("data.name", data.name, f"{' and '.join(same)} are both {split}; leave one of them")
     if others and "train" not in stated:
         message = f"holds {_listed(there)}, called as splits are, and no train beside {_listed(others)}"
-        raise Refused("data.name", data.name, f"{message}: put the texts to train on into train/, or rename the others")
+        raise UserError(
+            "data.name", data.name, f"{message}: put the texts to train on into train/, or rename the others"
+        )
     return stated
 
 
@@ -244,7 +246,7 @@ def _bad_note(data: Data, bad: list[str], skip: bool) -> tuple[str, ...]:
         return ()
     shown = _listed(bad)
     if not skip and data.bad_files == "stop":
-        raise Refused("data.name", data.name, f"not UTF-8 text: {shown} (data.bad_files=skip leaves them out)")
+        raise UserError("data.name", data.name, f"not UTF-8 text: {shown} (data.bad_files=skip leaves them out)")
     for file in bad:
         left_out.name(f"{file}: not UTF-8 text")
     return (f"{len(bad):,} files left out, not UTF-8 text",)

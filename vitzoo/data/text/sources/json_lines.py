@@ -18,7 +18,7 @@ from vitzoo.data.text.sources.fields import converter
 from vitzoo.data.text.sources.json_records import Records, inputs_of
 from vitzoo.data.text.sources.labels import class_name, number
 from vitzoo.data.text.sources.mapped import MappedFiles
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.paths import expanded
 
 NAMED = 5  # files that a message lists
@@ -56,7 +56,7 @@ def open_json_lines(data: Data, path: str, text: Text) -> TextTable:
     file alone is split by a fixed permutation of its records (`data.validation_fraction`).
 
     Raises:
-        Refused: nothing is there; a line isn't JSON, lacks a field or has one of a wrong type (under
+        UserError: nothing is there; a line isn't JSON, lacks a field or has one of a wrong type (under
             `data.bad_files=stop`); a label of another split that train lacks.
     """
     records = Records(data, text)
@@ -65,7 +65,7 @@ def open_json_lines(data: Data, path: str, text: Text) -> TextTable:
         for place, (file, split) in enumerate(files.items()):
             records.read(place, file, split)
     except OSError as error:
-        raise Refused("data.name", data.name, f"{error.filename} can't be read: {error.strerror}") from None
+        raise UserError("data.name", data.name, f"{error.filename} can't be read: {error.strerror}") from None
     return _table(records, [str(file) for file in files])
 
 
@@ -74,21 +74,21 @@ def _files(data: Data, root: pathlib.Path) -> dict[pathlib.Path, str | None]:
     if root.is_file():
         return {root: None}
     if not root.is_dir():
-        raise Refused("data.name", data.name, "no such file or folder")
+        raise UserError("data.name", data.name, "no such file or folder")
     there = [entry for entry in sorted(root.iterdir()) if is_visible(entry.name)]
     files = {one: standard_split(one.stem) for one in there if one.suffix.lower() in SUFFIXES}
     expected = "a folder must hold train.jsonl, validation.jsonl, test.jsonl, no others"
     if not files:
-        raise Refused("data.name", data.name, expected)
+        raise UserError("data.name", data.name, expected)
     if others := [file.name for file, split in files.items() if split is None]:
-        raise Refused("data.name", data.name, f"{', '.join(others[:NAMED])}: no split's name; {expected}")
+        raise UserError("data.name", data.name, f"{', '.join(others[:NAMED])}: no split's name; {expected}")
     # a split that isn't read would be missed only when its numbers are compared
     if unread := [one.name for one in there if one not in files and standard_split(one.name.partition(".")[0])]:
-        raise Refused("data.name", data.name, f"{', '.join(unread[:NAMED])}: no file of JSON lines; {expected}")
+        raise UserError("data.name", data.name, f"{', '.join(unread[:NAMED])}: no file of JSON lines; {expected}")
     for split in dict.fromkeys(files.values()):
         same = [file.name for file in files if files[file] == split]
         if len(same) > 1:
-            raise Refused("data.name", data.name, f"{' and '.join(same)} are both {split}; leave one of them")
+            raise UserError("data.name", data.name, f"{' and '.join(same)} are both {split}; leave one of them")
     return files
 
 
@@ -132,7 +132,7 @@ def _splits(records: Records) -> tuple[dict[str, np.ndarray], tuple[str, ...]]:
 
 def _classes(records: Records, own: dict[str, str], splits: dict[str, np.ndarray]) -> tuple[str, ...] | None:
     if "tags" in own and records.text.regression:
-        raise Refused("text.regression", True, f"the tags of {records.data.name} are classes, not numbers")
+        raise UserError("text.regression", True, f"the tags of {records.data.name} are classes, not numbers")
     if records.text.regression or not {"label", "tags"} & set(own):
         return None
     # where vitzoo draws the split, a class that only validation holds is one too

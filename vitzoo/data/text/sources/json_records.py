@@ -12,7 +12,7 @@ from vitzoo.data.text.sources.base import NOT_TEXT, checksum
 from vitzoo.data.text.sources.fields import converter, recognise, several_fit
 from vitzoo.data.text.sources.labels import ClassNames, number
 from vitzoo.data.text.sources.template import names_of
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.strict_json import record_of
 
 
@@ -46,7 +46,7 @@ class Records:
         self.labels: list[list[Any]] = []
         self.bad = 0
         self.first_fault = ""
-        self.unusable: Refused | None = None
+        self.unusable: UserError | None = None
         self._class_names = ClassNames()
         self._unique: set[tuple[str, ...]] = set()  # names of a record's fields, of which each part has one
 
@@ -59,7 +59,7 @@ class Records:
             split: that it is called after.
 
         Raises:
-            Refused: a line holds no record of the first one's fields (under `data.bad_files=stop`).
+            UserError: a line holds no record of the first one's fields (under `data.bad_files=stop`).
         """
         start = 0
         with open(file, "rb") as opened:
@@ -70,9 +70,9 @@ class Records:
                     self.splits.append(split)
                 start += len(content)
 
-    def refused(self, problem: str) -> Refused:
+    def refused(self, problem: str) -> UserError:
         """A refusal of these data."""
-        return Refused("data.name", self.data.name, problem)
+        return UserError("data.name", self.data.name, problem)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -86,7 +86,7 @@ class Records:
         """Whether a line holds an example, whose labels are kept. Another one stops, or is named and left out."""
         try:
             labels, key = self._labels_of(content, where)
-        except Refused as refusal:
+        except UserError as refusal:
             if self.data.bad_files == "stop":
                 raise
             left_out.name(refusal.message)

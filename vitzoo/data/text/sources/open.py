@@ -11,7 +11,7 @@ from vitzoo.data.settings import Data
 from vitzoo.data.sources.base import Table
 from vitzoo.data.text.settings import Text
 from vitzoo.data.text.sources.base import TextDataset, TextSource
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 IMAGES = ("folder", "csv")
 """Kinds of data that hold images."""
@@ -23,7 +23,7 @@ def open_text(data: Data, split: str | None = None, text: Text | None = None) ->
     """The examples of `data.name`, of `split` or else `data.split`.
 
     Raises:
-        Refused: the data isn't there, the split doesn't exist or is empty, or files or fields can't be read.
+        UserError: the data isn't there, the split doesn't exist or is empty, or files or fields can't be read.
     """
     source = open_text_dataset(data, text or Text()).open(split or data.split)
     refuse_lacking(data.name, source, (*SOURCE, "fields"))
@@ -47,9 +47,9 @@ def open_text_dataset(data: Data, text: Text) -> TextDataset:
     if (known := data.name.partition("/")[0]) in parts.PARTS["text_dataset"]:
         return _made(parts.find("text_dataset", known), data, text)
     if known in parts.PARTS["dataset"] or kind in IMAGES:
-        raise Refused("data.name", data.name, "holds images, and the objective takes text: text:, jsonl: ...")
+        raise UserError("data.name", data.name, "holds images, and the objective takes text: text:, jsonl: ...")
     if kind in ("text", "jsonl"):
-        raise Refused("data.name", data.name, "names no file or folder")
+        raise UserError("data.name", data.name, "names no file or folder")
     found = None
     if colon and not _TFDS_VERSION.fullmatch(data.name):
         found = parts.find("text_dataset", data.name)
@@ -64,7 +64,7 @@ def makes_text(name: str) -> bool:
     """Whether `name` is a user's own dataset, `module:Class`, and what it makes holds text.
 
     Raises:
-        Refused: it can't be imported.
+        UserError: it can't be imported.
     """
     kind, _, rest = name.partition(":")
     known = kind in PATH_KINDS or kind.split("/")[0] in parts.PARTS["dataset"]
@@ -78,7 +78,7 @@ def makes_text(name: str) -> bool:
         if isinstance(dataset, Table) or hasattr(dataset, "fields"):
             return not isinstance(dataset, Table)
         return any(hasattr(dataset.open(split), "fields") for split in list(dataset.counts())[:1])
-    except Refused:
+    except UserError:
         return False  # and refused again where it is read
 
 

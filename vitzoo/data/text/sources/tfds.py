@@ -36,7 +36,7 @@ class TfdsTexts:
     A translation's languages are its fields: name them by `text.source_field` and `text.target_field`.
 
     Raises:
-        Refused: it isn't prepared in any of the data folders, or not as ArrayRecord, or its fields aren't known.
+        UserError: it isn't prepared in any of the data folders, or not as ArrayRecord, or its fields aren't known.
     """
 
     def __init__(self, data: Data, text: Text, builder_class: Any = None):

@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 Ids = np.ndarray  # int32 [tokens]
 
@@ -112,11 +112,11 @@ class TextTokenizer(abc.ABC):
         """The id of `<extra_id_index>`, which marks the index-th masked span.
 
         Raises:
-            Refused: the tokenizer has fewer sentinels.
+            UserError: the tokenizer has fewer sentinels.
         """
         if index >= len(self.specials.sentinels):
             count = len(self.specials.sentinels)
-            raise Refused("tokenizer.sentinels", count, f"span {index} needs a sentinel of its own; T5 has 100")
+            raise UserError("tokenizer.sentinels", count, f"span {index} needs a sentinel of its own; T5 has 100")
         return self.specials.sentinels[index]
 
     @functools.cached_property
@@ -195,11 +195,11 @@ class TextTokenizer(abc.ABC):
         """What a decoder is given where there is no text: the start token, else the end token, int32 [1].
 
         Raises:
-            Refused: it has neither; `where` names what is empty.
+            UserError: it has neither; `where` names what is empty.
         """
         first = self.specials.end if self.specials.start is None else self.specials.start
         if first is None:
-            raise Refused(where, "''", "is empty, and the tokenizer has no token that a text begins with")
+            raise UserError(where, "''", "is empty, and the tokenizer has no token that a text begins with")
         return as_ids([first])
 
     def opened(self, ids: Ids) -> Ids:

@@ -6,7 +6,7 @@ from typing import Any
 from vitzoo.data.text.settings import Tokenizer
 from vitzoo.data.text.tokenizers.base import TextTokenizer
 from vitzoo.data.text.tokenizers.stated import read_stated
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 KINDS = {"sentencepiece": "unigram"}
 """Kinds of tokenizers that settings call otherwise."""
@@ -28,7 +28,7 @@ def differing(settings: Tokenizer, stated: Iterable[str], tokenizer: TextTokeniz
 def _is_published(settings: Tokenizer, tokenizer: TextTokenizer) -> bool:
     try:
         return read_stated(settings).sha256 == tokenizer.sha256
-    except Refused:
+    except UserError:
         return False
 
 

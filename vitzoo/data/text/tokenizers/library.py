@@ -25,7 +25,7 @@ from vitzoo.data.text.tokenizers.base import (
 from vitzoo.data.text.tokenizers.growth import check_growth
 from vitzoo.data.text.tokenizers.panics import quiet_errors
 from vitzoo.data.text.unicode import check_whole
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 SPACE = "\u2581"  # stands for a space in Unigram's pieces
 _SENTINEL = re.compile(rf"{SPACE}?<extra_id_(\d+)>")
@@ -99,7 +99,7 @@ class LibraryTokenizer(TextTokenizer):
             check_whole("text", *texts)
             raise
         except ValueError as error:
-            raise Refused("tokenizer", self.kind, f"can't take a text: {error}") from None
+            raise UserError("tokenizer", self.kind, f"can't take a text: {error}") from None
 
     def decode(self, ids: Sequence[int] | Ids, *, skip_specials: bool = False) -> str:
         known = [id for id in map(int, ids) if 0 <= id < self.vocabulary_size]
@@ -109,7 +109,7 @@ class LibraryTokenizer(TextTokenizer):
             with quiet_errors():
                 return self._reader.decode(known, skip_special_tokens=False)
         except ValueError as error:
-            raise Refused("tokenizer", self.kind, f"can't write what was found: {error}") from None
+            raise UserError("tokenizer", self.kind, f"can't write what was found: {error}") from None
 
     def files(self) -> dict[str, bytes]:
         roles = {"roles": self.roles, "special_in_text": self.special_in_text}
@@ -241,13 +241,13 @@ def roles_of(definition: dict[str, Any], given: dict[str, str]) -> dict[str, str
     """Which token has which role: those given, else by the names usual in published vocabularies.
 
     Raises:
-        Refused: a token given for a role isn't in the vocabulary.
+        UserError: a token given for a role isn't in the vocabulary.
     """
     names = token_names(definition)
     roles = {}
     for role, usual in ROLE_NAMES.items():
         if role in given and given[role] not in names:
-            raise Refused(f"tokenizer.special.{role}", given[role], "is no token of this vocabulary")
+            raise UserError(f"tokenizer.special.{role}", given[role], "is no token of this vocabulary")
         if found := [name for name in (given.get(role), *usual) if name in names]:
             roles[role] = found[0]
     return roles  # type: ignore[return-value]

@@ -8,7 +8,7 @@ from typing import Any
 from vitzoo.data.text.tokenizers.base import TextTokenizer
 from vitzoo.data.text.tokenizers.bytes import ByteTokenizer
 from vitzoo.data.text.tokenizers.characters import CharacterTokenizer
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 SAVED = {"bytes": ByteTokenizer, "characters": CharacterTokenizer}
 
@@ -17,18 +17,18 @@ def load_tokenizer(folder: str | pathlib.Path, description: Mapping[str, Any]) -
     """The tokenizer whose `save(folder)` gave `description`.
 
     Raises:
-        Refused: a file is missing or unreadable, or its content isn't what was saved.
+        UserError: a file is missing or unreadable, or its content isn't what was saved.
     """
     folder = pathlib.Path(folder)
     main = folder / description["file"]
     try:
         tokenizer = _read(folder, main, description["kind"])
-    except Refused:
+    except UserError:
         raise
     except Exception as error:  # the libraries raise plain `Exception` for files that they can't read
-        raise Refused(str(main), None, f"the tokenizer can't be read: {error}") from error
+        raise UserError(str(main), None, f"the tokenizer can't be read: {error}") from error
     if tokenizer.sha256 != description["sha256"]:
-        raise Refused(str(main), None, "is not the tokenizer that was saved here (its sha256 differs)")
+        raise UserError(str(main), None, "is not the tokenizer that was saved here (its sha256 differs)")
     return tokenizer.ending_with(description.get("ends", ()))
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from vitzoo.data.text.settings import TRAINED, Tokenizer
 from vitzoo.data.text.tokenizers.base import TextTokenizer
 from vitzoo.data.text.tokenizers.bytes import ByteTokenizer
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 
 
 def open_tokenizer(settings: Tokenizer, texts: Iterable[str] | None = None) -> TextTokenizer:
@@ -15,7 +15,7 @@ def open_tokenizer(settings: Tokenizer, texts: Iterable[str] | None = None) -> T
         settings: which.
         texts: the training text, iterated twice, for kinds whose vocabulary is made from it.
     Raises:
-        Refused: a published file can't be read, or leaves a setting without effect; or there is no text to train on.
+        UserError: a published file can't be read, or leaves a setting without effect; or there is no text to train on.
     """
     if settings.kind == "bytes":
         return ByteTokenizer(
@@ -26,7 +26,7 @@ def open_tokenizer(settings: Tokenizer, texts: Iterable[str] | None = None) -> T
         from vitzoo.data.text.tokenizers.train import train_tokenizer
 
         if texts is None:
-            raise Refused("tokenizer.kind", settings.kind, "is trained on the training text; none is given here")
+            raise UserError("tokenizer.kind", settings.kind, "is trained on the training text; none is given here")
         return train_tokenizer(settings, texts)
     from vitzoo.data.text.tokenizers.stated import read_stated
 

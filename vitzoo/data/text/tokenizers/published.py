@@ -12,7 +12,7 @@ from vitzoo.data.text.tokenizers.base import TextTokenizer
 from vitzoo.data.text.tokenizers.definition import check_definition, check_ids
 from vitzoo.data.text.tokenizers.library import LibraryTokenizer, roles_of, with_sentinels
 from vitzoo.data.text.tokenizers.panics import quiet_errors
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.paths import named_path
 from vitzoo.strict_json import parsed
 
@@ -28,7 +28,7 @@ def read_published(settings: Tokenizer) -> TextTokenizer:
     """The tokenizer of `settings.file`, a file or a folder that holds one.
 
     Raises:
-        Refused: there is none, or it can't be read.
+        UserError: there is none, or it can't be read.
     """
     file = find_published(settings)
     try:
@@ -45,18 +45,18 @@ def read_published(settings: Tokenizer) -> TextTokenizer:
         definition = with_sentinels(definition, settings.sentinels)
         roles = roles_of(definition, settings.special)
         return LibraryTokenizer(definition, roles, special_in_text=settings.special_in_text)
-    except Refused:
+    except UserError:
         raise
     except Exception as error:  # the library raises plain `Exception` for files that it can't read
         said = " ".join(str(error).split())  # the library's may have many lines
-        raise Refused("tokenizer.file", settings.file, f"{file.name} can't be read: {said[:LONGEST]}") from error
+        raise UserError("tokenizer.file", settings.file, f"{file.name} can't be read: {said[:LONGEST]}") from error
 
 
 def find_published(settings: Tokenizer) -> pathlib.Path:
     """The file that `settings.file` names, or that lies in the folder of this name.
 
     Raises:
-        Refused: there is none.
+        UserError: there is none.
     """
     path = named_path("tokenizer.file", settings.file)
     if path.is_file():
@@ -66,7 +66,7 @@ def find_published(settings: Tokenizer) -> pathlib.Path:
     found = next((path / name for name in FILES if (path / name).is_file()), None)
     if found is None:
         looked = f"no {', '.join(FILES)} in it" if path.is_dir() else "no such file or folder"
-        raise Refused("tokenizer.file", settings.file, looked)
+        raise UserError("tokenizer.file", settings.file, looked)
     return found
 
 
@@ -86,11 +86,11 @@ def _bpe(file: pathlib.Path, vocabulary: dict[str, int]) -> dict[str, Any]:
     """BPE with its merges beside it: GPT-2's and RoBERTa's on bytes, or GPT-1's on lowered words.
 
     Raises:
-        Refused: there are no merges.
+        UserError: there are no merges.
     """
     merges_file = next((f for name in MERGES if (f := file.with_name(name)).is_file()), None)
     if merges_file is None:
-        raise Refused("tokenizer.file", str(file), f"needs {MERGES[0]} beside it")
+        raise UserError("tokenizer.file", str(file), f"needs {MERGES[0]} beside it")
     check_ids(vocabulary)
     lines = merges_file.read_text(encoding=UTF_8).split("\n")
     merges = [tuple(line.split(" ")) for line in lines if line and not line.startswith("#version")]

@@ -17,7 +17,7 @@ from vitzoo.data.text.tokenizers.base import (
 )
 from vitzoo.data.text.tokenizers.library import ROLE_NAMES, SPACE
 from vitzoo.data.text.unicode import check_whole
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.hints import install_extra
 
 
@@ -128,7 +128,7 @@ class SentencePieceTokenizer(TextTokenizer):
         try:
             import sentencepiece
         except ImportError:
-            raise Refused(
+            raise UserError(
                 "tokenizer.file", None, f"spiece.model is read by sentencepiece; {install_extra('sentencepiece')}"
             ) from None
         if not self.model:  # the library takes it, and complains in the middle of its work
@@ -154,7 +154,7 @@ def _roles(names: dict[int, str], given: dict[str, str]) -> dict[str, str]:
     roles = {}
     for role, usual in ROLE_NAMES.items():
         if role in given and given[role] not in known:
-            raise Refused(f"tokenizer.special.{role}", given[role], "is no control token of this model")
+            raise UserError(f"tokenizer.special.{role}", given[role], "is no control token of this model")
         if found := [name for name in (given.get(role), *usual) if name in known]:
             roles[role] = found[0]
     return roles  # type: ignore[return-value]

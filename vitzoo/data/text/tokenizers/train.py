@@ -22,7 +22,7 @@ from vitzoo.data.text.tokenizers.panics import as_errors
 from vitzoo.data.text.tokenizers.sentence_piece import SentencePieceTokenizer
 from vitzoo.data.text.tokenizers.training_text import LINE_BYTES, short_lines, with_short_words
 from vitzoo.data.text.unicode import check_whole
-from vitzoo.errors import Refused
+from vitzoo.errors import UserError
 from vitzoo.hints import install_extra
 from vitzoo.schema import to_json
 
@@ -40,7 +40,7 @@ def train_tokenizer(settings: Tokenizer, texts: Iterable[str]) -> TextTokenizer:
     However long its lines and words are, nothing of a text is left out; words are cut for it after 1,000 characters.
 
     Raises:
-        Refused: there is no text to train on, or one that can't be written as UTF-8.
+        UserError: there is no text to train on, or one that can't be written as UTF-8.
     """
     digest = hashlib.sha256(json.dumps([FORMAT, tokenizers.__version__, to_json(settings)]).encode())
     found = False
@@ -49,7 +49,7 @@ def train_tokenizer(settings: Tokenizer, texts: Iterable[str]) -> TextTokenizer:
         check_whole("text", text)
         digest.update(len(text).to_bytes(8, "little") + text.encode("utf-8"))
     if not found:
-        raise Refused("tokenizer.kind", settings.kind, "is trained on the training text, and there is none")
+        raise UserError("tokenizer.kind", settings.kind, "is trained on the training text, and there is none")
 
     def make(folder):
         description = _train(settings, texts).save(folder)
@@ -100,11 +100,11 @@ def _unigram(settings: Tokenizer, texts: Iterable[str], size: int, control: list
         import sentencepiece
     except ImportError:
         problem = f"is trained by sentencepiece; {install_extra('sentencepiece')}"
-        raise Refused("tokenizer.kind", "unigram", problem) from None
+        raise UserError("tokenizer.kind", "unigram", problem) from None
     lines = short_lines(text.lower() if settings.lowercase else text for text in texts)
     first = next(lines, None)
     if first is None:
-        raise Refused("tokenizer.kind", "unigram", "is trained on the training text, which holds nothing but spaces")
+        raise UserError("tokenizer.kind", "unigram", "is trained on the training text, which holds nothing but spaces")
     model = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(
@@ -117,7 +117,7 @@ def _unigram(settings: Tokenizer, texts: Iterable[str], size: int, control: list
         )  # fmt: skip
     except (RuntimeError, OSError) as error:
         reason = str(error).strip().splitlines()[-1]
-        raise Refused("tokenizer.vocabulary_size", settings.vocabulary_size, f"can't be trained: {reason}") from None
+        raise UserError("tokenizer.vocabulary_size", settings.vocabulary_size, f"can't be trained: {reason}") from None
     return SentencePieceTokenizer(
         model.getvalue(), settings.sentinels, lowercase=bool(settings.lowercase),
         special_in_text=settings.special_in_text,
@@ -129,14 +129,14 @@ def _wordpiece(settings: Tokenizer, texts: Iterable[str], size: int) -> dict[str
     varies, and breaks ties by number; naming all letters beforehand, sorted, fixes it.
 
     Raises:
-        Refused: the text has more letters than the vocabulary room.
+        UserError: the text has more letters than the vocabulary room.
     """
     lowercase = bool(settings.lowercase)
     letters = _trained_wordpiece(texts, 1, BERT_SPECIAL, lowercase)["model"]["vocab"]
     named = BERT_SPECIAL + sorted(set(letters) - set(BERT_SPECIAL))
     if size < len(named):
         message = f"must be at least {len(named) + settings.sentinels}: the letters of the text, and special tokens"
-        raise Refused("tokenizer.vocabulary_size", settings.vocabulary_size, message)
+        raise UserError("tokenizer.vocabulary_size", settings.vocabulary_size, message)
     definition = _trained_wordpiece(texts, size, named, lowercase)
     definition["added_tokens"] = definition["added_tokens"][: len(BERT_SPECIAL)]
     return definition
