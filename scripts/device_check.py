@@ -33,10 +33,8 @@ from vitzoo.models.transformer import Transformer
 from vitzoo.models.vit import ViT
 from vitzoo.nn import state as modules
 from vitzoo.nn.execution import Execution
-from vitzoo.objectives.causal_lm import CausalLanguageModelling
 from vitzoo.objectives.classification import Classification
-from vitzoo.objectives.masked_lm import MaskedLanguageModelling
-from vitzoo.objectives.seq2seq import SequenceToSequence
+from vitzoo.objectives.language_modelling import CausalLanguageModelling, MaskedLanguageModelling, SequenceToSequence
 from vitzoo.optim.adamw import AdamW
 from vitzoo.optim.build import build
 from vitzoo.optim.schedules import Constant

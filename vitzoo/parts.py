@@ -1,4 +1,4 @@
-"""Every part that a config can name, and where it is. Adding one is a file and a line here.
+"""Every part that a config can name, and where it is. Adding one is a class and a line here.
 
 A name with a colon (`my_package.my_file:MyModel`) is the user's own, imported as it stands. The table holds text, so
 that naming a part from a lower floor imports nothing until a config asks for it.
@@ -24,14 +24,14 @@ PARTS: dict[str, dict[str, str]] = {
     },
     "objective": {
         "classification": "vitzoo.objectives.classification:Classification",
-        "causal_lm": "vitzoo.objectives.causal_lm:CausalLanguageModelling",
+        "causal_lm": "vitzoo.objectives.language_modelling:CausalLanguageModelling",
         "distillation": "vitzoo.objectives.distillation:Distillation",
-        "masked_lm": "vitzoo.objectives.masked_lm:MaskedLanguageModelling",
-        "prefix_lm": "vitzoo.objectives.prefix_lm:PrefixLanguageModelling",
-        "regression": "vitzoo.objectives.regression:Regression",
-        "seq2seq": "vitzoo.objectives.seq2seq:SequenceToSequence",
-        "sequence_classification": "vitzoo.objectives.sequence_classification:SequenceClassification",
-        "token_classification": "vitzoo.objectives.token_classification:TokenClassification",
+        "masked_lm": "vitzoo.objectives.language_modelling:MaskedLanguageModelling",
+        "prefix_lm": "vitzoo.objectives.language_modelling:PrefixLanguageModelling",
+        "regression": "vitzoo.objectives.text_labels:Regression",
+        "seq2seq": "vitzoo.objectives.language_modelling:SequenceToSequence",
+        "sequence_classification": "vitzoo.objectives.text_labels:SequenceClassification",
+        "token_classification": "vitzoo.objectives.text_labels:TokenClassification",
     },
     "optimizer": {
         "adamw": "vitzoo.optim.adamw:AdamW",

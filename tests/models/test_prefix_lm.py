@@ -12,7 +12,7 @@ from vitzoo.models.gpt import GPT, GPTConfig
 from vitzoo.models.text import self_mask
 from vitzoo.nn import paths, state
 from vitzoo.nn.execution import Execution
-from vitzoo.objectives.prefix_lm import PrefixLanguageModelling
+from vitzoo.objectives.language_modelling import PrefixLanguageModelling
 from vitzoo.parallel.mesh import make_mesh
 from vitzoo.parallel.processes import place_all
 from vitzoo.parallel.sharding import param_shardings, put, rules_of

@@ -19,11 +19,8 @@ from vitzoo.data.text.masked import MaskedRows
 from vitzoo.data.text.settings import Text
 from vitzoo.errors import UserError
 from vitzoo.nn import state
-from vitzoo.objectives.masked_lm import MaskedLanguageModelling
-from vitzoo.objectives.regression import Regression
-from vitzoo.objectives.sequence_classification import SequenceClassification
-from vitzoo.objectives.token_classification import TokenClassification
-from vitzoo.objectives.tokens import TokenObjective
+from vitzoo.objectives.language_modelling import MaskedLanguageModelling, TokenObjective
+from vitzoo.objectives.text_labels import Regression, SequenceClassification, TokenClassification
 
 LENGTH = 20
 WRITTEN = ["one red bird", "two cats", "a very small green boat", "stones"]

@@ -11,12 +11,10 @@ import pytest
 from flax import nnx
 
 from vitzoo.nn import state as modules
-from vitzoo.objectives.causal_lm import CausalLanguageModelling
 from vitzoo.objectives.classification import Classification
 from vitzoo.objectives.distillation import Distillation
-from vitzoo.objectives.seq2seq import SequenceToSequence
-from vitzoo.objectives.sequence_classification import SequenceClassification
-from vitzoo.objectives.token_classification import TokenClassification
+from vitzoo.objectives.language_modelling import CausalLanguageModelling, SequenceToSequence
+from vitzoo.objectives.text_labels import SequenceClassification, TokenClassification
 from vitzoo.optim.build import build
 from vitzoo.optim.sgd import SGD
 from vitzoo.parallel.mesh import make_mesh

@@ -12,7 +12,8 @@ import numpy as np
 from vitzoo.data.text.last_word import split_last
 from vitzoo.evaluation.asking import check_says
 from vitzoo.evaluation.settings import TextEvaluator
-from vitzoo.objectives import tokens
+from vitzoo.objectives.inputs import logits_of
+from vitzoo.objectives.language_modelling import token_losses
 from vitzoo.schema import setting
 
 Rows = Mapping[str, np.ndarray]
@@ -46,8 +47,8 @@ class LastWord:
         """What a pass keeps of each text, computed on device: `loss` float32 [batch], of its whole last word, and
         `right` bool [batch].
         """
-        logits, said = tokens.logits_of(model, batch), batch["weights"] > 0
-        losses = jnp.where(said, tokens.token_losses(logits, batch["targets"]), 0)
+        logits, said = logits_of(model, batch), batch["weights"] > 0
+        losses = jnp.where(said, token_losses(logits, batch["targets"]), 0)
         right = (logits.argmax(-1) == batch["targets"]) | ~said
         return {"weight": batch["weight"], "loss": losses.sum(-1), "right": right.all(-1)}
 

@@ -10,7 +10,8 @@ import numpy as np
 
 from vitzoo.data.text.questions import AskedSource
 from vitzoo.evaluation.asking import AskingEvaluator
-from vitzoo.objectives import tokens
+from vitzoo.objectives.inputs import logits_of
+from vitzoo.objectives.language_modelling import token_losses
 from vitzoo.schema import setting
 
 Rows = Mapping[str, np.ndarray]
@@ -52,7 +53,7 @@ class MultipleChoice:
         """
         there = batch["choices"]
         flat = {name: one.reshape(-1, *one.shape[2:]) for name, one in batch.items() if one.ndim == 3}
-        losses = tokens.token_losses(tokens.logits_of(model, flat), flat["targets"])
+        losses = token_losses(logits_of(model, flat), flat["targets"])
         scores = -jnp.where(flat["weights"] > 0, losses, 0).sum(-1).reshape(there.shape)
         scores = jnp.where(there > 0, scores, jnp.finfo(scores.dtype).min)
         return {"weight": batch["weight"], "score": scores, "answer": batch["answer"]}

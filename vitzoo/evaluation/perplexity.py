@@ -14,7 +14,8 @@ from vitzoo.data.text.row_kinds import LEARNED
 from vitzoo.data.text.scored_bytes import scored_bytes
 from vitzoo.errors import UserError
 from vitzoo.evaluation.settings import TextEvaluator
-from vitzoo.objectives import tokens
+from vitzoo.objectives.inputs import logits_of
+from vitzoo.objectives.language_modelling import scored, token_losses
 from vitzoo.schema import setting
 
 Rows = Mapping[str, np.ndarray]
@@ -79,9 +80,9 @@ class Perplexity:
         """What a pass keeps of each row, computed on device: `loss` (sum), `tokens`, `right` and `bytes`, float32
         [batch].
         """
-        logits = tokens.logits_of(model, batch)
-        weights, targets = tokens.scored(batch), batch["targets"]
-        losses = jnp.where(weights > 0, tokens.token_losses(logits, targets) * weights, 0)
+        logits = logits_of(model, batch)
+        weights, targets = scored(batch), batch["targets"]
+        losses = jnp.where(weights > 0, token_losses(logits, targets) * weights, 0)
         right = jnp.where(weights > 0, (logits.argmax(-1) == targets) * weights, 0)
         read = jnp.where(weights > 0, jnp.asarray(self.byte_lengths)[targets], 0)
         kept = {"loss": losses.sum(-1), "tokens": weights.sum(-1), "right": right.sum(-1), "bytes": read.sum(-1)}

@@ -11,8 +11,7 @@ import numpy as np
 
 from vitzoo.errors import UserError
 from vitzoo.evaluation.settings import TextEvaluator, check_rows
-from vitzoo.objectives.masked_lm import masked_outputs
-from vitzoo.objectives.tokens import token_losses
+from vitzoo.objectives.language_modelling import masked_outputs, token_losses
 from vitzoo.schema import setting
 
 Rows = Mapping[str, np.ndarray]

@@ -13,7 +13,7 @@ from vitzoo.evaluation.classification import f1_scores, rank
 from vitzoo.evaluation.settings import TextEvaluator, check_rows
 from vitzoo.evaluation.text_entities import are_entity_tags, entity_scores
 from vitzoo.objectives.inputs import logits_of
-from vitzoo.objectives.tokens import scored, token_losses
+from vitzoo.objectives.language_modelling import scored, token_losses
 from vitzoo.schema import setting
 
 Rows = Mapping[str, np.ndarray]

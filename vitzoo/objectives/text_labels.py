@@ -1,4 +1,4 @@
-"""A number for each text, or for each pair of texts: how similar, how good."""
+"""What an encoder is fine-tuned to: a class for a text or for each of its words, or a number for it."""
 
 import dataclasses
 from typing import Any, ClassVar, Self
@@ -7,9 +7,31 @@ import jax
 import jax.numpy as jnp
 
 from vitzoo.objectives.base import Batch, Sums
+from vitzoo.objectives.classification import Classification
 from vitzoo.objectives.inputs import logits_of
-from vitzoo.objectives.masked_lm import real
-from vitzoo.objectives.tokens import summed
+from vitzoo.objectives.language_modelling import TokenObjective, real, summed
+from vitzoo.schema import setting
+
+
+@dataclasses.dataclass(frozen=True)
+class SequenceClassification(Classification):
+    """One class for each text or pair, by an encoder's first token; the loss is that of images."""
+
+    FEED: ClassVar[str] = "text"
+    HEAD: ClassVar[str] = "classes"
+    EVALUATOR: ClassVar[str] = "classification"
+    rows: ClassVar[str] = "labelled"
+
+
+@dataclasses.dataclass(frozen=True)
+class TokenClassification(TokenObjective):
+    """Of an encoder: the mean cross-entropy over the words of a batch, each read at its first token, as in BERT."""
+
+    rows: str = setting("tagged", "of what the rows are made", choices=("tagged",))
+
+    HEAD: ClassVar[str] = "token_classes"
+    EVALUATOR: ClassVar[str] = "token_classification"
+
 
 TERM = "squared_error"
 
