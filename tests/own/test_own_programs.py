@@ -30,7 +30,7 @@ def here(monkeypatch):
     monkeypatch.chdir(HERE)
     monkeypatch.syspath_prepend(HERE)
     yield
-    for name in ("cnn", "dino"):
+    for name in ("cnn", "dino", "simclr"):
         sys.modules.pop(name, None)
 
 
@@ -133,7 +133,8 @@ def test_one_and_eight_devices_give_the_same_statistics(monkeypatch):
 
 
 @pytest.mark.gate
-def test_rows_that_only_fill_up_a_batch_change_nothing(monkeypatch):
+@pytest.mark.parametrize("name", ["cnn", "simclr"])
+def test_rows_that_only_fill_up_a_batch_change_nothing(name, monkeypatch):
     sgd = {"optimizer.name": "sgd", "optimizer.learning_rate": 0.1}
 
     def half(batch):
@@ -165,20 +166,13 @@ def test_a_teacher_that_moves_is_saved_and_a_killed_run_ends_as_if_undisturbed(t
 
 
 @pytest.mark.gate
-@pytest.mark.parametrize("how", [{"accumulate": 4}, {"devices": 8}, {"accumulate": 2, "devices": 8}])
-def test_crops_teacher_and_centre_are_the_same_for_any_accumulation_and_mesh(how, monkeypatch):
-    loss, right = first_step("dino", monkeypatch, 1)
-    changes = {"accumulate": how.get("accumulate", 1)}
-    other_loss, found = first_step("dino", monkeypatch, how.get("devices", 1), **changes)
+@pytest.mark.parametrize("name", ["dino", "simclr"])
+@pytest.mark.parametrize("how", [{"accumulate": 4}, {"accumulate": 2, "devices": 8}])
+def test_crops_memory_and_contrast_are_the_same_for_any_accumulation_and_mesh(how, name, monkeypatch):
+    loss, right = first_step(name, monkeypatch, 1)
+    other_loss, found = first_step(name, monkeypatch, how.get("devices", 1), accumulate=how["accumulate"])
     assert loss == pytest.approx(other_loss, rel=1e-5)
-    assert {path.partition("/")[0] for path in right} == {
-        "params",
-        "objective",
-        "optimizer",
-        "step",
-        "updates",
-        "skipped",
-    }
+    assert ("objective/centre" in right) == (name == "dino")
     for path in right:
         np.testing.assert_allclose(right[path], found[path], rtol=1e-5, atol=1e-6, err_msg=path)
 
@@ -201,3 +195,8 @@ def test_no_mean_is_made_of_weights_with_statistics(cnn, tmp_path):
     with pytest.raises(vitzoo.UserError, match=message):
         soup([f"{cnn[0]}@12", str(cnn[0])], tmp_path / "soup")
     assert not list(tmp_path.iterdir())
+
+
+def test_a_contrast_with_a_model_that_keeps_statistics_is_refused(monkeypatch):
+    with pytest.raises(vitzoo.UserError, match=r"objective.name = simclr:Contrast: .*keeps statistics .*blocks/0"):
+        first_step("simclr", monkeypatch, 1, **{"model.name": "cnn:CNN"})

@@ -29,8 +29,11 @@ METHODS = {
 INSTEAD = {"schedule": "make", "evaluator": "bind"}
 """A method that makes those needless."""
 
-BOUND = ("term_weights", "counts", "sums")
-"""What an objective's `bind` gives has."""
+BOUND = ("term_weights", "counts")
+"""What an objective's `bind` gives has, and `sums`."""
+
+EMBEDDINGS = ("embeddings", "sums_of")
+"""What it has in place of `sums` if its rows see each other."""
 
 MEMORY = ("init", "update")
 """What it has besides if it remembers, both or none."""
@@ -85,7 +88,8 @@ def check_bound(objective: Any, name: str) -> None:
     Raises:
         UserError: it lacks something.
     """
-    lacking = [attribute for attribute in BOUND if not hasattr(objective, attribute)]
+    sums = EMBEDDINGS if hasattr(objective, EMBEDDINGS[0]) else ("sums",)
+    lacking = [attribute for attribute in (*BOUND, *sums) if not hasattr(objective, attribute)]
     if any(hasattr(objective, method) for method in MEMORY):
         lacking += [method for method in MEMORY if not hasattr(objective, method)]
     if lacking:

@@ -87,6 +87,43 @@ class WithMemory(Protocol):
         """
 
 
+@runtime_checkable
+class WithEmbeddings(Protocol):
+    """An objective whose rows see each other, as pictures and texts do that are contrasted with all others of a batch.
+
+    It has these two methods in place of `sums`. Whatever `accumulate` is, the loss is of the whole global batch: its
+    embeddings are made first, micro-batch by micro-batch, then the loss of all of them, then the gradients of each.
+    """
+
+    def embeddings(
+        self, model: Any, batch: Batch, key: jax.Array | None = None, *, train: bool = True
+    ) -> dict[str, jax.Array]:
+        """`{name: [rows, ...]}`, what the rows of a micro-batch are to each other; arguments as for `sums`."""
+
+    def sums_of(
+        self,
+        embeddings: Mapping[str, jax.Array],
+        params: Mapping[str, Any],
+        batch: Batch,
+        *,
+        memory: Memory | None = None,
+        step: jax.Array | int = 0,
+    ) -> Sums:
+        """What `sums` gives, of the whole global batch.
+
+        Args:
+            embeddings: `{name: [batch, ...]}`, in the batch's order.
+            params: the model's variables, for what belongs to no row, such as a temperature.
+            batch: the global batch.
+            memory, step: as for `sums`.
+        """
+
+
+def in_order(rows: jax.Array) -> jax.Array:
+    """Rows of micro-batches, `[accumulate, rows, ...]`, in the global batch's order, `[batch, ...]`."""
+    return jnp.moveaxis(rows, 0, 1).reshape(-1, *rows.shape[2:])
+
+
 def joined(notes: Any, accumulate: int) -> dict[str, jax.Array]:
     """Notes of the whole global batch. Those of several micro-batches lie along a first axis.
 
@@ -98,6 +135,6 @@ def joined(notes: Any, accumulate: int) -> dict[str, jax.Array]:
             return note.value
         if isinstance(note, Sum):
             return note.value.sum(0)
-        return jnp.moveaxis(note.value, 0, 1).reshape(-1, *note.value.shape[2:])
+        return in_order(note.value)
 
     return {name: one(note) for name, note in notes.items()}

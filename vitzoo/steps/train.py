@@ -14,11 +14,12 @@ import optax
 from vitzoo.nn.constrain import constrain
 from vitzoo.nn.paths import flatten, unflatten
 from vitzoo.nn.state import merge, statistics
-from vitzoo.objectives.base import Batch, Objective, Scalars, WithMemory, joined
+from vitzoo.objectives.base import Batch, Objective, Scalars, WithEmbeddings, WithMemory, in_order, joined
 from vitzoo.optim.build import Chain
 from vitzoo.optim.schedules import Rate
 from vitzoo.steps.state import State
 
+Rows = dict[str, jax.Array]
 Prepare = Callable[[Batch, jax.Array | None], dict[str, jax.Array]]
 Teach = Callable[[Mapping[str, Any], Batch], dict[str, jax.Array]]
 
@@ -49,7 +50,7 @@ def make_train_step(
 
     Args:
         graph: the model's static structure, from `nn.state.abstract`.
-        objective: bound to the data and the model.
+        objective: bound to the data and the model; one `WithEmbeddings` needs no `sums`.
         tx: the optimizer, from `optim.build`.
         schedule: step to learning rate, the one `tx` was built with; for the metric.
         prepare: (batch, key) to the batch that the objective takes: normalising, mixing; on the whole global batch,
@@ -75,23 +76,40 @@ def make_train_step(
         trained, others = tx.partition(state["params"])
         memory = {"memory": state.get("objective"), "step": state["step"]}
 
+        def model_of(trained: State, kept: State) -> Any:
+            return merge(graph, _with(tx.join(trained, others), kept))
+
+        def loss_of(sums: Scalars) -> jax.Array:
+            return sum((factors[term] * sums[term] for term in factors), jnp.zeros(()))
+
         def loss(trained: State, kept: State, micro: Batch, key: jax.Array) -> tuple[jax.Array, Any]:
             micro = micro if teach is None else teach(state["teacher"], micro)
-            model = merge(graph, _with(tx.join(trained, others), kept))
+            model = model_of(trained, kept)
             sums, metrics, notes = objective.sums(model, micro, key, train=True, **memory)
-            value = sum((factors[term] * sums[term] for term in factors), jnp.zeros(()))
-            return value, (sums, metrics, notes, statistics(model))
+            return loss_of(sums), (sums, metrics, notes, statistics(model))
 
-        kept = statistics(merge(graph, state["params"]))
-        gradients, value, (sums, metrics, notes), kept = _accumulate(
-            loss, trained, kept, batch, jax.random.fold_in(key, 1), accumulate
-        )
+        contrasted: Any = objective  # `WithEmbeddings`, where these two are called
+
+        def embed(trained: State, micro: Batch, key: jax.Array) -> Rows:
+            return contrasted.embeddings(model_of(trained, {}), micro, key, train=True)
+
+        def contrast(rows: Rows, trained: State) -> tuple[jax.Array, Any]:
+            sums, metrics, notes = contrasted.sums_of(rows, tx.join(trained, others), batch, **memory)
+            return loss_of(sums), (sums, metrics, notes)
+
+        draws = jax.random.fold_in(key, 1)
+        if isinstance(objective, WithEmbeddings):
+            kept: State = {}
+            gradients, value, (sums, metrics, notes) = _contrast(embed, contrast, trained, batch, draws, accumulate)
+        else:
+            kept = statistics(merge(graph, state["params"]))
+            gradients, value, (sums, metrics, notes), kept = _accumulate(loss, trained, kept, batch, draws, accumulate)
         norm = optax.tree.norm(gradients)
         changes, moments = tx.update(gradients, state["optimizer"], trained, step=state["step"])
         params = _with(tx.join(optax.apply_updates(trained, changes), others), kept)
         new: State = {"params": params, "optimizer": moments, "updates": state["updates"] + 1}
         if isinstance(objective, WithMemory):
-            new["objective"] = objective.update(state["objective"], params, joined(notes, accumulate), state["step"])
+            new["objective"] = objective.update(state["objective"], params, notes, state["step"])
         if ema:
             decay = _ema_decay(ema, new["updates"]) if ema_warm_start else ema
             new["ema"] = _with(_averaged(state["ema"], params, decay), _float32(kept))
@@ -156,19 +174,54 @@ def _accumulate(
     """
     differentiate = jax.value_and_grad(loss, has_aux=True)
     if accumulate == 1:
-        (value, (*results, kept)), gradients = differentiate(trained, kept, batch, key)
-        return gradients, value, results, kept
-    cut = {name: rows.reshape(-1, accumulate, *rows.shape[1:]) for name, rows in batch.items()}
+        (value, (sums, metrics, notes, kept)), gradients = differentiate(trained, kept, batch, key)
+        return gradients, value, (sums, metrics, joined(notes, 1)), kept
 
     def add(carry: tuple[State, State], index: jax.Array) -> tuple[tuple[State, State], Any]:
         total, kept = carry
-        micro = {n: jax.lax.dynamic_index_in_dim(rows, index, 1, keepdims=False) for n, rows in cut.items()}
         (value, (sums, metrics, notes, kept)), gradients = differentiate(
-            trained, kept, over_devices(micro), jax.random.fold_in(key, index)
+            trained, kept, *_micro(batch, key, accumulate, index)
         )
         return (jax.tree.map(jnp.add, total, gradients), kept), ((value, sums, metrics), notes)
 
     zeros = jax.tree.map(jnp.zeros_like, trained)
     (gradients, kept), (results, notes) = jax.lax.scan(add, (zeros, kept), jnp.arange(accumulate))
     value, sums, metrics = jax.tree.map(lambda parts: parts.sum(0), results)
-    return gradients, value, (sums, metrics, notes), kept
+    return gradients, value, (sums, metrics, joined(notes, accumulate)), kept
+
+
+def _contrast(
+    embed: Callable, contrast: Callable, trained: State, batch: Batch, key: jax.Array, accumulate: int
+) -> tuple[State, jax.Array, Any]:
+    """The same for an objective whose rows see each other: embeddings of each micro-batch, the loss of all of them, and
+    once more through each micro-batch with what the loss says of its embeddings.
+    """
+    if accumulate == 1:
+        differentiate = jax.value_and_grad(lambda p: contrast(embed(p, batch, key), p), has_aux=True)
+        (value, (sums, metrics, notes)), gradients = differentiate(trained)
+        return gradients, value, (sums, metrics, joined(notes, 1))
+    numbers = jnp.arange(accumulate)
+    pieces = jax.lax.map(lambda index: embed(trained, *_micro(batch, key, accumulate, index)), numbers)
+    rows = over_devices(jax.tree.map(in_order, pieces))
+    differentiate = jax.value_and_grad(contrast, argnums=(0, 1), has_aux=True)
+    (value, (sums, metrics, notes)), (of_rows, gradients) = differentiate(rows, trained)
+
+    def add(total: State, index: jax.Array) -> tuple[State, None]:
+        micro, own = _micro(batch, key, accumulate, index)
+        _, pull = jax.vjp(lambda p: embed(p, micro, own), trained)
+        (more,) = pull(_rows_of(of_rows, accumulate, index))
+        return jax.tree.map(jnp.add, total, more), None
+
+    gradients, _ = jax.lax.scan(add, gradients, numbers)
+    return gradients, value, (sums, metrics, joined(notes, 1))
+
+
+def _micro(batch: Batch, key: jax.Array, accumulate: int, index: jax.Array) -> tuple[Batch, jax.Array]:
+    """Micro-batch `index`, and its own key."""
+    return over_devices(_rows_of(batch, accumulate, index)), jax.random.fold_in(key, index)
+
+
+def _rows_of(batch: Batch, accumulate: int, index: jax.Array) -> Rows:
+    """The rows r with r mod `accumulate` = index."""
+    cut = {name: rows.reshape(-1, accumulate, *rows.shape[1:]) for name, rows in batch.items()}
+    return {name: jax.lax.dynamic_index_in_dim(rows, index, 1, keepdims=False) for name, rows in cut.items()}

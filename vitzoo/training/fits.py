@@ -14,6 +14,7 @@ from vitzoo.errors import UserError
 from vitzoo.evaluation.naming import of_evaluator
 from vitzoo.evaluation.run import Evaluation
 from vitzoo.nn import state as modules
+from vitzoo.objectives.base import Objective, WithEmbeddings
 from vitzoo.objectives.inputs import EXAMPLE_WEIGHT
 from vitzoo.parts import find
 
@@ -64,6 +65,17 @@ def check_statistics(name: str, statistics: Collection[str]) -> None:
             f'"{EXAMPLE_WEIGHT}": "weight" to its INPUTS, and take {EXAMPLE_WEIGHT}=None in its call'
         )
         raise UserError("model.name", name, message)
+
+
+def check_contrast(name: str, objective: Objective, statistics: Collection[str]) -> None:
+    """Refuses an objective whose rows see each other with a model that keeps statistics: its embeddings are made twice.
+
+    Raises:
+        UserError: it is one, and the model keeps some.
+    """
+    if statistics and isinstance(objective, WithEmbeddings):
+        message = f"contrasts rows with each other, and the model keeps statistics of its batches ({min(statistics)})"
+        raise UserError("objective.name", name, f"{message}: take LayerNorm or GroupNorm")
 
 
 def check_best(experiment: Any, evaluations: dict[str, Evaluation], classes: int | None) -> None:

@@ -34,7 +34,14 @@ from vitzoo.schema import to_json
 from vitzoo.steps import state as states
 from vitzoo.steps.compile import batch_shapes, compile_train_step
 from vitzoo.steps.train import make_train_step
-from vitzoo.training.fits import check_best, check_fits, check_outputs, check_statistics, named_evaluation
+from vitzoo.training.fits import (
+    check_best,
+    check_contrast,
+    check_fits,
+    check_outputs,
+    check_statistics,
+    named_evaluation,
+)
 from vitzoo.training.pretrained import Pretrained
 from vitzoo.training.teacher import Teacher
 from vitzoo.weights.load import builder
@@ -170,6 +177,7 @@ def prepare(resolved: Resolved, mesh: Mesh) -> Task:
     schedule = experiment.schedule.make(steps, experiment.data.batch_size, rows.info.n, peak)
     statistics = modules.statistics_of(graph, shapes)
     check_statistics(choice.name, statistics)
+    check_contrast(resolved.values["objective"]["name"], objective, statistics)
     chain = optim.build(experiment.optimizer, schedule, shapes, statistics)
     state = states.abstract(shapes, chain, experiment.ema, objective)
     shardings = states.shardings(state, rules_of(find("model", choice.name)), mesh)
