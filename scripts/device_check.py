@@ -35,8 +35,8 @@ from vitzoo.nn import state as modules
 from vitzoo.nn.execution import Execution
 from vitzoo.objectives.classification import Classification
 from vitzoo.objectives.language_modelling import CausalLanguageModelling, MaskedLanguageModelling, SequenceToSequence
-from vitzoo.optim.adamw import AdamW
 from vitzoo.optim.build import build
+from vitzoo.optim.optimizers import AdamW
 from vitzoo.optim.schedules import Constant
 from vitzoo.parallel.mesh import make_mesh
 from vitzoo.parallel.sharding import put

@@ -34,12 +34,12 @@ PARTS: dict[str, dict[str, str]] = {
         "token_classification": "vitzoo.objectives.text_labels:TokenClassification",
     },
     "optimizer": {
-        "adamw": "vitzoo.optim.adamw:AdamW",
-        "sgd": "vitzoo.optim.sgd:SGD",
-        "adafactor": "vitzoo.optim.adafactor:Adafactor",
-        "lamb": "vitzoo.optim.lamb:LAMB",
-        "lion": "vitzoo.optim.lion:Lion",
-        "t5_adafactor": "vitzoo.optim.adafactor:T5Adafactor",
+        "adamw": "vitzoo.optim.optimizers:AdamW",
+        "sgd": "vitzoo.optim.optimizers:SGD",
+        "adafactor": "vitzoo.optim.optimizers:Adafactor",
+        "lamb": "vitzoo.optim.optimizers:LAMB",
+        "lion": "vitzoo.optim.optimizers:Lion",
+        "t5_adafactor": "vitzoo.optim.optimizers:T5Adafactor",
     },
     "schedule": {
         "constant": "vitzoo.optim.schedules:Constant",

@@ -189,7 +189,7 @@ def test_with_init_from_the_architecture_is_the_checkpoints_and_the_config_holds
 def test_parts_may_be_the_users_own(write, tmp_path, monkeypatch):
     (tmp_path / "my_parts.py").write_text(
         "import dataclasses\n"
-        "from vitzoo.optim.adamw import AdamW\n"
+        "from vitzoo.optim.optimizers import AdamW\n"
         "from vitzoo.schema import setting\n"
         "@dataclasses.dataclass(frozen=True)\n"
         "class Mine(AdamW):\n"

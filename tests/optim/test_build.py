@@ -7,13 +7,9 @@ import optax
 import pytest
 
 from vitzoo.nn.paths import flatten, is_stacked, unflatten
-from vitzoo.optim.adafactor import Adafactor, T5Adafactor
-from vitzoo.optim.adamw import AdamW
 from vitzoo.optim.build import build, clip
-from vitzoo.optim.lamb import LAMB
-from vitzoo.optim.lion import Lion
+from vitzoo.optim.optimizers import LAMB, SGD, Adafactor, AdamW, Lion, T5Adafactor
 from vitzoo.optim.schedules import Cosine
-from vitzoo.optim.sgd import SGD
 from vitzoo.schema import build as settings_of
 
 OPTIMIZERS = [

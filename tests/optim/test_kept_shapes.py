@@ -8,12 +8,8 @@ import optax
 import pytest
 
 from vitzoo.nn.paths import flatten, unflatten
-from vitzoo.optim.adafactor import Adafactor, T5Adafactor
-from vitzoo.optim.adamw import AdamW
 from vitzoo.optim.build import build
-from vitzoo.optim.lamb import LAMB
-from vitzoo.optim.lion import Lion
-from vitzoo.optim.sgd import SGD
+from vitzoo.optim.optimizers import LAMB, SGD, Adafactor, AdamW, Lion, T5Adafactor
 
 GOLDENS = Path(__file__).parents[1] / "goldens" / "optimizer_t5_adafactor.npz"
 # T5's names in transformers, its linear layers [outputs, inputs]; ours and the shape in which we keep it

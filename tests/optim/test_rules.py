@@ -13,9 +13,8 @@ from vitzoo.models.transformer import Transformer
 from vitzoo.models.vit import ViT
 from vitzoo.nn import paths, state
 from vitzoo.nn.paths import flatten, layer_shape
-from vitzoo.optim.adamw import AdamW
+from vitzoo.optim.optimizers import SGD, AdamW
 from vitzoo.optim.rules import describe, leaf_rules
-from vitzoo.optim.sgd import SGD
 from vitzoo.schema import build
 
 

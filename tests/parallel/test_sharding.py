@@ -8,10 +8,8 @@ from jax.sharding import PartitionSpec as P
 from vitzoo.errors import UserError
 from vitzoo.nn.constrain import constrain
 from vitzoo.nn.paths import flatten, unflatten
-from vitzoo.optim.adafactor import Adafactor
-from vitzoo.optim.adamw import AdamW
 from vitzoo.optim.build import build
-from vitzoo.optim.sgd import SGD
+from vitzoo.optim.optimizers import SGD, Adafactor, AdamW
 from vitzoo.parallel.mesh import make_mesh
 from vitzoo.parallel.sharding import (
     activations,

@@ -9,9 +9,7 @@ from tiny_run import Run, batches, net, prepare, vit
 
 from vitzoo.nn.paths import flatten
 from vitzoo.nn.state import initialise
-from vitzoo.optim.adafactor import Adafactor
-from vitzoo.optim.adamw import AdamW
-from vitzoo.optim.sgd import SGD
+from vitzoo.optim.optimizers import SGD, Adafactor, AdamW
 from vitzoo.parallel.sharding import put
 from vitzoo.steps.compile import compile_train_step
 

@@ -16,7 +16,7 @@ from vitzoo.objectives.distillation import Distillation
 from vitzoo.objectives.language_modelling import CausalLanguageModelling, SequenceToSequence
 from vitzoo.objectives.text_labels import SequenceClassification, TokenClassification
 from vitzoo.optim.build import build
-from vitzoo.optim.sgd import SGD
+from vitzoo.optim.optimizers import SGD
 from vitzoo.parallel.mesh import make_mesh
 from vitzoo.parallel.sharding import put
 from vitzoo.steps import state as states

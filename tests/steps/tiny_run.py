@@ -18,8 +18,8 @@ from vitzoo.nn.dense import Dense
 from vitzoo.nn.execution import Execution
 from vitzoo.nn.stochastic import fold
 from vitzoo.objectives.classification import Classification
-from vitzoo.optim.adamw import AdamW
 from vitzoo.optim.build import build
+from vitzoo.optim.optimizers import AdamW
 from vitzoo.optim.schedules import Cosine
 from vitzoo.parallel.mesh import make_mesh
 from vitzoo.parallel.sharding import put, replicated
