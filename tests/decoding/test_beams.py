@@ -15,8 +15,8 @@ from vitzoo.decoding.generate import how_of
 from vitzoo.decoding.start import start
 from vitzoo.errors import UserError
 from vitzoo.nn import state
-from vitzoo.nn.attention import Memory
-from vitzoo.nn.stack import Cache
+from vitzoo.nn.attention import KeyValues
+from vitzoo.nn.stack import KVCache
 
 NEW, BEAMS = 12, 3
 
@@ -29,7 +29,7 @@ class Chain:
     config: types.SimpleNamespace = dataclasses.field(default_factory=lambda: types.SimpleNamespace(context_length=99))
 
     def begin(self, batch, length):
-        return Cache(Memory(jnp.zeros((1, batch, length, 1, 1)), jnp.zeros((1, batch, length, 1, 1))))
+        return KVCache(KeyValues(jnp.zeros((1, batch, length, 1, 1)), jnp.zeros((1, batch, length, 1, 1))))
 
     def extend(self, tokens, positions, cache, keep=None):
         rows = jnp.arange(len(tokens))[:, None]
@@ -40,7 +40,7 @@ class Chain:
         place = positions[:, :1] if keep is None else keep[:, None]
         before = past.key[0, rows, jnp.maximum(place - 1, 0), 0, 0].astype(int)
         logits = jnp.asarray(self.table)[last] + 0.5 * jnp.asarray(self.table)[before][..., ::-1]
-        return logits * (1 + 0.05 * place[..., None]), Cache(past)
+        return logits * (1 + 0.05 * place[..., None]), KVCache(past)
 
 
 def plainly(table, prompt, most, how, end, allowed):

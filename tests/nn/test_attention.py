@@ -85,7 +85,7 @@ def test_a_module_gives_the_same_either_way(once, qk_norm):
     def run(params, how):
         graph, _ = state.abstract(lambda rngs: Attention(12, 3, qk_norm=qk_norm, rngs=rngs, execution=how))
         module = state.merge(graph, params)
-        return module(x).tokens, module(x, module.remember(context)).tokens
+        return module(x).tokens, module(x, module.keys_values(context)).tokens
 
     params = state.initialise(lambda rngs: Attention(12, 3, qk_norm=qk_norm, rngs=rngs), 0)
     plain, own = (once(run, static_argnums=1)(params, Execution(derivatives=how)) for how in ("plain", "own"))

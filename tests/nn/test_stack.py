@@ -14,7 +14,7 @@ from vitzoo.nn.dense import Dense
 from vitzoo.nn.execution import DEFAULT, Execution
 from vitzoo.nn.mlp import MLP
 from vitzoo.nn.norms import BatchNorm, LayerNorm
-from vitzoo.nn.stack import Block, Passed, Stack
+from vitzoo.nn.stack import Block, BlockOutput, Stack
 
 X = np.random.default_rng(0).normal(size=(2, 5, 16)).astype(np.float32)
 DEPTH = 2
@@ -168,7 +168,7 @@ class Normed(nnx.Module):
         self.norm = BatchNorm(8, momentum=0.5)
 
     def __call__(self, x, key, drop, cache, *, weights, train):
-        return x + self.norm(self.linear(x), train=train), Passed()
+        return x + self.norm(self.linear(x), train=train), BlockOutput()
 
 
 @pytest.mark.parametrize(("scan", "remat"), [(True, "full"), (True, "none"), (False, "dots")])

@@ -20,7 +20,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from vitzoo.decoding.start import Started, is_end, next_logits, permitted
-from vitzoo.nn.stack import Cache
+from vitzoo.nn.stack import KVCache
 from vitzoo.schema import setting
 
 LARGEST_PENALTY = 5.0
@@ -71,7 +71,7 @@ class Search(NamedTuple):
     ids: jax.Array  # int32 [batch, beams, new tokens], of the running hypotheses, best first
     sums: jax.Array  # float32 [batch, beams], of their log-probabilities
     logits: jax.Array  # float32 [batch, beams, vocabulary]
-    cache: Cache  # of batch · beams rows
+    cache: KVCache  # of batch · beams rows
     finished: Finished
 
 

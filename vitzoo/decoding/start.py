@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from vitzoo.nn.stack import Cache
+from vitzoo.nn.stack import KVCache
 
 
 class Started(NamedTuple):
@@ -13,7 +13,7 @@ class Started(NamedTuple):
 
     lengths: jax.Array  # int32 [batch], tokens so far: the next one's place
     logits: jax.Array  # float32 [batch, vocabulary], of the next token
-    cache: Cache
+    cache: KVCache
     source_segments: jax.Array | None  # int32 [batch, source tokens], 0 is padding
 
 
@@ -41,8 +41,8 @@ def start(model: Any, tokens: jax.Array, lengths: jax.Array, room: int) -> Start
 
 
 def next_logits(
-    model: Any, ids: jax.Array, places: jax.Array, cache: Cache, source_segments: jax.Array | None
-) -> tuple[jax.Array, Cache]:
+    model: Any, ids: jax.Array, places: jax.Array, cache: KVCache, source_segments: jax.Array | None
+) -> tuple[jax.Array, KVCache]:
     """Logits float32 [rows, vocabulary] of what follows one more token of each row, and the cache with it.
 
     Args:

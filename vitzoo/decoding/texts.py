@@ -12,7 +12,7 @@ import jax.numpy as jnp
 
 from vitzoo.decoding.sampling import Sampling, draw, prompt_keys
 from vitzoo.decoding.start import is_end, next_logits, permitted, start
-from vitzoo.nn.stack import Cache
+from vitzoo.nn.stack import KVCache
 
 
 class Texts(NamedTuple):
@@ -24,7 +24,7 @@ class Texts(NamedTuple):
     logits: jax.Array  # float32 [batch, vocabulary], of the next token
     seen: jax.Array  # bool [batch, vocabulary], tokens that are there already
     keys: jax.Array  # random keys [batch], each row's own, for its draws
-    cache: Cache
+    cache: KVCache
     source_segments: jax.Array | None  # of an encoder-decoder's sources
 
 

@@ -13,7 +13,7 @@ from flax import nnx
 from vitzoo.decoding.generate import Written, generate
 from vitzoo.models import text
 from vitzoo.nn import masks
-from vitzoo.nn.stack import Cache, Run, Stack
+from vitzoo.nn.stack import KVCache, Run, Stack
 from vitzoo.nn.stochastic import fold
 
 
@@ -114,13 +114,13 @@ class EncoderDecoder(nnx.Module):
         """Encodes sources once for all steps of decoding."""
         return self._encode(source_tokens, source_segments, None, None)[0]
 
-    def begin(self, context: Context, length: int) -> Cache:
+    def begin(self, context: Context, length: int) -> KVCache:
         """A cache for targets of up to `length` tokens, which holds what the decoder looks at in the sources."""
         return self.decoder.empty_cache(len(context.tokens), length, context.tokens)
 
     def extend(
-        self, tokens: jax.Array, positions: jax.Array, cache: Cache, source_segments: jax.Array | None = None
-    ) -> tuple[jax.Array, Cache]:
+        self, tokens: jax.Array, positions: jax.Array, cache: KVCache, source_segments: jax.Array | None = None
+    ) -> tuple[jax.Array, KVCache]:
         """The next tokens of targets whose earlier ones are in the cache.
 
         Args:

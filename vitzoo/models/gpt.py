@@ -24,7 +24,7 @@ from vitzoo.nn.embeddings import Embedding
 from vitzoo.nn.execution import DEFAULT, Execution
 from vitzoo.nn.mlp import ACTIVATIONS, MLP
 from vitzoo.nn.rotary import rotation
-from vitzoo.nn.stack import Block, Cache, Stack
+from vitzoo.nn.stack import Block, KVCache, Stack
 from vitzoo.nn.stochastic import dropout, fold
 from vitzoo.schema import setting
 
@@ -201,7 +201,7 @@ class GPT(nnx.Module):
         """
         return self._run(tokens, segments, positions, prefix, None, features=True, weights=attention)
 
-    def begin(self, batch: int, length: int) -> Cache:
+    def begin(self, batch: int, length: int) -> KVCache:
         """An empty cache for `batch` texts of `length` tokens at most (under learned positions `context_length`)."""
         if self.position_embedding is not None and length > self.config.context_length:
             raise UserError("length", length, f"is more than context_length = {self.config.context_length}")
@@ -211,11 +211,11 @@ class GPT(nnx.Module):
         self,
         tokens: jax.Array,
         positions: jax.Array,
-        cache: Cache,
+        cache: KVCache,
         *,
         keep: jax.Array | None = None,
         prefix: jax.Array | None = None,
-    ) -> tuple[jax.Array, Cache]:
+    ) -> tuple[jax.Array, KVCache]:
         """The next tokens of texts whose earlier ones are in the cache.
 
         Args:

@@ -59,19 +59,19 @@ class Places(NamedTuple):
 NOWHERE = Places()
 
 
-class Memory(NamedTuple):
+class KeyValues(NamedTuple):
     """What queries look at: [batch, keys, kv_heads, head_dim] each."""
 
     key: jax.Array
     value: jax.Array
 
 
-class Looked(NamedTuple):
+class AttentionOutput(NamedTuple):
     """What attention gives."""
 
     tokens: jax.Array  # [batch, queries, width]
     weights: jax.Array | None  # [batch, heads, queries, keys], where asked for
-    memory: Memory  # what was looked at
+    keys_values: KeyValues  # what was looked at
 
 
 class Attention(nnx.Module):
@@ -131,21 +131,21 @@ class Attention(nnx.Module):
     def __call__(
         self,
         x: jax.Array,
-        memory: Memory | None = None,
+        keys_values: KeyValues | None = None,
         *,
-        cache: Memory | None = None,
+        cache: KeyValues | None = None,
         at: jax.Array | None = None,
         bias: jax.Array | None = None,
         mask: jax.Array | None = None,
         places: Places = NOWHERE,
         key: jax.Array | None = None,
         weights: bool = False,
-    ) -> Looked:
-        """Each token looks at the memory, by default at its own batch row's tokens.
+    ) -> AttentionOutput:
+        """Each token looks at keys and values, by default at its own batch row's tokens.
 
         Args:
             x: [batch, queries, width].
-            memory: from `remember`: cross-attention.
+            keys_values: from `keys_values`: cross-attention.
             cache: earlier tokens' keys and values with room for more, [batch, length, ...]; those of x are put into it
                 `at` their places and the queries look at all of it, as far as `mask` lets them.
             at: [batch, queries], where in the cache.
@@ -159,28 +159,28 @@ class Attention(nnx.Module):
         query = constrain(query, HEADS)
         if places.rotation is not None:
             query = rotate(query, places.rotation)
-        if memory is None:
-            memory = self.remember(x, places)
-            memory = memory if cache is None else _put(cache, memory, at)
+        if keys_values is None:
+            keys_values = self.keys_values(x, places)
+            keys_values = keys_values if cache is None else _put(cache, keys_values, at)
         query = query * self.scale
         if self.relative is not None:
             more = self.relative(query, places.patches)
             bias = more if bias is None else bias + more
-        keys, values = (jnp.repeat(part, self.groups, axis=2) if self.groups > 1 else part for part in memory)
+        keys, values = (jnp.repeat(part, self.groups, axis=2) if self.groups > 1 else part for part in keys_values)
         own = self.execution.own
         y, seen = attention(query, keys, values, bias, mask, self.dropout, key, weights=weights, own=own)
-        return Looked(self.out(y), seen, memory)
+        return AttentionOutput(self.out(y), seen, keys_values)
 
-    def remember(self, context: jax.Array, places: Places = NOWHERE) -> Memory:
+    def keys_values(self, context: jax.Array, places: Places = NOWHERE) -> KeyValues:
         """Keys and values of tokens [batch, keys, width]."""
         keys = self.key(context) if self.key_norm is None else self.key_norm(self.key(context))
         keys, values = constrain(keys, HEADS), constrain(self.value(context), HEADS)
-        return Memory(keys if places.rotation is None else rotate(keys, places.rotation), values)
+        return KeyValues(keys if places.rotation is None else rotate(keys, places.rotation), values)
 
 
-def _put(cache: Memory, new: Memory, at: jax.Array | None) -> Memory:
+def _put(cache: KeyValues, new: KeyValues, at: jax.Array | None) -> KeyValues:
     rows = jnp.arange(len(new.key))[:, None]
-    return Memory(*(old.at[rows, at].set(part.astype(old.dtype)) for old, part in zip(cache, new, strict=True)))
+    return KeyValues(*(old.at[rows, at].set(part.astype(old.dtype)) for old, part in zip(cache, new, strict=True)))
 
 
 def attention(

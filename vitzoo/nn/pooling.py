@@ -41,6 +41,6 @@ class AttentionPooling(nnx.Module):
     def __call__(self, tokens: jax.Array, *, weights: bool = False) -> tuple[jax.Array, jax.Array | None]:
         """[batch, tokens, width] to [batch, width], and the probe's weights [batch, heads, 1, tokens] if asked for."""
         probe = jnp.broadcast_to(self.probe[...].astype(tokens.dtype), (tokens.shape[0], 1, tokens.shape[2]))
-        looked = self.attention(probe, self.attention.remember(tokens), weights=weights)
-        x = looked.tokens + self.mlp(self.norm(looked.tokens))
-        return x[:, 0], looked.weights
+        attended = self.attention(probe, self.attention.keys_values(tokens), weights=weights)
+        x = attended.tokens + self.mlp(self.norm(attended.tokens))
+        return x[:, 0], attended.weights

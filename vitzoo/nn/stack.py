@@ -10,7 +10,7 @@ from flax import nnx
 from jax import lax
 
 from vitzoo.nn import state
-from vitzoo.nn.attention import NOWHERE, Attention, Looked, Memory, Places
+from vitzoo.nn.attention import NOWHERE, Attention, AttentionOutput, KeyValues, Places
 from vitzoo.nn.constrain import constrain
 from vitzoo.nn.execution import DEFAULT, Execution
 from vitzoo.nn.mlp import MLP
@@ -20,19 +20,19 @@ RULES = ((r".*/scale[12]", (None,)),)
 """Logical axes of the parameters here, for one layer."""
 
 
-class Cache(NamedTuple):
+class KVCache(NamedTuple):
     """What a decoder's block keeps of the tokens before: those of the text so far, and the encoder's."""
 
-    past: Memory
-    cross: Memory | None = None
+    past: KeyValues
+    cross: KeyValues | None = None
 
 
-class Passed(NamedTuple):
+class BlockOutput(NamedTuple):
     """What a block gives besides its tokens; None where not asked for."""
 
     attention: jax.Array | None = None  # [batch, heads, queries, keys]
     cross_attention: jax.Array | None = None
-    cache: Cache | None = None
+    cache: KVCache | None = None
 
 
 class Block(nnx.Module):
@@ -73,7 +73,7 @@ class Block(nnx.Module):
         x: jax.Array,
         key: jax.Array | None = None,
         drop: jax.Array | None = None,
-        cache: Cache | None = None,
+        cache: KVCache | None = None,
         *,
         at: jax.Array | None = None,
         bias: jax.Array | None = None,
@@ -82,7 +82,7 @@ class Block(nnx.Module):
         context: jax.Array | None = None,
         context_mask: jax.Array | None = None,
         weights: bool = False,
-    ) -> tuple[jax.Array, Passed]:
+    ) -> tuple[jax.Array, BlockOutput]:
         """The tokens, and what else was asked for.
 
         Args:
@@ -96,10 +96,10 @@ class Block(nnx.Module):
         """
         y = self.norm1(x) if self.pre_norm else x
         past = None if cache is None else cache.past
-        looked = self.attention(
+        attended = self.attention(
             y, cache=past, at=at, bias=bias, mask=mask, places=places, key=fold(key, 0), weights=weights
         )
-        y = dropout(looked.tokens, self.dropout, fold(key, 1))
+        y = dropout(attended.tokens, self.dropout, fold(key, 1))
         x = self._add(x, y, self.norm1, self.scale1, drop, fold(key, 2))
         crossed = self._cross(x, cache, context, context_mask, key, weights)
         if crossed is not None:
@@ -107,16 +107,16 @@ class Block(nnx.Module):
             x = self._add(x, y, self.cross_norm, None, drop, fold(key, 7))
         y = self.mlp(self.norm2(x) if self.pre_norm else x, fold(key, 3))
         x = self._add(x, y, self.norm2, self.scale2, drop, fold(key, 4))
-        kept = None if cache is None else Cache(looked.memory, cache.cross)
-        return x, Passed(looked.weights, None if crossed is None else crossed.weights, kept)
+        kept = None if cache is None else KVCache(attended.keys_values, cache.cross)
+        return x, BlockOutput(attended.weights, None if crossed is None else crossed.weights, kept)
 
-    def _cross(self, x, cache, context, mask, key, weights) -> Looked | None:
+    def _cross(self, x, cache, context, mask, key, weights) -> AttentionOutput | None:
         if self.cross_attention is None:
             return None
         ready = None if cache is None else cache.cross
-        memory = self.cross_attention.remember(context) if ready is None else ready
+        keys_values = self.cross_attention.keys_values(context) if ready is None else ready
         y = self.cross_norm(x) if self.pre_norm else x
-        return self.cross_attention(y, memory, mask=mask, key=fold(key, 5), weights=weights)
+        return self.cross_attention(y, keys_values, mask=mask, key=fold(key, 5), weights=weights)
 
     def _add(self, x, y, norm, scale, drop, key) -> jax.Array:
         y = y if scale is None else y * scale[...].astype(y.dtype)
@@ -132,7 +132,7 @@ class Run(NamedTuple):
     blocks: jax.Array | None  # [depth, batch, tokens, width], after each block
     attention: jax.Array | None  # [depth, batch, heads, tokens, tokens]
     cross_attention: jax.Array | None  # [depth, batch, heads, tokens, source tokens]
-    cache: Cache | None  # of each block
+    cache: KVCache | None  # of each block
 
 
 class Stack(nnx.Module):
@@ -161,7 +161,7 @@ class Stack(nnx.Module):
         x: jax.Array,
         key: jax.Array | None = None,
         drop: np.ndarray | jax.Array | None = None,
-        cache: Cache | None = None,
+        cache: KVCache | None = None,
         *,
         features: bool = False,
         weights: bool = False,
@@ -192,20 +192,20 @@ class Stack(nnx.Module):
         state.update(self.blocks, statistics)
         return Run(x if self.norm is None else self.norm(x), blocks, *passed)
 
-    def empty_cache(self, batch: int, length: int, context: jax.Array | None = None) -> Cache:
-        """Room for `length` tokens of each of `batch` rows, and the memory of the encoder's tokens where there are any.
+    def empty_cache(self, batch: int, length: int, context: jax.Array | None = None) -> KVCache:
+        """Room for `length` tokens of each of `batch` rows, and what there is to know of the encoder's tokens.
 
         Args:
             context: what the encoder made, [batch, source tokens, width].
         """
         graph, layers = state.split(self.blocks)
 
-        def one(params: Any) -> Cache:
+        def one(params: Any) -> KVCache:
             block = state.merge(graph, params)
             shape = (batch, length, *block.attention.key.outputs)
             nothing = jnp.zeros(shape, self.execution.compute)
-            cross = None if context is None else block.cross_attention.remember(context)
-            return Cache(Memory(nothing, nothing), cross)
+            cross = None if context is None else block.cross_attention.keys_values(context)
+            return KVCache(KeyValues(nothing, nothing), cross)
 
         return jax.lax.map(one, layers)
 
