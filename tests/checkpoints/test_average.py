@@ -100,7 +100,7 @@ def forget(run):
 STOPPED = ((40, 80, 240, 241), 2), ((280, 320, 321), 6)  # with keep=2 first, then with 6
 
 
-@pytest.mark.gate
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("parts", "best", "there", "in_a_row"),
     [

@@ -128,7 +128,7 @@ def test_images_of_imagenet_are_scored_by_wordnet_id_and_all_at_once(made, names
     assert "85.00" in text  # 17 of 20, in the first table and above the published rows
 
 
-@pytest.mark.gate
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "names",
     [["pets"], pytest.param(["cifar10", "cifar100", "flowers"], marks=pytest.mark.slow)],

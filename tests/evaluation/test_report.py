@@ -146,7 +146,7 @@ def test_mistakes_are_the_wrong_predictions_by_falling_probability():
     assert pictures.caption(rows, worst[0], NAMES).startswith("is class")
 
 
-@pytest.mark.gate
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [one_label(), several_labels(), one_label(8)])
 def test_the_sheet_of_mistakes_shows_gray_and_colour_images_by_position(tmp_path, rows):
     asked = []

@@ -157,7 +157,7 @@ def written(tiny):
     return model, prompts, lengths, how, generate(model, prompts, lengths, **how).ids
 
 
-@pytest.mark.gate
+@pytest.mark.slow
 def test_what_is_written_with_a_cache_is_what_the_whole_text_says(tiny, written):
     _, prompts, lengths, how, ids = written
     causal = []

@@ -148,7 +148,7 @@ def test_berts_have_the_published_number_of_parameters(variant):
     assert count(BERT, BERTConfig.from_variant(variant, head="none")) == BERT_SIZES[variant]
 
 
-@pytest.mark.gate
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", T5_SIZES)
 def test_t5s_have_the_published_number_of_parameters(variant):
     assert count(T5, T5Config.from_variant(variant)) == T5_SIZES[variant]

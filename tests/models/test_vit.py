@@ -26,7 +26,7 @@ def permuted(images, order, patch=4):
     return cut.swapaxes(2, 3).reshape(images.shape)
 
 
-@pytest.mark.gate
+@pytest.mark.slow
 @pytest.mark.parametrize("positions", POSITIONS)
 @pytest.mark.parametrize("pooling", ["cls", "gap"])
 def test_the_order_of_the_patches_matters_unless_there_are_no_positions(tiny, positions, pooling):
@@ -219,7 +219,7 @@ def test_training_with_random_parts_needs_a_key(tiny):
     assert tiny().logits(train=True).shape == (3, 5)  # nothing random, no key needed
 
 
-@pytest.mark.gate
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "positions",
     ["learned1d", "relative", *(pytest.param(one, marks=pytest.mark.slow) for one in ("relative_bias", "rotary"))],

@@ -100,7 +100,7 @@ def test_a_texts_share_of_loss_and_gradient_is_the_same_alone_padded_and_in_any_
     assert all(float(count) > 0 for count in alone[1].values())
 
 
-@pytest.mark.gate
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind", [pytest.param(kind, marks=[pytest.mark.slow] * (kind != "masked_lm")) for kind in OBJECTIVES]
 )
@@ -144,7 +144,7 @@ class Fixed:
         return jnp.asarray(self.following)
 
 
-@pytest.mark.gate
+@pytest.mark.slow
 def test_the_next_sentence_adds_the_mean_over_rows_to_the_mean_over_tokens():
     objective = MaskedLanguageModelling().bind(SOURCES["masked_lm"]().info)
     batch = {
@@ -174,7 +174,7 @@ def test_without_a_second_part_there_is_no_term_for_it():
     assert MaskedLanguageModelling().bind(labelled_rows.info).term_weights == {"tokens": 1.0}
 
 
-@pytest.mark.gate
+@pytest.mark.slow
 def test_texts_are_classified_with_the_loss_of_images():
     made = case("classes")
     rows = [made.rows.eval_row(index) for index in range(4)]
@@ -191,7 +191,7 @@ def test_texts_are_classified_with_the_loss_of_images():
     assert float(metrics["accuracy"][0]) == (logits.argmax(-1) == labels).sum()
 
 
-@pytest.mark.gate
+@pytest.mark.slow
 def test_the_squared_error_is_that_of_the_number_said():
     made = case("number")
     rows = [made.rows.eval_row(index) for index in range(4)]

@@ -74,7 +74,7 @@ def test_t5_adafactor_is_that_of_transformers_on_every_kind_of_tensor(prefix):
         np.testing.assert_allclose(found[path], value, rtol=2e-5, atol=2e-6, err_msg=path)
 
 
-@pytest.mark.gate
+@pytest.mark.slow
 @pytest.mark.parametrize("optimizer", INSENSITIVE, ids=lambda one: type(one).__name__)
 def test_a_kernel_kept_in_more_dimensions_is_trained_as_the_matrix_that_it_is(optimizer):
     draw = np.random.default_rng(0)

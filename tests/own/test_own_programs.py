@@ -166,9 +166,16 @@ def test_a_teacher_that_moves_is_saved_and_a_killed_run_ends_as_if_undisturbed(t
 
 
 @pytest.mark.gate
-@pytest.mark.parametrize("name", ["dino", "simclr"])
-@pytest.mark.parametrize("how", [{"accumulate": 4}, {"accumulate": 2, "devices": 8}])
-def test_crops_memory_and_contrast_are_the_same_for_any_accumulation_and_mesh(how, name, monkeypatch):
+@pytest.mark.parametrize(
+    ("name", "how"),
+    [
+        ("dino", {"accumulate": 4}),
+        pytest.param("dino", {"accumulate": 2, "devices": 8}, marks=pytest.mark.slow),
+        pytest.param("simclr", {"accumulate": 4}, marks=pytest.mark.slow),
+        ("simclr", {"accumulate": 2, "devices": 8}),
+    ],
+)
+def test_crops_memory_and_contrast_are_the_same_for_any_accumulation_and_mesh(name, how, monkeypatch):
     loss, right = first_step(name, monkeypatch, 1)
     other_loss, found = first_step(name, monkeypatch, how.get("devices", 1), accumulate=how["accumulate"])
     assert loss == pytest.approx(other_loss, rel=1e-5)

@@ -43,7 +43,7 @@ def answer(model, images):
     return np.asarray(jax.jit(lambda images: model(images))(images))
 
 
-@pytest.mark.gate
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind", [kind if kind in ("ViT", "padded CLIP") else pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS]
 )

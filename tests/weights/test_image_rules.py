@@ -63,7 +63,7 @@ def test_converting_keeps_them(name, tmp_path):
     assert preprocessing_at(tmp_path / "ours") == preprocessing_at(name)
 
 
-@pytest.mark.gate
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("form", "settings", "notes"),
     [
@@ -100,7 +100,7 @@ def test_a_checkpoint_from_before_has_the_rules_that_it_was_trained_with(tmp_pat
     assert (now.crop_offset, now.rounding) == ("floor", "round")
 
 
-@pytest.mark.gate
+@pytest.mark.slow
 @pytest.mark.parametrize("rounding", ["cut", "none"])
 def test_predictions_are_of_pixels_by_the_checkpoints_rule(rounding, tmp_path):
     make_run(tmp_path / "run", TINY, preprocessing={"rounding": rounding, "antialias": False})

@@ -60,7 +60,7 @@ def published(tmp_path_factory):
     return root
 
 
-@pytest.mark.gate
+@pytest.mark.slow
 @pytest.mark.parametrize("form", [*FORMS, "timm-vit alone"])
 def test_both_ways_to_another_size_of_as_many_patches_give_one_model(form, published, tmp_path):
     given = [] if form not in ("timm-vit alone", "torchvision-vit") else ["--config.model.num_heads=3"]
@@ -135,7 +135,7 @@ def test_what_the_file_itself_says_counts(form, tmp_path):
     np.testing.assert_array_equal(table_at(tmp_path / "out", image_size=8)[0], right)
 
 
-@pytest.mark.gate
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["vision_transformer", "big_vision", "torchvision-vit"])
 def test_other_counts_take_the_stated_size(form, tmp_path):
     make_run(tmp_path / "run", changed(**FORMS[form], image_size=(4, 12)), None)
