@@ -18,6 +18,7 @@ WAYS = [
     ("fsdp:8", 8, "full", True, 1),
     ("data:2,fsdp:2,tensor:2", 8, "dots", False, 1),
     ("fsdp:2,tensor:4", 8, "none", True, 1),  # two heads don't divide over four
+    ("data:2,sequence:4", 8, "none", True, 1),  # nor do 31 tokens, which stay whole
 ]
 
 

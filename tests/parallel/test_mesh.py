@@ -22,12 +22,12 @@ def test_auto_shards_state_over_all_devices_and_one_device_is_a_plain_mesh():
     assert show_mesh(make_mesh("auto", jax.devices()[:1])) == "data:1"
 
 
-def test_sizes_by_axis_make_a_mesh_with_all_three_axes():
+def test_sizes_by_axis_make_a_mesh_with_all_four_axes():
     mesh = make_mesh("data:2,fsdp:2,tensor:2", jax.devices())
-    assert dict(mesh.shape) == {"data": 2, "fsdp": 2, "tensor": 2}
+    assert dict(mesh.shape) == {"data": 2, "fsdp": 2, "tensor": 2, "sequence": 1}
     assert show_mesh(mesh) == "data:2,fsdp:2,tensor:2"
     assert batch_shards(mesh) == 4
-    assert dict(make_mesh("fsdp:8", jax.devices()).shape) == {"data": 1, "fsdp": 8, "tensor": 1}
+    assert dict(make_mesh("fsdp:8", jax.devices()).shape) == {"data": 1, "fsdp": 8, "tensor": 1, "sequence": 1}
 
 
 def test_axes_are_automatic_so_that_modules_need_no_sharding_of_their_own():
@@ -87,8 +87,11 @@ def test_a_batch_that_does_not_divide_is_refused_with_the_numbers_and_the_neares
     assert str(refusal.value) == message
 
 
-def test_devices_along_tensor_share_their_examples():
-    mesh = make_mesh("data:2,tensor:4", jax.devices())
+@pytest.mark.parametrize("spec", ["data:2,tensor:4", "data:2,sequence:4", "data:2,tensor:2,sequence:2"])
+def test_devices_along_tensor_and_sequence_share_their_examples(spec):
+    mesh = make_mesh(spec, jax.devices())
+    assert show_mesh(mesh) == spec
+    assert batch_shards(mesh) == 2
     validate_batch(6, 3, mesh)
     with pytest.raises(UserError, match="data:2"):
         validate_batch(5, 1, mesh)

@@ -167,8 +167,40 @@ def test_a_batch_is_spread_over_data_and_fsdp_and_comes_back_as_it_was():
     np.testing.assert_array_equal(np.asarray(there["image"]), batch["image"])
 
 
+def test_devices_along_sequence_hold_the_same_rows_and_the_same_state():
+    sequence = mesh("data:2,sequence:4")
+    ids = np.arange(16 * 8, dtype=np.int32).reshape(16, 8)
+    there = put({"ids": ids}, sequence)["ids"]
+    for shard in there.addressable_shards:
+        row = np.argwhere(sequence.device_ids == shard.device.id)[0][0]  # `data` is the first axis
+        np.testing.assert_array_equal(shard.data, ids[8 * row : 8 * row + 8])
+    shapes = {"head": {"kernel": jax.ShapeDtypeStruct((16, 8), np.float32)}}
+    rules = ((".*", ("embed", "classes")),)
+    assert specs(param_shardings(shapes, rules, sequence)) == {"head/kernel": P(None, None)}
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes", "expected"),
+    [
+        ((8, 8, 4), ("batch", "tokens", None), P("data", "sequence")),
+        ((8, 8, 4, 3), ("batch", "tokens", "heads", None), P("data", "sequence")),
+        ((8, 6, 4), ("batch", "tokens", None), P("data")),  # 6 tokens over 4 devices stay whole
+        ((8, 8, 4, 3), ("batch", None, "heads", None), P("data")),  # keys, which every query needs
+    ],
+)
+def test_tokens_lie_over_sequence_where_they_divide(shape, axes, expected):
+    sequence = mesh("data:2,sequence:4")
+
+    def spread(x):
+        with activations(sequence):
+            return constrain(x * 2, axes)
+
+    out = jax.jit(spread)(np.ones(shape, np.float32))
+    assert out.sharding.is_equivalent_to(jax.NamedSharding(sequence, expected), len(shape))
+
+
 def test_one_process_loads_every_row():
-    for spec in ("data:8", "fsdp:8", "data:2,fsdp:2,tensor:2", "tensor:8"):
+    for spec in ("data:8", "fsdp:8", "data:2,fsdp:2,tensor:2", "tensor:8", "sequence:8", "data:2,sequence:4"):
         assert rows_of_this_process(16, mesh(spec)) == slice(0, 16)
     assert rows_of_this_process(3, make_mesh("auto", jax.devices()[:1])) == slice(0, 3)
 

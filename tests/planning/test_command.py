@@ -59,6 +59,10 @@ def test_every_figure_is_labelled_and_the_setting_can_be_copied(planned):
         (("--config", "quickstrt", "--topology", "cpu:8"), "did you mean quickstart?"),
         (("--config", "vit/finetune", "--topology", "cpu:8", "--config.init_from="), "model.name: must be set"),
         (("--config", "quickstart", "--topology", "cpu:8", "--config.mesh=fsdp:4"), "mesh = fsdp:4: takes 4 devices"),
+        (
+            ("--config", "gpt/quickstart", "--topology", "cpu:8", "--config.mesh=data:2,sequence:4"),
+            "mesh = data:2,sequence:4: no forecast counts the axis sequence",
+        ),
         (("--config", "quickstart", "--topology", "cpu:8", "--examples", "0"), "--examples"),
         (
             ("--config", "gpt/quickstart", "--topology", "cpu:8", "--config.text.sequence_length=128"),

@@ -44,17 +44,18 @@ def test_every_setting_divides_devices_and_batch(forecast_of):
     found = list(search.settings(forecast, Fixed()))
     assert len(found) == len(set(found))
     for setting in found:
-        data, fsdp, tensor = setting.mesh
-        assert data * fsdp * tensor == 8
+        data, fsdp, tensor, sequence = setting.mesh
+        assert (data * fsdp * tensor, sequence) == (8, 1)
         assert 256 % (data * fsdp * setting.accumulate) == 0
-    assert {setting.mesh for setting in found if setting.mesh[2] == 1} == {(8, 1, 1), (4, 2, 1), (2, 4, 1), (1, 8, 1)}
+    meshes = {(8, 1, 1, 1), (4, 2, 1, 1), (2, 4, 1, 1), (1, 8, 1, 1)}
+    assert {setting.mesh for setting in found if setting.mesh[2] == 1} == meshes
 
 
 def test_what_the_config_states_stays(forecast_of):
     flags = ("mesh=data:2,fsdp:4", "remat=dots", "accumulate=2")
     fixed = search.fixed_by(resolve("gpt/adder", overrides=flags))
     assert fixed == Fixed("data:2,fsdp:4", "dots", 2)
-    assert [one.setting.mesh for one in search.ranked(forecast_of("gpt", "h100:8"), fixed)] == [(2, 4, 1)]
+    assert [one.setting.mesh for one in search.ranked(forecast_of("gpt", "h100:8"), fixed)] == [(2, 4, 1, 1)]
     assert search.fixed_by(resolve("gpt/adder", overrides=["mesh=auto"])) == Fixed()
 
 

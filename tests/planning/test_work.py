@@ -44,16 +44,16 @@ def test_collective_bytes_of_two_layers_by_hand(draw):
     tables, last = (64 + 16) * width, 2 * width
     whole = kernels + small + tables + last
     # over `data` alone every gradient is summed: 7/8 of it sent twice
-    assert sent(drawn, (8, 1, 1)).sums == pytest.approx(2 * 7 / 8 * whole * float32)
-    assert sent(drawn, (8, 1, 1)).total == sent(drawn, (8, 1, 1)).sums
+    assert sent(drawn, (8, 1, 1, 1)).sums == pytest.approx(2 * 7 / 8 * whole * float32)
+    assert sent(drawn, (8, 1, 1, 1)).total == sent(drawn, (8, 1, 1, 1)).sums
     # over `fsdp` a block's kernels are gathered twice, the tables once, their gradients reduced once; the small leaves
     # lie whole on every device, and their gradients are summed
-    found = sent(drawn, (1, 8, 1))
+    found = sent(drawn, (1, 8, 1, 1))
     assert found.gathers == pytest.approx(7 / 8 * (2 * kernels + tables) * float32)
     assert found.reductions == pytest.approx(7 / 8 * (kernels + tables) * float32)
     assert found.sums == pytest.approx(2 * 7 / 8 * (small + last) * float32)
     # each micro-batch gathers and reduces anew
-    assert sent(drawn, (1, 8, 1), accumulate=4).total == pytest.approx(4 * found.total)
+    assert sent(drawn, (1, 8, 1, 1), accumulate=4).total == pytest.approx(4 * found.total)
 
 
 def test_layers_that_devices_share_sum_their_activations(draw):
@@ -62,6 +62,6 @@ def test_layers_that_devices_share_sum_their_activations(draw):
     changes = ("model.depth=2", "model.width=48", "model.num_heads=4", "model.mlp_dim=192", "model.vocabulary_size=65")
     drawn = draw("gpt", "cpu", *changes)
     tokens = 256 // 4 * 12 * 48 * 4  # bytes of a device's activations
-    by_remat = [sent(drawn, (4, 1, 2), remat).tensor / (2 * 1 / 2 * tokens) for remat in ("none", "full")]
+    by_remat = [sent(drawn, (4, 1, 2, 1), remat).tensor / (2 * 1 / 2 * tokens) for remat in ("none", "full")]
     assert by_remat == pytest.approx([2 * 4, 2 * 5])
-    assert sent(drawn, (8, 1, 1)).tensor == 0
+    assert sent(drawn, (8, 1, 1, 1)).tensor == 0

@@ -33,7 +33,8 @@ HEADS_OUT = re.compile(r"(.*/)?(query|key|value)/kernel")
 """Kernels of one input dimension, whose outputs are heads; of any other kernel the last dimension is the output."""
 
 LOWEST = jnp.finfo(jnp.float32).min
-HEADS = ("batch", None, "heads", None)
+QUERIES = ("batch", "tokens", "heads", None)
+KEYS = ("batch", None, "heads", None)  # every query looks at all of them
 
 
 def matrix_shape(path: str, shape: Sequence[int]) -> tuple[int, ...]:
@@ -156,7 +157,7 @@ class Attention(nnx.Module):
             weights: keep the attention weights.
         """
         query = self.query(x) if self.query_norm is None else self.query_norm(self.query(x))
-        query = constrain(query, HEADS)
+        query = constrain(query, QUERIES)
         if places.rotation is not None:
             query = rotate(query, places.rotation)
         if keys_values is None:
@@ -174,7 +175,7 @@ class Attention(nnx.Module):
     def keys_values(self, context: jax.Array, places: Places = NOWHERE) -> KeyValues:
         """Keys and values of tokens [batch, keys, width]."""
         keys = self.key(context) if self.key_norm is None else self.key_norm(self.key(context))
-        keys, values = constrain(keys, HEADS), constrain(self.value(context), HEADS)
+        keys, values = constrain(keys, KEYS), constrain(self.value(context), KEYS)
         return KeyValues(keys if places.rotation is None else rotate(keys, places.rotation), values)
 
 

@@ -65,7 +65,8 @@ class MLP(nnx.Module):
             x = activate(self.up(x), self.activation, own=self.execution.own)
         else:
             x = activate(self.gate(x), self.activation, own=self.execution.own) * self.up(x)
-        x = constrain(x, ("batch",) + (None,) * (x.ndim - 2) + ("mlp",))
+        tokens = ("tokens", *(None,) * (x.ndim - 3)) if x.ndim > 2 else ()
+        x = constrain(x, ("batch", *tokens, "mlp"))
         x = dropout(x, self.hidden_dropout, fold(key, 0))
         return dropout(self.down(x), self.dropout, fold(key, 1))
 

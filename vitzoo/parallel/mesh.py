@@ -1,4 +1,6 @@
-"""The devices, and the mesh they form: axes `data` (copies), `fsdp` (sharded state) and `tensor` (sharded layers)."""
+"""The devices, and the mesh they form: axes `data` (copies), `fsdp` (sharded state), `tensor` (sharded layers) and
+`sequence` (sharded tokens).
+"""
 
 import math
 import os
@@ -11,9 +13,9 @@ from jax.sharding import AxisType, Mesh
 from vitzoo import literals
 from vitzoo.errors import UserError
 
-AXES = ("data", "fsdp", "tensor")
+AXES = ("data", "fsdp", "tensor", "sequence")
 BATCH_AXES = ("data", "fsdp")
-"""The mesh axes over which a batch is spread; devices along `tensor` see the same examples."""
+"""The mesh axes over which a batch is spread; devices along `tensor` or `sequence` see the same examples."""
 
 
 def devices(platform: str = "") -> list[jax.Device]:
@@ -73,7 +75,7 @@ def parse_mesh(spec: str) -> dict[str, int]:
 
 
 def make_mesh(spec: str, devices: Sequence[jax.Device]) -> Mesh:
-    """A mesh over all of `devices`; it has all three axes, those not named of size 1.
+    """A mesh over all of `devices`; it has all four axes, those not named of size 1.
 
     Args:
         spec: `auto` (fsdp over all devices; a single device is data:1), or sizes, `data:2,fsdp:2,tensor:2`.

@@ -30,7 +30,12 @@ PARAMETER_AXES: dict[str, str | None] = {
 }
 """Logical axis of a parameter to mesh axis."""
 
-ACTIVATION_AXES: dict[str, str | tuple[str, ...] | None] = {"batch": BATCH_AXES, "heads": "tensor", "mlp": "tensor"}
+ACTIVATION_AXES: dict[str, str | tuple[str, ...] | None] = {
+    "batch": BATCH_AXES,
+    "tokens": "sequence",
+    "heads": "tensor",
+    "mlp": "tensor",
+}
 """Logical axis of an activation to mesh axes. What isn't named stays whole."""
 
 Rules = Sequence[tuple[str, tuple[str | None, ...] | None]]

@@ -20,12 +20,12 @@ class Setting:
     """How a step is run.
 
     Attributes:
-        mesh: devices of data, fsdp and tensor.
+        mesh: devices of data, fsdp, tensor and sequence; of the last 1, as no formula counts it.
         remat: what the backward pass computes anew.
         accumulate: micro-batches.
     """
 
-    mesh: tuple[int, int, int]
+    mesh: tuple[int, int, int, int]
     remat: str
     accumulate: int
 
@@ -101,7 +101,7 @@ class Forecast:
     def __init__(self, blueprint: Blueprint, topology: Topology, estimator: Estimator | None = None):
         self.blueprint, self.topology = blueprint, topology
         self.estimator = Estimator(blueprint, estimator)
-        self._layouts: dict[tuple[int, int, int], Layout] = {}
+        self._layouts: dict[tuple[int, int, int, int], Layout] = {}
 
     def on(self, topology: Topology) -> "Forecast":
         """The same training elsewhere."""
@@ -113,7 +113,7 @@ class Forecast:
         changed = dataclasses.replace(experiment, data=dataclasses.replace(experiment.data, batch_size=size))
         return Forecast(dataclasses.replace(self.blueprint, experiment=changed), self.topology, self.estimator)
 
-    def layout(self, mesh: tuple[int, int, int]) -> Layout:
+    def layout(self, mesh: tuple[int, int, int, int]) -> Layout:
         """The state on a mesh."""
         if mesh not in self._layouts:
             sizes = dict(zip(AXES, mesh, strict=True))

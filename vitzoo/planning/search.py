@@ -1,6 +1,7 @@
 """The fastest setting that fits, by formula, among meshes, remat policies and micro-batches."""
 
 import dataclasses
+import math
 from collections.abc import Iterator
 
 from vitzoo.errors import UserError
@@ -43,7 +44,7 @@ def settings(forecast: Forecast, fixed: Fixed) -> Iterator[Setting]:
     """Every setting that divides the devices and the batch.
 
     Raises:
-        UserError: a mesh of another number of devices.
+        UserError: a mesh of another number of devices, or one that cuts sequences.
     """
     batch = forecast.blueprint.experiment.data.batch_size
     for mesh in _meshes(forecast, fixed):
@@ -71,24 +72,26 @@ def ranked(forecast: Forecast, fixed: Fixed) -> list[Estimate]:
     return fitting + sorted((one for one in found if not one.fits), key=lambda one: one.memory.peak)
 
 
-def _meshes(forecast: Forecast, fixed: Fixed) -> Iterator[tuple[int, int, int]]:
+def _meshes(forecast: Forecast, fixed: Fixed) -> Iterator[tuple[int, int, int, int]]:
     count = forecast.topology.count
     if fixed.mesh is not None:
         sizes = parse_mesh(fixed.mesh)
-        mesh = (sizes.get("data", 1), sizes.get("fsdp", 1), sizes.get("tensor", 1))
-        product = mesh[0] * mesh[1] * mesh[2]
+        if sizes.get("sequence", 1) > 1:
+            raise UserError("mesh", fixed.mesh, "no forecast counts the axis sequence; leave it out to plan the rest")
+        mesh = (sizes.get("data", 1), sizes.get("fsdp", 1), sizes.get("tensor", 1), 1)
+        product = math.prod(mesh)
         if product != count:
             raise UserError("mesh", fixed.mesh, f"takes {product} devices, but {forecast.topology} has {count}")
         yield mesh
         return
     for tensor in _divisors(count):
         for fsdp in _divisors(count // tensor):
-            mesh = (count // tensor // fsdp, fsdp, tensor)
+            mesh = (count // tensor // fsdp, fsdp, tensor, 1)
             if tensor == 1 or (tensor <= WIDEST and _shares_layers(forecast, mesh)):
                 yield mesh
 
 
-def _shares_layers(forecast: Forecast, mesh: tuple[int, int, int]) -> bool:
+def _shares_layers(forecast: Forecast, mesh: tuple[int, int, int, int]) -> bool:
     """Whether every leaf that `tensor` should cut is cut where it should be."""
     leaves = forecast.layout(mesh).leaves
     wanted = [leaf for leaf in leaves if "tensor" in leaf.wanted and leaf.stacked]

@@ -15,9 +15,12 @@ _SMALL = 0.25  # a bound below this share of the memory is no reason to trace a 
 
 
 def warning(task: Task) -> str:
-    """What to say of a step that won't fit, in one line; empty where it does, or where the memory isn't known."""
+    """What to say of a step that won't fit, in one line; empty where it does, or where it isn't known: the device
+    doesn't say its memory, or sequences are cut, which no formula counts.
+    """
     room = memory_of(task.mesh.devices.flat[0])
-    if room is None or _bound(task) < _SMALL * room:
+    cut = task.mesh.shape["sequence"] > 1
+    if room is None or cut or _bound(task) < _SMALL * room:
         return ""
     needed = estimate(task).peak
     if needed <= room:
