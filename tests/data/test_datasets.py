@@ -7,8 +7,8 @@ import struct
 import numpy as np
 import pytest
 
-from vitzoo.data.datasets import fashion_mnist
-from vitzoo.data.datasets.stratified import stratified_order
+from vitzoo.data.datasets import mnist
+from vitzoo.data.datasets.mnist import stratified_order
 from vitzoo.data.open import open_dataset, open_source
 from vitzoo.data.settings import Data
 from vitzoo.errors import UserError
@@ -41,7 +41,7 @@ def test_fashion_mnist_is_read_from_its_files_in_the_data_folder(clothes):
 
 
 def test_where_fashion_mnist_is_not_found_every_place_and_remedy_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr(fashion_mnist, "SYSTEM_FOLDER", tmp_path / "system")
+    monkeypatch.setattr(mnist, "SYSTEM_FOLDER", tmp_path / "system")
     with pytest.raises(
         UserError, match=rf"not found in {tmp_path}/mine, .*{tmp_path}/system. .*apt install dataset-fashion"
     ):

@@ -9,7 +9,7 @@ from made_pictures import picture
 from PIL import Image
 
 from vitzoo.data.check import check
-from vitzoo.data.datasets import mnist_5k
+from vitzoo.data.datasets import mnist
 from vitzoo.data.images import decode
 from vitzoo.data.open import open_dataset, open_source
 from vitzoo.data.prepare import prepare, training_command
@@ -82,10 +82,10 @@ def test_images_in_memory_are_prepared_where_asked_and_read_from_there(tmp_path,
     images = np.random.default_rng(0).integers(0, 256, (6, 5, 4, 1), np.uint8)
     splits = {"train": np.arange(4), "test": np.arange(4, 6)}
     table = array_table("mnist_5k", ["0", "1"], images, np.arange(6, dtype=np.int32) % 2, splits)
-    monkeypatch.setattr(mnist_5k, "_table", lambda: table)
+    monkeypatch.setattr(mnist, "_table_5k", lambda: table)
     prepared = prepare("mnist_5k", dir=str(tmp_path))
     assert prepared.folder == tmp_path / "mnist_5k" / "1.0.0"
-    monkeypatch.setattr(mnist_5k, "_table", None)
+    monkeypatch.setattr(mnist, "_table_5k", None)
     test = open_source(Data(name="mnist_5k", dir=str(tmp_path)), "test")
     assert (test.info.classes, test.info.image_shape, test.info.files) == (("0", "1"), (5, 4), None)
     assert test.labels().tolist() == [0, 1]

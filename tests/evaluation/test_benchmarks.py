@@ -15,7 +15,7 @@ from vitzoo.data.datasets import vtab
 from vitzoo.data.open import open_source
 from vitzoo.data.settings import Data
 from vitzoo.errors import RunError, UserError
-from vitzoo.evaluation.benchmarks import published
+from vitzoo.evaluation.benchmarks import table
 from vitzoo.evaluation.benchmarks.evaluate import evaluate_benchmarks
 from vitzoo.evaluation.benchmarks.images import IMAGES
 from vitzoo.evaluation.benchmarks.table import BENCHMARKS, asked_for
@@ -122,7 +122,7 @@ def test_images_of_imagenet_are_scored_by_wordnet_id_and_all_at_once(made, names
     assert "have no names and are taken as ImageNet's" in text
     file = made / "imagenet" / "eval" / "7-ema" / "benchmarks" / "imagenet-a" / "metrics.json"
     assert json.loads(file.read_text()) == results["imagenet-a"]
-    for model in published.MODELS:
+    for model in table.PUBLISHED:
         assert f"│ {model.scores['imagenet']}" in text
         assert f"│ {model.scores['imagenet-real']}" in text
     assert "85.00" in text  # 17 of 20, in the first table and above the published rows
@@ -271,7 +271,7 @@ def test_a_task_of_vtab_opens_as_a_dataset_of_a_thousand_examples(tasks):
 
 
 def test_a_group_without_all_its_scores_has_no_mean():
-    from vitzoo.evaluation.benchmarks.means import means
+    from vitzoo.evaluation.benchmarks.table import means
 
     rows = asked_for(["vtab"])
     results = {row.name: {"n": 10, "metrics": {"accuracy": 0.5}, "skipped": None} for row in rows}
@@ -330,9 +330,9 @@ def test_the_benchmarks_are_listed_with_what_is_known_of_them(capsys):
 
 
 def test_names_of_other_classes_are_not_taken_for_imagenets():
-    from vitzoo.evaluation.benchmarks.wordnet import KNOWN, as_wordnet
+    from vitzoo.evaluation.benchmarks.bound import IMAGENET_NAMES, as_wordnet
 
-    names = [KNOWN.get(number, f"thing {number}") for number in range(1000)]
+    names = [IMAGENET_NAMES.get(number, f"thing {number}") for number in range(1000)]
     assert as_wordnet(names, 1000, WORDNET)[0] == WORDNET
     assert as_wordnet(WORDNET[::-1], 1000, WORDNET)[0] == WORDNET[::-1]
     with pytest.raises(UserError, match="in ImageNet's order class 0 is tench"):

@@ -15,10 +15,10 @@ import pytest
 from made_benchmarks import TEXT, F, prepare
 from made_text_run import make_text_run
 
-from vitzoo.evaluation.benchmarks import scores
+from vitzoo.evaluation.benchmarks import evaluate
 from vitzoo.evaluation.benchmarks.evaluate import evaluate_benchmarks
 from vitzoo.evaluation.benchmarks.table import BENCHMARKS
-from vitzoo.evaluation.text_metrics import numbers
+from vitzoo.evaluation.text_metrics import answers
 
 CLASSES = {  # names of each task's classes, and its texts
     "glue/cola": (["unacceptable", "acceptable"], ["sentence"]),
@@ -261,10 +261,10 @@ def test_correlation_and_f1_are_of_the_datas_classes(columns):
     both, neither = ((label == 1) & (said == 1)).sum(), ((label == 0) & (said == 0)).sum()
     over, missed = ((label == 0) & (said == 1)).sum(), ((label == 1) & (said == 0)).sum()
     root = math.sqrt(float((both + over) * (both + missed) * (neither + over) * (neither + missed)))
-    assert scores.matthews_correlation(*given) == pytest.approx((both * neither - over * missed) / root, abs=1e-6)
-    assert scores.f1(*given) == pytest.approx(2 * both / (2 * both + over + missed), abs=1e-6)
+    assert evaluate.matthews_correlation(*given) == pytest.approx((both * neither - over * missed) / root, abs=1e-6)
+    assert evaluate.f1(*given) == pytest.approx(2 * both / (2 * both + over + missed), abs=1e-6)
     halves = [f1_by_hand(label == number, said == number) for number in (0, 1)]
-    assert scores.f1_macro(*given) == pytest.approx(np.mean(halves), abs=1e-6)
+    assert evaluate.f1_macro(*given) == pytest.approx(np.mean(halves), abs=1e-6)
 
 
 def test_numbers_are_correlated_as_in_scipy():
@@ -272,5 +272,5 @@ def test_numbers_are_correlated_as_in_scipy():
 
     said, right = ["1.0", "2.5", "what", "2.5", "nan", "4"], [["1"], ["3"], ["0.4"], ["2"], ["0.2"], ["5"]]
     values = [1.0, 2.5, -1.0, 2.5, -1.0, 4.0], [float(one[0]) for one in right]
-    assert numbers.pearson(said, right) == pytest.approx(pearsonr(*values).statistic, abs=1e-6)
-    assert numbers.spearman(said, right) == pytest.approx(spearmanr(*values).statistic, abs=1e-6)
+    assert answers.pearson(said, right) == pytest.approx(pearsonr(*values).statistic, abs=1e-6)
+    assert answers.spearman(said, right) == pytest.approx(spearmanr(*values).statistic, abs=1e-6)

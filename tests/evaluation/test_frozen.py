@@ -9,9 +9,8 @@ from vitzoo.data.image_feed import ImageFeed
 from vitzoo.data.settings import Data, Preprocessing
 from vitzoo.errors import UserError
 from vitzoo.evaluation.frozen.features import Examples
-from vitzoo.evaluation.frozen.few_shot import FewShotEvaluator
 from vitzoo.evaluation.frozen.knn import KNNEvaluator
-from vitzoo.evaluation.frozen.linear_probe import LinearProbeEvaluator
+from vitzoo.evaluation.frozen.linear import FewShotEvaluator, LinearProbeEvaluator
 from vitzoo.evaluation.run import Evaluation
 from vitzoo.models.vit import ViT
 from vitzoo.nn import state

@@ -13,8 +13,7 @@ from vitzoo.data.text.tokenizers.base import TextTokenizer
 from vitzoo.decoding.generate import GREEDY, How, how_of, write
 from vitzoo.errors import UserError
 from vitzoo.evaluation.asking import AskingEvaluator
-from vitzoo.evaluation.text_metrics import sacre
-from vitzoo.evaluation.text_metrics.table import BETTER, SACRE, Scores, scores
+from vitzoo.evaluation.text_metrics.table import BETTER, BLEU_TOKENIZERS, SACRE, Scores, make_sacre, scores
 from vitzoo.models.text import kind_of
 from vitzoo.schema import default_of, setting
 
@@ -44,7 +43,7 @@ class GenerationEvaluator(AskingEvaluator):
     length_normalisation: str = setting("power", "of beam search", choices=("power", "gnmt"), execution=True)
     early_stopping: bool | Literal["never"] = setting(False, "of beam search", execution=True)
     stop: tuple[str, ...] = setting((), "an answer ends there; with shots, at shot_separator too", execution=True)
-    bleu_tokenizer: str = setting("13a", "sacreBLEU's, of BLEU", choices=sacre.TOKENIZERS, execution=True)
+    bleu_tokenizer: str = setting("13a", "sacreBLEU's, of BLEU", choices=BLEU_TOKENIZERS, execution=True)
     rouge_sentences: str = setting(
         "lines",
         "of rougeLsum: a sentence is a line, as in rouge-score; punctuation: lines are cut behind . ! ? too, for "
@@ -87,7 +86,7 @@ class GenerationEvaluator(AskingEvaluator):
     def bind(self, *, feed: Any, source: Any, config: Any) -> "Generation":
         self.check_bound("generation", "prompts", source, config)
         for metric in set(self.metrics) & set(SACRE):
-            sacre.make(metric, self.bleu_tokenizer)
+            make_sacre(metric, self.bleu_tokenizer)
         allowed = feed.tokenizer.writable(config.vocabulary_size)
         return Generation(self, source, feed.tokenizer, allowed, kind_of(config) == "decoder")
 

@@ -7,8 +7,7 @@ import pytest
 
 import vitzoo.config
 from vitzoo.data.settings import Data
-from vitzoo.data.text.datasets.task_table import TASKS
-from vitzoo.data.text.datasets.tasks import filled, right_answers
+from vitzoo.data.text.datasets.tasks import TASKS, filled, right_answers
 from vitzoo.data.text.settings import Text
 from vitzoo.data.text.sources.as_pairs import as_pairs, asked
 from vitzoo.data.text.sources.open import open_text

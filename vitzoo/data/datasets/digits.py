@@ -5,7 +5,7 @@ import tensorflow_datasets as tfds
 from PIL import Image
 from sklearn.datasets import load_digits
 
-from vitzoo.data.datasets.stratified import stratified_order
+from vitzoo.data.datasets.mnist import stratified_order
 
 TEST_EXAMPLES = 360
 SPLIT_SEED = 0

@@ -1,7 +1,7 @@
 """A benchmark bound to a checkpoint: its evaluator, its data and its feed put together."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from vitzoo.data.image_feed import ImageFeed
@@ -10,7 +10,6 @@ from vitzoo.data.text.row_kinds import read_by
 from vitzoo.data.text.sources.fields import SETTINGS
 from vitzoo.errors import UserError
 from vitzoo.evaluation.benchmarks.row import Benchmark
-from vitzoo.evaluation.benchmarks.wordnet import as_wordnet
 from vitzoo.evaluation.ready import Ready
 from vitzoo.evaluation.run import Evaluation
 from vitzoo.models.text import kind_of
@@ -19,6 +18,9 @@ from vitzoo.schema import build, patch
 
 SOURCE_TOKENS = 512
 """Of an encoder-decoder's source, at least: T5 was trained on so many."""
+IMAGENET_CLASSES = 1000
+IMAGENET_NAMES = {0: "tench", 1: "goldfish", 207: "golden retriever", 281: "tabby", 340: "zebra", 970: "alp"}
+"""What the classes of these numbers are called, in the usual order, that of their WordNet ids."""
 
 
 def bound(row: Benchmark, ready: Ready, shots: int | None, data: Mapping[str, Any]) -> tuple[Evaluation, list[str]]:
@@ -122,3 +124,31 @@ def evaluation(evaluator: Any, feed: Any, ready: Ready, classes: tuple[str, ...]
 
 def _reads(images: bool) -> str:
     return "images" if images else "text"
+
+
+def as_wordnet(model: Sequence[str] | None, outputs: int, data: Sequence[str]) -> tuple[Sequence[str] | None, str]:
+    """The names of a model's classes as the data call them, and a line that says what was assumed, if anything.
+
+    A model with 1,000 outputs that have no names, or other names than WordNet ids, has ImageNet's classes in the usual
+    order; of names some that are known are looked at.
+
+    Args:
+        model: the names of its classes, if known.
+        outputs: how many there are.
+        data: the dataset's names: WordNet ids, all 1,000.
+
+    Raises:
+        UserError: the names are in another order, or of other classes.
+    """
+    if model is not None and set(data) & set(model):
+        return model, ""
+    if outputs != IMAGENET_CLASSES or len(data) != IMAGENET_CLASSES:
+        return model, ""
+    if model is None:
+        return data, "the model's 1,000 classes have no names and are taken as ImageNet's, in the order of WordNet ids"
+    wrong = [number for number, name in IMAGENET_NAMES.items() if name not in model[number].lower().replace("_", " ")]
+    if wrong:
+        number, name = wrong[0], IMAGENET_NAMES[wrong[0]]
+        message = f"in ImageNet's order class {number} is {name}, so these can't be matched with WordNet ids"
+        raise UserError("classes", model[number], message)
+    return data, "the model's 1,000 names are ImageNet's, in the order of WordNet ids"

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from vitzoo.data.datasets.vtab import TASKS as VTAB
-from vitzoo.data.text.datasets.task_table import TASKS
+from vitzoo.data.text.datasets.tasks import TASKS
 
 OWN = "the checkpoint's own"
 """What becomes of an image, or of a text, where a benchmark doesn't say otherwise."""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from vitzoo.data.text.datasets.task_table import TASKS
+from vitzoo.data.text.datasets.tasks import TASKS
 from vitzoo.evaluation.benchmarks.row import Benchmark, Encoder, Expected
 
 GPT2 = "GPT-2 124M (openai-community/gpt2)"

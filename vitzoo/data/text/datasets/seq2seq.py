@@ -1,4 +1,4 @@
-"""The Bible's verses in English and Spanish, aligned: from two modules in the SWORD format."""
+"""Named datasets of pairs: sums of two numbers, words and their phonemes, the Bible's verses in two languages."""
 
 import functools
 import html
@@ -7,17 +7,86 @@ import re
 import struct
 import zlib
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
 from vitzoo.data.settings import Data
-from vitzoo.data.text.datasets.table import find_folder, table
+from vitzoo.data.text.datasets.corpora import npm_folder
+from vitzoo.data.text.datasets.table import find_folder, split_by_group, table
 from vitzoo.data.text.sources.base import TextTable
 from vitzoo.errors import UserError
 
-MODULES = {"source": "engWEB2015eb", "target": "spaRV1909eb"}
-SYSTEM = "/usr/share/sword/modules/texts/ztext"
-REMEDY = "Debian and Ubuntu: apt install sword-text-web sword-text-sparv"
+DIGITS = {"sums": 2, "sums/1": 1, "sums/2": 2, "sums/3": 3}
+
+
+class Sums:
+    """Example a · 10^digits + b is `prompt` "85+50=" and `completion` "531": the sum of a and b with its last digit
+    first, so that each digit follows from what is already there. All numbers are filled up with zeros in front.
+    """
+
+    def __init__(self, digits: int):
+        self.digits = digits
+
+    def __call__(self, index: int) -> dict[str, Any]:
+        first, second = divmod(index, 10**self.digits)
+        total = f"{first + second:0{self.digits + 1}}"
+        return {"prompt": f"{first:0{self.digits}}+{second:0{self.digits}}=", "completion": total[::-1]}
+
+    def where(self, index: int) -> str:
+        return self(index)["prompt"]
+
+
+def open_sums(data: Data) -> TextTable:
+    """`sums` (of two digits; `sums/1`, `sums/3`), as in the adder of minGPT: every pair of numbers once, split by a
+    fixed permutation.
+
+    Raises:
+        UserError: other digits are asked for.
+    """
+    if data.name not in DIGITS:
+        raise UserError("data.name", data.name, f"no such sums; there are: {', '.join(DIGITS)}")
+    digits = DIGITS[data.name]
+    sums, pairs = Sums(digits), np.arange(100**digits)
+    return TextTable(
+        name=data.name,
+        fields=("prompt", "completion"),
+        splits=split_by_group(pairs.tolist()),
+        checksums=pairs.astype(np.uint64),
+        read=sums,
+        where=sums.where,
+    )
+
+
+CMUDICT_LINE = re.compile(r"(?P<word>\S+?)(?P<other>\(\d+\))?  (?P<phonemes>.+)")
+
+
+def open_pronunciations(data: Data) -> TextTable:
+    """`cmudict`: from a word in lower case to its phonemes, `AE1 D IH0 S`; of each word the first pronunciation,
+    split by word.
+
+    Raises:
+        UserError: the file isn't there.
+    """
+    file = npm_folder(data, "cmudict/data", "dict.txt") / "dict.txt"
+    words, phonemes, where, others = [], [], [], 0
+    for number, line in enumerate(file.read_text("utf-8").splitlines(), 1):
+        found = CMUDICT_LINE.fullmatch(line.strip())
+        if found is None or line.startswith(";;;"):
+            continue
+        if found["other"]:
+            others += 1
+            continue
+        words.append(found["word"].lower())
+        phonemes.append(found["phonemes"])
+        where.append(f"{file}:{number}")
+    notes = (f"{others:,} second and further pronunciations are left out",)
+    return table("cmudict", {"source": words, "target": phonemes}, words, where, notes=notes)
+
+
+SWORD_MODULES = {"source": "engWEB2015eb", "target": "spaRV1909eb"}
+SWORD_SYSTEM = "/usr/share/sword/modules/texts/ztext"
+SWORD_REMEDY = "Debian and Ubuntu: apt install sword-text-web sword-text-sparv"
 CHAPTER = re.compile(r'<chapter [^>]*osisID="([^"]+)"[^>]*sID=')
 ASIDE = re.compile(r"<(?:note|title)\b[^>]*/>|<(note|title)\b.*?</\1>", re.DOTALL)
 TAG = re.compile(r"<[^>]+>")
@@ -26,17 +95,17 @@ Place = tuple[str, int]  # book and chapter, and the verse
 
 
 def open_verses(data: Data) -> TextTable:
-    """`verses`: 31,077 pairs, English (World English Bible) and Spanish (Reina-Valera 1909), both in the public domain;
-    split by chapter. Of validation and test, pairs of which a side stands in an earlier split word for word are left
-    out.
+    """`verses`, from two modules in the SWORD format: 31,077 pairs, English (World English Bible) and
+    Spanish (Reina-Valera 1909), both in the public domain; split by chapter. Of validation and test, pairs of which a
+    side stands in an earlier split word for word are left out.
 
     Raises:
         UserError: the files aren't there, or are damaged.
     """
     found = {}
-    for side, module in MODULES.items():
+    for side, module in SWORD_MODULES.items():
         places = (f"modules/texts/ztext/{module}", f"sword/modules/texts/ztext/{module}", module)
-        folder = find_folder(data, places, "nt.bzz", REMEDY, [f"{SYSTEM}/{module}"])
+        folder = find_folder(data, places, "nt.bzz", SWORD_REMEDY, [f"{SWORD_SYSTEM}/{module}"])
         found[side] = read_module(folder)
     both = [place for place in found["source"] if place in found["target"]]
     columns = {side: [verses[place] for place in both] for side, verses in found.items()}
@@ -61,7 +130,7 @@ def without_repeats(aligned: TextTable, columns: dict[str, list[str]]) -> TextTa
     )
 
 
-@functools.lru_cache(len(MODULES))  # training and each evaluator open both
+@functools.lru_cache(len(SWORD_MODULES))  # training and each evaluator open both
 def read_module(folder: pathlib.Path) -> dict[Place, str]:
     """Every verse of a module as plain text, in order.
 

@@ -1,0 +1,130 @@
+"""Measures of short answers: classes, numbers, edits, and what SQuAD's scripts count."""
+
+import collections
+import re
+import string
+from collections.abc import Sequence
+
+import numpy as np
+
+from vitzoo.evaluation.text_metrics.rouge import f_measure
+from vitzoo.names import normalise
+
+
+def accuracy(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> float:
+    """Share of predictions that are one of their references, as names are compared: see `vitzoo.names`."""
+    pairs = zip(predictions, references, strict=True)
+    return float(np.mean([normalise(prediction) in set(map(normalise, right)) for prediction, right in pairs]))
+
+
+def macro_f1(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> float:
+    """The mean over classes of their F1, as scikit-learn's: the classes are all first references and all predictions,
+    so one that is predicted and never true counts as 0, and so does a text that is no class's name."""
+    from sklearn.metrics import f1_score
+
+    said = [normalise(prediction) for prediction in predictions]
+    wanted = [normalise(right[0]) for right in references]
+    return float(f1_score(wanted, said, average="macro", zero_division=0))
+
+
+NO_NUMBER = -1.0
+"""What a prediction that is no number counts as (Raffel et al. 2020, https://arxiv.org/abs/1910.10683: any other answer
+is wrong); the numbers that are asked for are 0 to 5."""
+
+
+def pearson(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> float:
+    """Pearson's correlation with the first references; NaN where one of the two doesn't vary."""
+    from vitzoo.evaluation.text_regression import correlation
+
+    return correlation(*_numbers(predictions, references))
+
+
+def spearman(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> float:
+    """Spearman's correlation with the first references; NaN where one of the two doesn't vary."""
+    from vitzoo.evaluation.text_regression import correlation, ranks
+
+    return correlation(*map(ranks, _numbers(predictions, references)))
+
+
+def _numbers(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> tuple[np.ndarray, np.ndarray]:
+    said = np.array([_number(prediction) for prediction in predictions])
+    return said, np.array([_number(right[0]) for right in references])
+
+
+def _number(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        return NO_NUMBER
+    return value if np.isfinite(value) else NO_NUMBER
+
+
+def error_rate(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> float:
+    """Insertions, deletions and substitutions of what spaces divide (words, phonemes) that make the predictions from
+    the references, over how many of these there are; it can be above 1. Of several references the one with the fewest
+    edits counts, the longest of those.
+
+    What is said where nothing was wanted counts among the edits and adds nothing to the length. Where all references
+    are empty no rate is defined: it is 1 if anything is said, and 0 if not.
+    """
+    edits = length = 0
+    for prediction, right in zip(predictions, references, strict=True):
+        said = prediction.split()
+        best = min((distance(said, one.split()), -len(one.split())) for one in right)
+        edits, length = edits + best[0], length - best[1]
+    return edits / length if length else float(edits > 0)
+
+
+def distance(said: Sequence[str], wanted: Sequence[str]) -> int:
+    """The fewest insertions, deletions and substitutions between two sequences (Levenshtein 1966)."""
+    right, places = np.array(list(wanted), object), np.arange(len(wanted) + 1)
+    row = places
+    for number, one in enumerate(said, 1):
+        # one more said, or another: then each place may be reached from the one before by leaving a wanted one out
+        reached = np.concatenate([[number], np.minimum(row[1:] + 1, row[:-1] + (right != one))])
+        row = np.minimum.accumulate(reached - places) + places
+    return int(row[-1])
+
+
+_ARTICLES = re.compile(r"\b(a|an|the)\b")
+_PUNCTUATION = str.maketrans("", "", string.punctuation)
+
+
+def squad_normal(text: str) -> str:
+    """What SQuAD's scripts compare of a text."""
+    return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
+
+
+def exact_match(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> float:
+    """Share of predictions that are one of their references, as SQuAD's scripts count them: lower case, without
+    punctuation, articles and repeated spaces.
+    """
+    pairs = zip(predictions, references, strict=True)
+    return float(
+        np.mean([any(squad_normal(prediction) == squad_normal(one) for one in right) for prediction, right in pairs])
+    )
+
+
+def squad_f1(version: int, predictions: Sequence[str], references: Sequence[Sequence[str]]) -> float:
+    """F-measure of the words that a prediction and its reference share, averaged over examples; of several references
+    the best counts.
+
+    The scripts of versions 1.1 (Rajpurkar et al. 2016, https://arxiv.org/abs/1606.05250) and 2.0
+    (https://arxiv.org/abs/1806.03822) differ in an answer of which nothing is left: 1.1's is 0, 2.0's is 1 where
+    nothing is left of the reference either, since there "no answer" is one.
+
+    Args:
+        version: 1 for the script of SQuAD 1.1, 2 for that of SQuAD 2.0.
+        predictions: a text for each example.
+        references: for each, one or more.
+    """
+    pairs = zip(predictions, references, strict=True)
+    return float(np.mean([max(token_f1(version, prediction, one) for one in right) for prediction, right in pairs]))
+
+
+def token_f1(version: int, prediction: str, reference: str) -> float:
+    """Of one prediction and one reference."""
+    said, wanted = squad_normal(prediction).split(), squad_normal(reference).split()
+    if version == 2 and not (said and wanted):
+        return float(said == wanted)
+    return f_measure((collections.Counter(said) & collections.Counter(wanted)).total(), len(said), len(wanted))
