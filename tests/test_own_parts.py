@@ -143,7 +143,7 @@ CONFIG = "@dataclasses.dataclass(frozen=True)\n    class Config:\n        {field
         (
             "model",
             "class Bad(nnx.Module):\n    Config = MyConfig",
-            r"it has no __init__\); the call .*it has no __call__",
+            r"lacks the constructor Bad\(config, rngs=rngs, execution=execution\) \(it has no __init__\)$",
         ),
         ("model", MODEL.format(body="def __init__(self, config, *, rngs): ..."), r"\(it got an unexpected keyword"),
         (
@@ -164,6 +164,11 @@ CONFIG = "@dataclasses.dataclass(frozen=True)\n    class Config:\n        {field
         ),
         ("model", MODEL.format(body="@dataclasses.dataclass\n    class Config: ..."), "lacks `Config`, a frozen"),
         ("model", MODEL.format(body=CONFIG.format(field="width: int = 3")), "lacks `image_size`, `channels`, `num_cla"),
+        (
+            "model",
+            MODEL.format(body=CONFIG.format(field="image_size: int | None = None; channels: int | None = None")),
+            "gives no logits of classes, which evaluate.test needs: its Config lacks `num_classes`",
+        ),
         (
             "model",
             "@dataclasses.dataclass(frozen=True)\nclass Small(MyConfig):\n    image_size: int = 8\n"

@@ -44,6 +44,8 @@ FILLED: dict[str, dict[str, Any]] = {
 }
 """Settings of a model that the data fill in, each with a value that it may get, by what the model is given."""
 
+CALL = "model(images, train=False, key=None)"
+
 
 def check_part(kind: str, name: str, part: Any, field: str) -> None:
     """Checks an objective, optimizer, schedule or evaluator.
@@ -97,7 +99,7 @@ def check_bound(objective: Any, name: str) -> None:
 
 
 def check_model(name: str, model: Any) -> None:
-    """Checks that a model can be made and called as the program does.
+    """Checks that a model can be made as the program does.
 
     Raises:
         UserError: all that it lacks is named.
@@ -125,23 +127,38 @@ def _lacking(model: Any) -> Iterator[str]:
         yield "`Config`, a frozen dataclass of its settings"
     if problem := _problem(model, "__init__", lambda made: made.bind(None, None, rngs=None, execution=None)):
         yield f"the constructor {model.__name__}(config, rngs=rngs, execution=execution) ({problem})"
+
+
+def check_call(name: str, model: type) -> None:
+    """Checks that a model can be called as what needs its logits does.
+
+    Raises:
+        UserError: it can't.
+    """
     if problem := _problem(model, "__call__", lambda called: called.bind_partial(None, None, train=False, key=None)):
-        yield f"the call model(images, train=False, key=None) ({problem})"
+        raise UserError("model.name", name, f"lacks the call {CALL} ({problem})")
 
 
-def check_filled(name: str, config_class: type, kind: str) -> None:
+def check_filled(name: str, config_class: type, kind: str, classes_for: str = "") -> None:
     """Checks that a model's settings have room for what the data fill in.
 
     Args:
         name: the model's.
         config_class: its `Config`.
         kind: what it is given, a key of `FILLED`.
+        classes_for: the setting of what needs it to tell classes of images apart; empty where nothing does.
 
     Raises:
         UserError: a setting is missing, or can't hold such a value.
     """
-    hints, wanted = annotations(config_class), FILLED[kind]
+    hints, wanted = annotations(config_class), dict(FILLED[kind])
     lacking = [field for field in wanted if field not in hints]
+    if "num_classes" in lacking and not classes_for:
+        lacking.remove("num_classes")
+        del wanted["num_classes"]
+    if lacking == ["num_classes"]:
+        message = f"gives no logits of classes, which {classes_for} needs: its Config lacks `num_classes`"
+        raise UserError("model.name", name, message)
     if lacking:
         raise UserError(
             "model.name", name, f"takes no {kind}: its Config lacks {_listed(lacking)}, which the data fill in"

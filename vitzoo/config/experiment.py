@@ -6,8 +6,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from vitzoo import literals
-from vitzoo.config.contracts import FILLED, check_filled, check_model
-from vitzoo.config.fits import check_acts, check_evaluator, check_head, check_learns, check_prefix, check_rows, rows_of
+from vitzoo.config.contracts import FILLED, check_call, check_filled, check_model
+from vitzoo.config.fits import (
+    check_acts,
+    check_evaluator,
+    check_head,
+    check_learns,
+    check_prefix,
+    check_rows,
+    needs_classes,
+    rows_of,
+)
 from vitzoo.data.settings import Augment, Data, Preprocessing
 from vitzoo.data.text.settings import Mixture, Text, Tokenizer
 from vitzoo.errors import UserError
@@ -90,7 +99,6 @@ class ModelChoice:
         if kind == "text":
             check_rows(objective.rows)
         if self.name:
-            check_filled(self.name, self.config_class, kind)
             check_head(self.name, self.config_class, self.changes.get("head"), getattr(objective, "HEAD", ""))
             if kind == "text":
                 check_learns(self.name, self.config_class, objective.rows)
@@ -98,7 +106,14 @@ class ModelChoice:
                 check_prefix(self.name, self.config_class, self.changes.get("prefix_lm"), wanted)
 
     def check_measured(self, objective: Any, evaluators: Mapping[str, Any], names: Mapping[str, str]) -> None:
-        """Refuses evaluators (by their keys; `names` of the parts likewise) of what the model doesn't read."""
+        """Refuses evaluators (by their keys; `names` of the parts likewise) of what the model doesn't read, and a model
+        that lacks what these or the objective need.
+        """
+        if self.name:
+            kind, classes_for = feed_kind(objective), needs_classes(objective, evaluators)
+            check_filled(self.name, self.config_class, kind, classes_for)
+            if self.name not in PARTS["model"] and (kind == "text" or classes_for):
+                check_call(self.name, find("model", self.name))
         rows = objective.rows if feed_kind(objective) == "text" else None
         config_class = self.config_class if self.name else None
         for key, evaluator in evaluators.items():

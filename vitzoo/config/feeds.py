@@ -4,6 +4,7 @@ import dataclasses
 from typing import Any
 
 from vitzoo.config.experiment import feed_kind
+from vitzoo.config.fits import needs_classes
 from vitzoo.data.feed import Feed
 
 
@@ -21,4 +22,5 @@ def feed_of(experiment: Any) -> Feed:
         )
     from vitzoo.data.image_feed import ImageFeed
 
-    return ImageFeed(experiment.preprocessing, experiment.augment)
+    classes = bool(needs_classes(experiment.objective, experiment.evaluate))
+    return ImageFeed(experiment.preprocessing, experiment.augment, classes=classes)

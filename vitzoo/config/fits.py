@@ -102,6 +102,16 @@ def check_head(name: str, config_class: type, head: Any, wanted: str) -> None:
         raise UserError("model.head", head, f"isn't what this objective learns, {wanted}; leave it out")
 
 
+def needs_classes(objective: Any, evaluators: Mapping[str, Any]) -> str:
+    """The setting of what needs a model of images to give logits [batch, num_classes], `objective` or `evaluate.val`;
+    empty where nothing does.
+
+    Objectives and evaluators say so by `CLASSES`.
+    """
+    needing = {"objective": objective, **{f"evaluate.{key}": evaluator for key, evaluator in evaluators.items()}}
+    return next((field for field, part in needing.items() if getattr(part, "CLASSES", False)), "")
+
+
 def check_rows(rows: str) -> None:
     """Checks what an objective says of its rows.
 

@@ -26,11 +26,13 @@ class ImageFeed:
         preprocessing: how any image becomes pixels of one size.
         augment: how training varies them.
         adopted: whether it is that of a checkpoint, whose model has an image size already.
+        classes: whether something needs the model to tell classes apart.
     """
 
     preprocessing: Preprocessing
     augment: Augment = dataclasses.field(default_factory=Augment)
     adopted: bool = False
+    classes: bool = True
 
     def adopt(
         self, description: Mapping[str, Any], folder: Path, stated: Mapping[str, Mapping[str, Any]]
@@ -59,6 +61,8 @@ class ImageFeed:
             image_size=_pair(224 if size is None else size),
             channels=3 if config.channels is None else config.channels,
         )
+        if not self.classes:
+            return config
         if config.num_classes and config.num_classes < named:
             message = f"the data have {named} classes; leave it out, or at least {named}"
             raise UserError("model.num_classes", config.num_classes, message)
@@ -77,7 +81,7 @@ class ImageFeed:
 
     def prepare(self, config: Any, info: SourceInfo, *, train: bool) -> Prepare:
         augment, preprocessing = self.augment if train else None, for_channels(self.preprocessing, config.channels)
-        return make_prepare(augment, preprocessing, config.num_classes, info.multi_label)
+        return make_prepare(augment, preprocessing, _outputs(config) or len(info.classes or ()), info.multi_label)
 
     def described(self, config: Any) -> dict[str, Any]:
         own = for_channels(self.preprocessing, config.channels)
@@ -91,7 +95,8 @@ class ImageFeed:
 
     def shown(self, config: Any) -> str:
         height, width = _pair(config.image_size)
-        return f"images {height} × {width} × {config.channels}, {config.num_classes} outputs"
+        outputs = f", {_outputs(config)} outputs" if _outputs(config) else ""
+        return f"images {height} × {width} × {config.channels}{outputs}"
 
 
 def preprocessing_of(description: Mapping[str, Any]) -> Preprocessing:
@@ -125,6 +130,11 @@ def for_channels(preprocessing: Preprocessing, channels: int) -> Preprocessing:
 def preprocessing_for(feed: Any, config: Any) -> Preprocessing | None:
     """What makes a model's images of a feed's; None where it feeds something else."""
     return for_channels(feed.preprocessing, config.channels) if isinstance(feed, ImageFeed) else None
+
+
+def _outputs(config: Any) -> int:
+    """How many classes a model tells apart; 0 for one that has no logits."""
+    return getattr(config, "num_classes", None) or 0
 
 
 def _pair(size: Any) -> tuple[int, int]:

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -39,6 +39,9 @@ class Classification:
         "a factor for each class, in the classes' order, or `balanced`: examples / (classes · examples of the class); "
         "with several labels per image, of the positive part, balanced: negatives / positives",
     )
+
+    CLASSES: ClassVar[bool] = True
+    """Whether the model is to give logits [batch, num_classes]."""
 
     def check(self) -> None:
         for field in ("binary_labels", "class_mean"):

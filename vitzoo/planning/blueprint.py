@@ -182,7 +182,11 @@ def _of_images(experiment: Any, choice: ModelChoice, examples: int | None) -> tu
     size = config.image_size if isinstance(config.image_size, tuple) else (config.image_size,) * 2
     objective = experiment.objective.bind(info, config)
     row = row_shapes.image_row(
-        size, config.channels, config.num_classes, info.multi_label, pixel_type(experiment.preprocessing)
+        size,
+        config.channels,
+        getattr(config, "num_classes", None),
+        info.multi_label,
+        pixel_type(experiment.preprocessing),
     )
     if hasattr(experiment.objective, "teacher"):
         row[TEACHER_LOGITS] = jax.ShapeDtypeStruct((config.num_classes,), np.float32)

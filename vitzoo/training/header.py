@@ -167,7 +167,8 @@ def say_end(
         print(f"unread  {lost:,} left out, each named above (data.bad_files = skip)", file=out)
     print(f"done    {step:,} steps; curves in {workdir / 'curves.png'}", file=out)
     text = getattr(task.feed, "text", None)
-    _say_next(workdir, best, task.choice.name, text is not None and text.chat, out)
+    if text is not None or getattr(task.model_config, "num_classes", None):  # of images, only classes are predicted
+        _say_next(workdir, best, task.choice.name, text is not None and text.chat, out)
     return summary(workdir, step, step, best, 0)
 
 

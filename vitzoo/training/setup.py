@@ -17,6 +17,7 @@ from vitzoo.config import Resolved
 from vitzoo.config.contracts import check_bound
 from vitzoo.config.experiment import CHOICES, ModelChoice
 from vitzoo.config.feeds import feed_of
+from vitzoo.config.fits import needs_classes
 from vitzoo.data.feed import Feed
 from vitzoo.data.pipeline import TrainStream
 from vitzoo.data.sources.base import SourceInfo
@@ -169,7 +170,7 @@ def prepare(resolved: Resolved, mesh: Mesh) -> Task:
     execution = _execution(experiment, mesh)
     build, steps = builder(choice.name, config, execution), total_steps(experiment, rows.info.n)
     graph, shapes = modules.abstract(build)
-    if choice.name not in PARTS["model"]:
+    if choice.name not in PARTS["model"] and needs_classes(experiment.objective, experiment.evaluate):
         check_outputs(choice.name, graph, shapes, feed, config)
     objective = experiment.objective.bind(rows.info, config)
     check_bound(objective, resolved.values["objective"]["name"])
