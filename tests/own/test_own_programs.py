@@ -30,7 +30,7 @@ def here(monkeypatch):
     monkeypatch.chdir(HERE)
     monkeypatch.syspath_prepend(HERE)
     yield
-    for name in ("cnn", "dino", "simclr"):
+    for name in ("cnn", "dino", "mae", "simclr"):
         sys.modules.pop(name, None)
 
 

@@ -123,6 +123,26 @@ class ViT(nnx.Module):
         """
         return self._run(images, self._key(train, key), features=True, weights=attention)
 
+    def tokens(
+        self,
+        images: jax.Array,
+        patches: jax.Array | None = None,
+        *,
+        train: bool = False,
+        key: jax.Array | None = None,
+    ) -> jax.Array:
+        """The encoder's tokens, `features(images)["tokens"]`, as though no patches were there but some.
+
+        Args:
+            images, train, key: as for a call.
+            patches: those that are seen, in raster order from 0: [batch, seen], different ones in each row. By default
+                all that patch dropout leaves.
+
+        Returns:
+            [batch, tokens, width] in the order class, distillation, registers, patches (as in `patches`).
+        """
+        return self._run(images, self._key(train, key), patches=patches)["tokens"]
+
     def logits_by_head(
         self, images: jax.Array, *, train: bool = False, key: jax.Array | None = None
     ) -> tuple[jax.Array, ...]:
@@ -139,8 +159,8 @@ class ViT(nnx.Module):
             raise UserError("key", None, "training with dropout, drop_path or patch_dropout needs one (jax.random.key)")
         return key if train else None
 
-    def _run(self, images, key, features=False, weights=False) -> dict[str, jax.Array]:
-        embedded, places = self._embed(images, fold(key, 0))
+    def _run(self, images, key, features=False, weights=False, patches=None) -> dict[str, jax.Array]:
+        embedded, places = self._embed(images, fold(key, 0), patches)
         rates = self.config.drop_path_rates
         run = self.encoder(embedded, fold(key, 1), rates, features=features, weights=weights, places=places)
         for_heads, pool_attention = self._pool(run.tokens, weights)
@@ -150,8 +170,10 @@ class ViT(nnx.Module):
         seen |= {} if run.attention is None else {"attention": run.attention}
         return seen | ({} if pool_attention is None else {"pool_attention": pool_attention})
 
-    def _embed(self, images: jax.Array, key: jax.Array | None) -> tuple[jax.Array, Places]:
-        """The tokens before the first block, and where they stand."""
+    def _embed(
+        self, images: jax.Array, key: jax.Array | None, seen: jax.Array | None = None
+    ) -> tuple[jax.Array, Places]:
+        """The tokens before the first block, those of the patches that are `seen`, and where they stand."""
         c = self.config
         c.check_images(images)
         x = self.patch_embedding(c.padded(images))
@@ -168,8 +190,10 @@ class ViT(nnx.Module):
         patches, rotation = jnp.arange(c.patches)[None], None
         if c.positions == "rotary":
             rotation = axial_rotation(c.grid, c.prefix_tokens, c.head_size, c.rotary_base)
-        if key is not None and c.patch_dropout:
-            patches = kept_patches(c.patch_dropout, jax.random.fold_in(key, 0), len(x), c.patches)
+        if seen is None and key is not None and c.patch_dropout:
+            seen = kept_patches(c.patch_dropout, jax.random.fold_in(key, 0), len(x), c.patches)
+        if seen is not None:
+            patches = seen
             x, rotation = kept_tokens((x, rotation), patches, c.prefix_tokens)
         return dropout(x, c.dropout, fold(key, 1)), Places(rotation, patches)
 

@@ -4,8 +4,10 @@ from collections.abc import Callable
 from typing import Any, TextIO
 
 from vitzoo.nn.state import abstract, merge
+from vitzoo.parts import PARTS
 from vitzoo.planning.devices import peak_flops
 from vitzoo.planning.flops import count
+from vitzoo.steps.compile import batch_shapes
 from vitzoo.training.progress import Progress
 from vitzoo.training.setup import Task
 
@@ -36,7 +38,13 @@ def utilisation(task: Task, out: TextIO) -> Callable[[float], float] | None:
 
 
 def flops_per_example(task: Task) -> float:
-    """FLOPs of one example's forward pass by its trace, times three: the backward pass has two products for each."""
+    """FLOPs of one example's forward pass by its trace, times three: the backward pass has two products for each.
+
+    How an objective of a user's own passes examples through the model only its step shows, so that is counted.
+    """
+    if task.resolved.values["objective"]["name"] not in PARTS["objective"]:
+        size = task.resolved.experiment.data.batch_size
+        return count(task.step, task.state, batch_shapes(task.stream.rows.padding(), size), 0) / size
 
     def forward(params: Any, *arguments: Any) -> Any:
         return merge(abstract(task.build)[0], params)(*arguments)
