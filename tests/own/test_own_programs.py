@@ -12,6 +12,7 @@ import pytest
 import vitzoo
 from vitzoo.checkpoints import read
 from vitzoo.checkpoints.average import average
+from vitzoo.cli import main
 from vitzoo.config import resolve
 from vitzoo.evaluation.soup import soup
 from vitzoo.nn.paths import flatten
@@ -207,3 +208,18 @@ def test_no_mean_is_made_of_weights_with_statistics(cnn, tmp_path):
 def test_a_contrast_with_a_model_that_keeps_statistics_is_refused(monkeypatch):
     with pytest.raises(vitzoo.UserError, match=r"objective.name = simclr:Contrast: .*keeps statistics .*blocks/0"):
         first_step("simclr", monkeypatch, 1, **{"model.name": "cnn:CNN"})
+
+
+@pytest.mark.parametrize("name", ["cnn", "dino", "simclr"])
+def test_a_program_of_ones_own_is_planned(name, capsys):
+    assert main(["plan", "--config", f"{name}.py", "--topology", "cpu:2"]) == 0
+    assert "run it" in capsys.readouterr().out
+
+
+def test_a_dry_run_tells_statistics_from_what_trains(capsys):
+    assert main(["train", "--config", "cnn.py", "--dry-run"]) == 0
+    lines = {
+        line.split()[0]: line.split()[1:] for line in capsys.readouterr().out.splitlines() if line.startswith("  ")
+    }
+    assert lines["norm/mean"].split() == ["16", "all", "statistic", "statistic"]
+    assert lines["norm/scale"].split() == ["16", "all", "-", "x", "1"]

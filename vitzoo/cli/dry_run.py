@@ -86,15 +86,18 @@ def _leaves(task: Any) -> list[dict[str, Any]]:
     found = []
     for row in describe(task.chain.rules, task.state["params"]):
         axes = [",".join(axis) if isinstance(axis, tuple) else axis for axis in places[row["path"]]]
-        found.append({"path": row.pop("path"), "shape": row.pop("shape"), "axes": axes, **row})
+        is_statistic = row["path"] in task.chain.statistics
+        named = {"path": row.pop("path"), "shape": row.pop("shape"), "axes": axes}
+        found.append({**named, **row, **({"frozen": "statistic"} if is_statistic else {})})
     return found
 
 
 def _shown_leaf(leaf: dict[str, Any]) -> list[str]:
     shape, axes = ",".join(map(str, leaf["shape"])) or "one", ",".join(axis or "-" for axis in leaf["axes"])
     placed = [f"  {leaf['path']}", shape, axes if any(leaf["axes"]) else "all"]
-    if leaf["frozen"] is True:
-        return [*placed, "frozen", "frozen"]
+    if isinstance(leaf["frozen"], str) or leaf["frozen"] is True:
+        word = "frozen" if leaf["frozen"] is True else leaf["frozen"]
+        return [*placed, word, word]
     still = set(leaf["frozen"] or ())
     decay, rate = (
         [value for layer, value in enumerate(values) if layer not in still] if isinstance(values, list) else [values]

@@ -19,6 +19,7 @@ from vitzoo.errors import UserError
 from vitzoo.nn import state as modules
 from vitzoo.nn.execution import Execution
 from vitzoo.nn.paths import flatten
+from vitzoo.objectives.base import WithEmbeddings
 from vitzoo.objectives.distillation import TEACHER_LOGITS
 from vitzoo.optim import build as optim
 from vitzoo.parallel.sharding import Rules, rules_of
@@ -170,7 +171,7 @@ def blueprint(
         examples=count,
         steps=total_steps(experiment, count),
         platform=platform,
-        notes=notes,
+        notes=(*notes, *_of_contrast(objective)),
     )
 
 
@@ -224,3 +225,10 @@ def _vocabulary(tokenizer: Any, choice: ModelChoice) -> tuple[int | None, tuple[
         return None, ()
     size = CHARACTERS if tokenizer.kind == "characters" else VOCABULARY.get(choice.name, ASSUMED_VOCABULARY)
     return size, (f"a vocabulary of {size:,} assumed (--config.model.vocabulary_size states it)",)
+
+
+def _of_contrast(objective: Any) -> tuple[str, ...]:
+    """What isn't counted of an objective whose rows see each other."""
+    if not isinstance(objective, WithEmbeddings):
+        return ()
+    return ("with accumulate above 1 the embeddings of all rows are made once more than is counted",)

@@ -13,6 +13,7 @@ import jax
 from jax.extend.core import ClosedJaxpr
 
 from vitzoo.nn.state import merge, statistics
+from vitzoo.objectives.base import WithEmbeddings
 from vitzoo.planning import flops, live
 from vitzoo.planning.blueprint import Blueprint
 from vitzoo.planning.layout import Layout
@@ -105,14 +106,19 @@ class Estimator:
         trained, frozen = jax.eval_shape(blueprint.chain.partition, shapes)
         join, objective, memory = blueprint.chain.join, blueprint.objective, blueprint.state.get("objective")
 
-        def loss(trained: Any, frozen: Any, batch: Any, key: jax.Array) -> tuple:
-            model = merge(graph, join(trained, frozen))
-            sums, *others = objective.sums(model, batch, key, train=True, memory=memory)
+        def loss(trained: Any, frozen: Any, batch: Any, key: jax.Array, memory: Any, step: Any) -> tuple:
+            params, more = join(trained, frozen), {"memory": memory, "step": step}
+            model = merge(graph, params)
+            if isinstance(objective, WithEmbeddings):
+                sums, *others = objective.sums_of(objective.embeddings(model, batch, key), params, batch, **more)
+            else:
+                sums, *others = objective.sums(model, batch, key, train=True, **more)
             return sum(sums.values()), (sums, others, statistics(model))
 
         key = jax.eval_shape(lambda: jax.random.key(0))
         differentiate = jax.value_and_grad(loss, has_aux=True)
-        return jax.make_jaxpr(differentiate)(trained, frozen, blueprint.prepared(ROWS), key)
+        step = blueprint.state["step"]
+        return jax.make_jaxpr(differentiate)(trained, frozen, blueprint.prepared(ROWS), key, memory, step)
 
     def program(self, remat: str) -> live.Program:
         """The same with calls inlined."""
