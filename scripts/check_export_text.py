@@ -108,7 +108,7 @@ def _marked(tokenizer: Any, model: str, ids: list[int]) -> list[int]:
 
 def _tokenizer(kind: str) -> Any:
     from vitzoo.data.text.settings import Tokenizer
-    from vitzoo.data.text.tokenizers.bytes import ByteTokenizer
+    from vitzoo.data.text.tokenizers.characters import ByteTokenizer
     from vitzoo.data.text.tokenizers.open import open_tokenizer
 
     if kind == "byt5":

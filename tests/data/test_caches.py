@@ -16,7 +16,7 @@ from vitzoo.data.sources import index
 from vitzoo.data.text import cache, packing, token_array
 from vitzoo.data.text.settings import Text, Tokenizer
 from vitzoo.data.text.sources.open import open_text
-from vitzoo.data.text.tokenizers.bytes import ByteTokenizer
+from vitzoo.data.text.tokenizers.characters import ByteTokenizer
 from vitzoo.data.text.tokenizers.train import train_tokenizer
 
 TEXTS = ["to be, or not to be", "that is the question"] * 20

@@ -11,9 +11,9 @@ import vitzoo.config
 from vitzoo.checkpoints.store import Store
 from vitzoo.config import resolve
 from vitzoo.data.text.settings import Text, Tokenizer
-from vitzoo.data.text.tokenizers.bytes import ByteTokenizer
-from vitzoo.data.text.tokenizers.compared import differing
+from vitzoo.data.text.tokenizers.characters import ByteTokenizer
 from vitzoo.data.text.tokenizers.open import open_tokenizer
+from vitzoo.data.text.tokenizers.published import differing
 from vitzoo.errors import UserError
 from vitzoo.training import lock, setup, start
 

@@ -9,7 +9,7 @@ import numpy as np
 from vitzoo.checkpoints import description
 from vitzoo.checkpoints.store import Store
 from vitzoo.data.text.settings import Text
-from vitzoo.data.text.tokenizers.bytes import ByteTokenizer
+from vitzoo.data.text.tokenizers.characters import ByteTokenizer
 from vitzoo.nn import state
 from vitzoo.nn.paths import flatten, unflatten
 from vitzoo.parts import find

@@ -68,7 +68,7 @@ class Pretrained:
         """A line for what the config's file states of a tokenizer and the checkpoint's isn't."""
         if feed_kind(resolved.experiment.objective) != "text":
             return []
-        from vitzoo.data.text.tokenizers.compared import differing
+        from vitzoo.data.text.tokenizers.published import differing
 
         stated = _stated(resolved, ("file",)).get("tokenizer", {})
         other = differing(resolved.experiment.tokenizer, stated, feed.tokenizer)

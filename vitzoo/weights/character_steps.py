@@ -15,7 +15,7 @@ from typing import Any
 
 from tokenizers import Regex, normalizers
 
-from vitzoo.data.text.tokenizers.character_map import rules
+from vitzoo.data.text.tokenizers.definition import rules
 from vitzoo.errors import UserError
 
 JOINED, APART = "\ufdd0", "\ufdd1"

@@ -10,8 +10,7 @@ import tokenizers
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, processors
 
 from vitzoo.data.text.tokenizers.base import TextTokenizer
-from vitzoo.data.text.tokenizers.bytes import FIRST, ByteTokenizer
-from vitzoo.data.text.tokenizers.characters import ROLES, CharacterTokenizer
+from vitzoo.data.text.tokenizers.characters import CHARACTER_ROLES, FIRST, ByteTokenizer, CharacterTokenizer
 from vitzoo.data.text.tokenizers.library import SPACE, LibraryTokenizer
 from vitzoo.data.text.tokenizers.panics import quiet_errors
 from vitzoo.data.text.tokenizers.sentence_piece import SentencePieceTokenizer
@@ -123,7 +122,7 @@ def _of_characters(tokenizer: CharacterTokenizer) -> tokenizers.Tokenizer:
     names = dict(tokenizer.specials.names)
     vocabulary = {character: id for id, character in enumerate(tokenizer.characters)}
     vocabulary |= {name: id for id, name in names.items()}
-    made = tokenizers.Tokenizer(models.WordLevel(vocabulary, unk_token=ROLES["unknown"]))
+    made = tokenizers.Tokenizer(models.WordLevel(vocabulary, unk_token=CHARACTER_ROLES["unknown"]))
     made.normalizer = normalizers.Lowercase() if tokenizer.lowercase else None  # type: ignore[assignment]
     made.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")  # type: ignore[assignment]
     made.decoder = decoders.Fuse()  # type: ignore[assignment]

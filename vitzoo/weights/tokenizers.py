@@ -7,7 +7,7 @@ from typing import Any
 
 from vitzoo.data.text.settings import Tokenizer
 from vitzoo.data.text.tokenizers.base import TextTokenizer
-from vitzoo.data.text.tokenizers.bytes import ByteTokenizer
+from vitzoo.data.text.tokenizers.characters import ByteTokenizer
 from vitzoo.data.text.tokenizers.library import LibraryTokenizer, token_names
 from vitzoo.data.text.tokenizers.published import FILES, read_published
 from vitzoo.errors import UserError

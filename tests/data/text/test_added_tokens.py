@@ -8,7 +8,7 @@ import tokenizers
 from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers, processors
 
 from vitzoo.data.text.settings import Tokenizer
-from vitzoo.data.text.tokenizers.load import load_tokenizer
+from vitzoo.data.text.tokenizers.open import load_tokenizer
 from vitzoo.data.text.tokenizers.published import read_published
 
 FLAGS = (

@@ -10,7 +10,7 @@ import tokenizers
 from tokenizers import models, pre_tokenizers
 
 from vitzoo.data.text.settings import Tokenizer
-from vitzoo.data.text.tokenizers.character_map import check_map, rules
+from vitzoo.data.text.tokenizers.definition import check_map, rules
 from vitzoo.data.text.tokenizers.library import LibraryTokenizer
 from vitzoo.data.text.tokenizers.published import read_published
 from vitzoo.errors import UserError

@@ -13,9 +13,8 @@ from tokenizers import normalizers
 
 from vitzoo.cli import main
 from vitzoo.data.text.settings import Tokenizer
-from vitzoo.data.text.tokenizers.growth import check_growth
-from vitzoo.data.text.tokenizers.load import load_tokenizer
-from vitzoo.data.text.tokenizers.open import open_tokenizer
+from vitzoo.data.text.tokenizers.definition import check_growth
+from vitzoo.data.text.tokenizers.open import load_tokenizer, open_tokenizer
 from vitzoo.data.text.tokenizers.panics import quiet_errors
 from vitzoo.errors import UserError
 from vitzoo.weights.load import load
@@ -107,7 +106,7 @@ def test_the_steps_of_published_tokenizers_are_read():
 
 @pytest.mark.parametrize("text", ["\ufdfa", "\u0130", "\u1f82", "\U0001d160", "e\u0301\u00c5", "\u3300"])
 def test_unicode_forms_make_no_more_of_a_character_than_is_counted(text):
-    from vitzoo.data.text.tokenizers.growth import OF_ONE
+    from vitzoo.data.text.tokenizers.definition import OF_ONE
 
     for kind in ("NFC", "NFD", "NFKC", "NFKD", "Lowercase", "BertNormalizer"):
         step = getattr(normalizers, kind)()

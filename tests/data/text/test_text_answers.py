@@ -6,7 +6,7 @@ from made_texts import MadeSource
 
 from vitzoo.data.text.answers import Answers
 from vitzoo.data.text.settings import Text
-from vitzoo.data.text.tokenizers.bytes import ByteTokenizer
+from vitzoo.data.text.tokenizers.characters import ByteTokenizer
 from vitzoo.errors import UserError
 
 BYTES = ByteTokenizer()

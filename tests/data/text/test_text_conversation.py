@@ -14,7 +14,7 @@ from vitzoo.data.text.answers import answer_tokens, conversation, example_parts
 from vitzoo.data.text.feed import TextFeed
 from vitzoo.data.text.settings import Text, Tokenizer
 from vitzoo.data.text.sources.files import open_text_files
-from vitzoo.data.text.tokenizers.bytes import ByteTokenizer
+from vitzoo.data.text.tokenizers.characters import ByteTokenizer
 from vitzoo.data.text.tokenizers.open import open_tokenizer
 from vitzoo.data.text.windows import Windows
 from vitzoo.errors import UserError

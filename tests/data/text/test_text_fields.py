@@ -11,7 +11,7 @@ from vitzoo.data.text.labelled import LabelledRows
 from vitzoo.data.text.settings import Text, Tokenizer
 from vitzoo.data.text.sources.as_pairs import as_pairs
 from vitzoo.data.text.sources.open import open_text
-from vitzoo.data.text.tokenizers.bytes import ByteTokenizer
+from vitzoo.data.text.tokenizers.characters import ByteTokenizer
 from vitzoo.errors import UserError
 
 ALL = {"validation_fraction": 0.0}

@@ -8,7 +8,7 @@ from vitzoo.config.fits import check_acts
 from vitzoo.data.text.feed import TextFeed
 from vitzoo.data.text.labelled import LabelledRows, TaggedRows
 from vitzoo.data.text.settings import Text, Tokenizer
-from vitzoo.data.text.tokenizers.bytes import ByteTokenizer
+from vitzoo.data.text.tokenizers.characters import ByteTokenizer
 from vitzoo.errors import RunError, UserError
 
 MARKED, PLAIN = ByteTokenizer(masking=True), ByteTokenizer()

@@ -6,7 +6,7 @@ from made_texts import same, texts
 
 from vitzoo.data.text.masked import MaskedRows, Masking
 from vitzoo.data.text.settings import Text
-from vitzoo.data.text.tokenizers.bytes import ByteTokenizer
+from vitzoo.data.text.tokenizers.characters import ByteTokenizer
 from vitzoo.data.text.tokenizers.library import LibraryTokenizer, roles_of
 from vitzoo.errors import UserError
 

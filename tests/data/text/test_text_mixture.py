@@ -10,7 +10,7 @@ from vitzoo.data.text.mixture import BLOCK, MixtureRows, mixing_rates, shares
 from vitzoo.data.text.pairs import Pairs
 from vitzoo.data.text.settings import Mixture, Text
 from vitzoo.data.text.span_corruption import SpanCorruption
-from vitzoo.data.text.tokenizers.bytes import ByteTokenizer
+from vitzoo.data.text.tokenizers.characters import ByteTokenizer
 from vitzoo.data.text.windows import Windows
 from vitzoo.errors import UserError
 from vitzoo.schema import build

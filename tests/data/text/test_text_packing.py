@@ -12,7 +12,7 @@ from vitzoo.data.text.packing import pack
 from vitzoo.data.text.pairs import Pairs
 from vitzoo.data.text.settings import Text
 from vitzoo.data.text.tokenizers.base import Specials
-from vitzoo.data.text.tokenizers.bytes import ByteTokenizer
+from vitzoo.data.text.tokenizers.characters import ByteTokenizer
 
 BYTES = ByteTokenizer()
 WORDS = [chr(97 + number % 26) * (1 + number * 7 % 13) for number in range(60)]

@@ -11,7 +11,7 @@ from vitzoo.data.text.feed import TextFeed
 from vitzoo.data.text.prefix import PrefixRows
 from vitzoo.data.text.prefix_documents import PrefixDocuments
 from vitzoo.data.text.settings import Text, Tokenizer
-from vitzoo.data.text.tokenizers.bytes import ByteTokenizer
+from vitzoo.data.text.tokenizers.characters import ByteTokenizer
 from vitzoo.errors import UserError
 from vitzoo.models.gpt import GPTConfig
 

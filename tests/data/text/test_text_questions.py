@@ -15,7 +15,7 @@ from vitzoo.data.text.scored_bytes import scored_bytes
 from vitzoo.data.text.settings import Text, Tokenizer
 from vitzoo.data.text.sources.as_pairs import as_pairs
 from vitzoo.data.text.sources.open import open_text
-from vitzoo.data.text.tokenizers.bytes import ByteTokenizer
+from vitzoo.data.text.tokenizers.characters import ByteTokenizer
 from vitzoo.data.text.tokenizers.open import open_tokenizer
 from vitzoo.errors import UserError
 

@@ -7,7 +7,7 @@ from made_texts import same, texts
 from vitzoo.data.text.prefix import PrefixRows
 from vitzoo.data.text.settings import Text
 from vitzoo.data.text.span_corruption import SpanCorruption, noise_mask, span_count, span_lengths
-from vitzoo.data.text.tokenizers.bytes import ByteTokenizer
+from vitzoo.data.text.tokenizers.characters import ByteTokenizer
 from vitzoo.errors import UserError
 
 BYTES = ByteTokenizer(sentinels=100)

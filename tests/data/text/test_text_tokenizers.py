@@ -9,10 +9,8 @@ import pytest
 from sent import sent
 
 from vitzoo.data.text.settings import Tokenizer
-from vitzoo.data.text.tokenizers.bytes import ByteTokenizer
-from vitzoo.data.text.tokenizers.characters import CharacterTokenizer
-from vitzoo.data.text.tokenizers.load import load_tokenizer
-from vitzoo.data.text.tokenizers.open import byte_length, open_tokenizer
+from vitzoo.data.text.tokenizers.characters import ByteTokenizer, CharacterTokenizer
+from vitzoo.data.text.tokenizers.open import byte_length, load_tokenizer, open_tokenizer
 from vitzoo.errors import UserError
 from vitzoo.schema import build
 

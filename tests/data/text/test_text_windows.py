@@ -9,8 +9,7 @@ from sent import sent
 
 from vitzoo.data.text.settings import Text
 from vitzoo.data.text.token_array import token_array
-from vitzoo.data.text.tokenizers.bytes import ByteTokenizer
-from vitzoo.data.text.tokenizers.characters import CharacterTokenizer
+from vitzoo.data.text.tokenizers.characters import ByteTokenizer, CharacterTokenizer
 from vitzoo.data.text.windows import ScoredWindows, Windows
 from vitzoo.errors import UserError
 

@@ -7,7 +7,7 @@ import pytest
 
 from vitzoo.data.text.settings import Tokenizer
 from vitzoo.data.text.tokenizers.open import open_tokenizer
-from vitzoo.data.text.tokenizers.training_text import LONGEST_LINE, LONGEST_WORD, short_lines, with_short_words
+from vitzoo.data.text.tokenizers.train import LONGEST_LINE, LONGEST_WORD, short_lines, with_short_words
 from vitzoo.errors import UserError
 
 CHINESE = [chr(0x4E00 + number) for number in range(60)]

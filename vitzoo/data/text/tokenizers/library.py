@@ -22,7 +22,7 @@ from vitzoo.data.text.tokenizers.base import (
     sentinel_name,
     sentinel_names,
 )
-from vitzoo.data.text.tokenizers.growth import check_growth
+from vitzoo.data.text.tokenizers.definition import check_growth
 from vitzoo.data.text.tokenizers.panics import quiet_errors
 from vitzoo.data.text.unicode import check_whole
 from vitzoo.errors import UserError

@@ -1,7 +1,10 @@
-"""Tokenizers as they are published: tokenizer.json, spiece.model, vocab.json with merges.txt, vocab.txt."""
+"""Tokenizers as they are published: tokenizer.json, spiece.model, vocab.json with merges.txt, vocab.txt; and what a
+config states of them.
+"""
 
 import json
 import pathlib
+from collections.abc import Iterable
 from typing import Any
 
 import tokenizers
@@ -152,3 +155,70 @@ def _bert(file: pathlib.Path, settings: Tokenizer) -> dict[str, Any]:
     special = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
     made.add_special_tokens([name for name in special if name in vocabulary])
     return json.loads(made.to_str())
+
+
+LOWERED = (".txt", ".model")
+"""Endings of files that don't say whether text is lowered first."""
+
+
+def read_stated(settings: Tokenizer) -> TextTokenizer:
+    """The tokenizer of `settings.file`.
+
+    Raises:
+        UserError: it can't be read, or a setting has no effect on it.
+    """
+    file = find_published(settings)
+    if settings.lowercase is not None and file.suffix not in LOWERED:
+        message = f"has no effect: {file.name} says itself whether text is lowered; leave it out (none)"
+        raise UserError("tokenizer.lowercase", settings.lowercase, message)
+    tokenizer = read_published(settings)
+    own = len(tokenizer.specials.sentinels)
+    if settings.sentinels not in (0, own):
+        message = f"has no effect: {file.name} has {own} of its own; leave it out (0)"
+        raise UserError("tokenizer.sentinels", settings.sentinels, message)
+    return tokenizer
+
+
+KINDS = {"sentencepiece": "unigram"}
+"""Kinds of tokenizers that settings call otherwise."""
+
+
+def differing(settings: Tokenizer, stated: Iterable[str], tokenizer: TextTokenizer) -> dict[str, Any]:
+    """Of the settings that are stated, by name, those that a tokenizer doesn't have, with what it has in their place.
+
+    Published files are those of the tokenizer where they make the same one.
+    """
+    asked = set(stated)
+    if settings.kind == "file" and asked & {"kind", "file"} and _is_published(settings, tokenizer):
+        return {}
+    had = _settings_of(tokenizer)
+    found = {name: had[name] for name in sorted(asked & set(had)) if getattr(settings, name) not in (had[name], None)}
+    return found | {name: "its own" for name in ("file", "special") if name in asked and getattr(settings, name)}
+
+
+def _is_published(settings: Tokenizer, tokenizer: TextTokenizer) -> bool:
+    try:
+        return read_stated(settings).sha256 == tokenizer.sha256
+    except UserError:
+        return False
+
+
+def _settings_of(tokenizer: TextTokenizer) -> dict[str, Any]:
+    """The settings that would make such a tokenizer, as far as it tells."""
+    return {
+        "kind": KINDS.get(tokenizer.kind, tokenizer.kind),
+        "vocabulary_size": tokenizer.vocabulary_size,
+        "lowercase": _lowers(tokenizer),
+        "sentinels": len(tokenizer.specials.sentinels),
+        "masking": tokenizer.mask_id is not None,
+        "special_in_text": getattr(tokenizer, "special_in_text", False),
+    }
+
+
+def _lowers(tokenizer: TextTokenizer) -> bool:
+    """Whether a capital is read as its small letter."""
+    for letter in "eaionstr":
+        small = tokenizer.encode(letter).tolist()
+        if small and tokenizer.unknown_id not in small:
+            return tokenizer.encode(letter.upper()).tolist() == small
+    return False

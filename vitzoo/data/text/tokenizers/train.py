@@ -1,10 +1,14 @@
-"""Vocabularies made from text: an exact function of settings and text, kept in the cache."""
+"""Vocabularies made from text: an exact function of settings and text, kept in the cache.
+
+However long a line or a word of that text is, nothing of it is left out, and the time is linear in its length.
+"""
 
 import hashlib
 import io
 import itertools
 import json
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import tokenizers
@@ -14,17 +18,55 @@ from vitzoo.data.folders import cache_folder
 from vitzoo.data.text.cache import kept_folder
 from vitzoo.data.text.settings import Tokenizer
 from vitzoo.data.text.tokenizers.base import TextTokenizer
-from vitzoo.data.text.tokenizers.bytes import MASKING
-from vitzoo.data.text.tokenizers.characters import CharacterTokenizer
+from vitzoo.data.text.tokenizers.characters import MASKING, CharacterTokenizer
 from vitzoo.data.text.tokenizers.library import LibraryTokenizer, roles_of, with_sentinels
-from vitzoo.data.text.tokenizers.load import load_tokenizer
+from vitzoo.data.text.tokenizers.open import load_tokenizer
 from vitzoo.data.text.tokenizers.panics import as_errors
 from vitzoo.data.text.tokenizers.sentence_piece import SentencePieceTokenizer
-from vitzoo.data.text.tokenizers.training_text import LINE_BYTES, short_lines, with_short_words
 from vitzoo.data.text.unicode import check_whole
 from vitzoo.errors import UserError
 from vitzoo.hints import install_extra
 from vitzoo.schema import to_json
+
+LONGEST_WORD = 1000  # characters: to count the pairs of a word takes the square of its length
+LONGEST_LINE = 2**14  # characters
+LINE_BYTES = 4 * LONGEST_LINE  # of UTF-8: sentencepiece leaves out a line of more
+LINE_ENDS = re.compile("[\n\u2585]")
+"""And the character that sentencepiece keeps for what is unknown: it leaves out a whole line with it."""
+_SPACE, _WORD = r"[^\S\x1c-\x1f]", r"[\S\x1c-\x1f]"  # those four are spaces to Python alone
+_LONG_RUN = re.compile(rf"(?<!{_WORD}){_WORD}{{{LONGEST_WORD + 1},}}|(?<!{_SPACE}){_SPACE}{{{LONGEST_WORD + 1},}}")
+
+
+def with_short_words(texts: Iterable[str]) -> Iterator[str]:
+    """The texts, cut within words (and runs of spaces) of more than `LONGEST_WORD` characters."""
+    for text in texts:
+        start = 0
+        for run in _LONG_RUN.finditer(text):
+            for end in range(run.start() + LONGEST_WORD, run.end(), LONGEST_WORD):
+                yield text[start:end]
+                start = end
+        yield text[start:]
+
+
+def short_lines(texts: Iterable[str]) -> Iterator[str]:
+    """The lines that aren't empty; those of more than `LONGEST_LINE` characters are cut, at spaces if there are any."""
+    for text in texts:
+        for line in LINE_ENDS.split(text):
+            yield from (part for part in _parts(line) if part.strip(" "))
+
+
+def _parts(line: str) -> Iterator[str]:
+    start = 0
+    while len(line) - start > LONGEST_LINE:
+        space = line.rfind(" ", start + 1, start + LONGEST_LINE + 1)
+        if space < 0:
+            yield line[start : start + LONGEST_LINE]
+            start += LONGEST_LINE
+        else:  # a line of sentencepiece begins with a space of its own
+            yield line[start:space]
+            start = space + 1
+    yield line[start:]
+
 
 FORMAT = 2  # raised when the same text and settings come to mean another vocabulary
 SPECIAL = ["<pad>", "</s>", "<unk>"]  # ids 0, 1, 2, as in T5
