@@ -218,8 +218,6 @@ def test_a_program_of_ones_own_is_planned(name, capsys):
 
 def test_a_dry_run_tells_statistics_from_what_trains(capsys):
     assert main(["train", "--config", "cnn.py", "--dry-run"]) == 0
-    lines = {
-        line.split()[0]: line.split()[1:] for line in capsys.readouterr().out.splitlines() if line.startswith("  ")
-    }
+    lines = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines() if line.startswith("  "))
     assert lines["norm/mean"].split() == ["16", "all", "statistic", "statistic"]
     assert lines["norm/scale"].split() == ["16", "all", "-", "x", "1"]
