@@ -72,6 +72,7 @@ PARTS: dict[str, dict[str, str]] = {
         "few_shot": "vitzoo.evaluation.frozen.linear:FewShotEvaluator",
         "linear_probe": "vitzoo.evaluation.frozen.linear:LinearProbeEvaluator",
         "masked_lm": "vitzoo.evaluation.text_masked:MaskedEvaluator",
+        "objective": "vitzoo.evaluation.objective:ObjectiveEvaluator",
         "perplexity": "vitzoo.evaluation.perplexity:PerplexityEvaluator",
         "generation": "vitzoo.evaluation.generation:GenerationEvaluator",
         "multiple_choice": "vitzoo.evaluation.multiple_choice:MultipleChoiceEvaluator",

@@ -21,7 +21,7 @@ from vitzoo.nn import state as modules
 from vitzoo.nn.execution import DEFAULT
 from vitzoo.parallel import mesh as meshes
 from vitzoo.training import loop, setup
-from vitzoo.training.teacher import Teacher, _columns
+from vitzoo.weights.teacher import Teacher, _columns
 
 TEACHER = dataclasses.replace(TINY, num_classes=2)
 CLASSES = ("down", "across")  # the data's, in another order

@@ -1,5 +1,6 @@
 """Evaluating a checkpoint: on its run's evaluators, or on any dataset and split."""
 
+import functools
 import json
 import math
 import sys
@@ -13,6 +14,7 @@ from vitzoo.config.resolution import Overrides, nested
 from vitzoo.errors import RunError, UserError
 from vitzoo.evaluation.folders import free_folder
 from vitzoo.evaluation.naming import of_evaluator
+from vitzoo.evaluation.of_checkpoint import bound_objective, state_beside
 from vitzoo.evaluation.progress import counting
 from vitzoo.evaluation.ready import Ready, make_ready
 from vitzoo.evaluation.report import Report, write_report, written
@@ -160,9 +162,10 @@ def evaluate_one(
     if evaluation.classes is not None:
         print(f"classes  {evaluation.classes.text}", file=out, flush=True)
     elif predictions is not None and not has_predictions(evaluation):
-        raise UserError("--predictions", predictions, f"{name} counts tokens, and has no prediction for each example")
+        raise UserError("--predictions", predictions, f"{name} has no prediction for each example")
+    state = state_beside(ready, evaluation)
     with counting(name, count, out) as seen:
-        rows = evaluation.rows(ready.params, seen)
+        rows = evaluation.rows(ready.params, seen, state)
     metrics = {key: finite(value) for key, value in evaluation.metrics(rows).items()}
     kept = len(rows["position"])
     n, data = int(metrics.pop("n", None) or kept), evaluation.data  # of examples to learn from none is counted
@@ -198,6 +201,7 @@ def bound(ready: Ready, name: str) -> Evaluation:
         classes=ready.info.classes,
         mesh=ready.mesh,
         objective=ready.experiment.objective,
+        bound_objective=functools.partial(bound_objective, ready),
     )
 
 

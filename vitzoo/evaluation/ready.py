@@ -1,6 +1,7 @@
 """A checkpoint made ready for evaluation: its config with overrides, its model, its weights on the devices."""
 
 import dataclasses
+import functools
 from collections.abc import Callable, Collection
 from typing import Any
 
@@ -26,6 +27,7 @@ from vitzoo.parts import find
 from vitzoo.schema import patch
 from vitzoo.weights.load import ImageInfo, Info, builder, fitted, information, with_sizes
 from vitzoo.weights.opened import open_weights
+from vitzoo.weights.teacher import Teacher
 
 HERE = {"mesh": "auto", "platform": "", "init_from": "", "init_from_state": False, "profile": ""}
 """Settings of a run that don't concern where it is evaluated."""
@@ -67,6 +69,26 @@ class Ready:
     graph: Any
     params: Any
     mesh: Mesh
+
+    @functools.cached_property
+    def teacher(self) -> Teacher | None:
+        """The checkpoint that its objective learns from, laid out; None without one.
+
+        Raises:
+            UserError: it isn't there any more.
+        """
+        name = getattr(self.experiment.objective, "teacher", "")
+        if not name:
+            return None
+        execution = execution_of(self.experiment, self.mesh)
+        return Teacher.open(
+            name,
+            feed=self.feed,
+            config=self.config,
+            classes=self.info.classes,
+            execution=execution,
+            mesh=self.mesh,
+        )
 
 
 def make_ready(

@@ -2,6 +2,7 @@
 
 import collections
 import dataclasses
+import itertools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -12,14 +13,18 @@ from vitzoo.config.experiment import evaluation_data
 from vitzoo.data.feed import Feed
 from vitzoo.data.pipeline import eval_batches
 from vitzoo.data.settings import Data
+from vitzoo.data.sources.base import SourceInfo
 from vitzoo.data.spread import Spread
 from vitzoo.errors import UserError
 from vitzoo.evaluation.classes import Mapping as ClassMapping
 from vitzoo.evaluation.classes import match
+from vitzoo.names import are_same
+from vitzoo.objectives.base import Objective
 from vitzoo.parallel.mesh import padded_batch_size
 from vitzoo.parallel.sharding import put, replicated, rows_of_this_process
 from vitzoo.steps.compile import batch_shapes, compile_eval_step, compiled_together
 from vitzoo.steps.evaluate import make_eval_step
+from vitzoo.steps.train import Teach
 
 Rows = dict[str, np.ndarray]
 IN_FLIGHT = 3  # batches computed ahead of the one being fetched, so that the device never waits for the host
@@ -35,14 +40,15 @@ def collect(
     """Run `eval_step` over all batches and keep the rows of real examples (weight above 0), in the dataset's order.
 
     Args:
-        eval_step: (params, batch) to arrays of `[batch, ...]`, `weight` among them, whole on every process.
+        eval_step: (params, batch) to arrays of `[batch, ...]`, `weight` among them, whole on every process; in `sums`
+            arrays by name that are of the whole batch.
         batches: what `eval_batches` yields; their tail is padded with rows of weight 0.
         mesh: where batches are put.
         seen: called with the number of examples after each batch.
 
     Returns:
         The outputs as NumPy arrays of `[n, ...]`, and `position` int64 `[n]` (index in the dataset, unreadable
-        examples counted), and `id` int64 `[n]`.
+        examples counted), and `id` int64 `[n]`. Those of `sums` float64 `[batches, ...]`.
     """
     waiting: collections.deque = collections.deque()
     taken, whole = Taken(), whole_ids(mesh)
@@ -79,13 +85,14 @@ class Taken:
     offset: int = 0
     n: int = 0
 
-    def take(self, outputs: Mapping[str, jax.Array], ids: Callable[[], np.ndarray]) -> None:
+    def take(self, outputs: Mapping[str, Any], ids: Callable[[], np.ndarray]) -> None:
         """Fetch one batch's outputs and keep its real rows."""
-        arrays = {key: np.asarray(value) for key, value in outputs.items()}
+        arrays = {key: np.asarray(value) for key, value in outputs.items() if key != "sums"}
         real = arrays.pop("weight") > 0
         arrays["id"] = ids()
         kept = {key: value[real] for key, value in arrays.items()}
         kept["position"] = self.offset + np.flatnonzero(real)
+        kept |= {name: np.asarray(value, np.float64)[None] for name, value in outputs.get("sums", {}).items()}
         self.parts.append(kept)
         self.offset += len(real)
         self.n += int(real.sum())
@@ -109,6 +116,7 @@ class Evaluation:
         classes: the names of the model's classes, if known.
         mesh: where batches are put.
         objective: of the training; its `loss` is the evaluator's where that says `auto`.
+        bound_objective: gives it bound to its data and model, and what asks its teacher; for evaluators of it.
 
     Raises:
         UserError: the data is missing, empty, or of classes that aren't the model's.
@@ -125,6 +133,7 @@ class Evaluation:
         classes: tuple[str, ...] | None,
         mesh: Any,
         objective: Any = None,
+        bound_objective: Callable[[SourceInfo], tuple[Objective, Teach | None]] | None = None,
     ):
         self.mesh, self.data, feed = mesh, evaluation_data(data, evaluator), feed.evaluating(evaluator)
         self.source = evaluator.examples_of(feed, self.data)
@@ -143,31 +152,60 @@ class Evaluation:
         self.examples = feed.rows(self.source, self.data, config, train=False)
         if (most := getattr(evaluator, "max_rows", None)) is not None:
             self.examples = Spread(self.examples, most)
+        if evaluator.OBJECTIVE:
+            assert bound_objective is not None
+            _check_numbers(classes, info)
+            self.evaluator = self.evaluator.of_objective(*bound_objective(self.examples.info))
         prepare = feed.prepare(config, info, train=False)
         # where the parameters lie is left to the parameters: one compilation serves raw and averaged ones
         self._step = compile_eval_step(make_eval_step(graph, self._outputs, prepare), mesh)
 
-    def _outputs(self, model: Callable, batch: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """What of a state the evaluator takes besides the parameters."""
+        return getattr(self.evaluator, "needs", ())
+
+    def _outputs(self, model: Callable, batch: Mapping[str, jax.Array], **beside: Any) -> dict[str, Any]:
         if self.classes is not None:
             label = self.classes.relabel(batch[self._label])
             model, batch = self.classes.select(model), {**batch, self._label: label}
-        return self.evaluator.outputs(model, batch)
+        return self.evaluator.outputs(model, batch, **beside)
 
-    def rows(self, params: Any, seen: Callable | None = None) -> Rows:
-        """What the evaluator keeps of each real example, in the dataset's order."""
+    def _beside(self, state: Mapping[str, Any] | None) -> dict[str, Any]:
+        known = {"step": np.int32(0)} if state is None else state
+        return {name: known[name] for name in self.needs}
+
+    def rows(self, params: Any, seen: Callable | None = None, state: Mapping[str, Any] | None = None) -> Rows:
+        """What the evaluator keeps of each real example, in the dataset's order.
+
+        Args:
+            params: the parameters.
+            seen: called with the number of examples after each batch.
+            state: has what the evaluator `needs` besides them; without one, the step is 0.
+        """
         batch_size = padded_batch_size(self.data.batch_size, self.mesh)
         part = rows_of_this_process(batch_size, self.mesh)
         batches = eval_batches(self.examples, self.data, batch_size=batch_size, part=part)
-        return collect(self._step, params, batches, self.mesh, seen)
+        beside, firsts = self._beside(state), itertools.count(0, batch_size)
+        return collect(
+            lambda params, batch: self._step(params, batch, next(firsts), beside), params, batches, self.mesh, seen
+        )
 
-    def trace(self, params: Any) -> None:
+    def trace(self, params: Any, state: Mapping[str, Any] | None = None) -> None:
         """Goes through one batch without computing it, so that what is wrong with the evaluator or the model shows.
 
         Args:
             params: the parameters' shapes.
+            state: as in `rows`, its shapes.
         """
         size = padded_batch_size(self.data.batch_size, self.mesh)
-        jax.eval_shape(self._step, params, batch_shapes(self.examples.padding(), size))
+        shapes = batch_shapes(self.examples.padding(), size)
+        jax.eval_shape(
+            lambda params, batch, beside: self._step(params, batch, 0, beside),
+            params,
+            shapes,
+            self._beside(state),
+        )
 
     def metrics(self, rows: Rows) -> dict[str, float]:
         """The evaluator's metrics of those rows."""
@@ -177,6 +215,13 @@ class Evaluation:
         """One pass: `n` (real examples) and the metrics."""
         rows = self.rows(params)
         return {"n": len(rows["position"]), **self.metrics(rows)}
+
+
+def _check_numbers(model: tuple[str, ...] | None, info: SourceInfo) -> None:
+    """Refuses labels that aren't numbered as the model's classes are: an objective takes them as they stand."""
+    if model is not None and info.classes is not None and not are_same(model, info.classes):
+        message = "has other classes than the model, or in another order, and an objective takes labels by number"
+        raise UserError("data.name", info.name, message)
 
 
 def with_loss(evaluator: Any, objective: Any) -> Any:

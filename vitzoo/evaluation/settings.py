@@ -26,6 +26,8 @@ class Evaluator:
     """Of text, the kinds of rows that it measures (see `data.text.row_kinds`); empty: all that the model reads."""
     LABEL: ClassVar[str] = "label"
     """The array of a batch that holds those classes, by number."""
+    OBJECTIVE: ClassVar[bool] = False
+    """Whether it measures what is trained for, which is handed to `of_objective`."""
     BETTER: ClassVar[dict[str, Callable]] = {}
     """Whether `max` or `min` is the better, for each metric by which a best checkpoint may be chosen."""
 

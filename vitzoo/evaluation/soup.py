@@ -17,6 +17,7 @@ from vitzoo.checkpoints.read import chosen_weights, read_params
 from vitzoo.config.resolution import Overrides, nested
 from vitzoo.errors import UserError
 from vitzoo.evaluation.evaluate import bound
+from vitzoo.evaluation.of_checkpoint import state_beside
 from vitzoo.evaluation.ready import make_ready
 from vitzoo.outputs import checked_new_folder
 from vitzoo.parallel.processes import place_all
@@ -166,9 +167,12 @@ def _scorer(checkpoint: str, metric: str, weights: str, overrides: Overrides) ->
     if key not in directions:
         raise UserError("--greedy", metric, f"{name} has no metric {key!r}; {nearest(key, list(directions))}")
     evaluation, places = bound(ready, name), jax.tree.map(lambda leaf: leaf.sharding, ready.params)
+    if "objective" in evaluation.needs:
+        raise UserError("--greedy", metric, "is of an objective that remembers, and a mean of weights has no memory")
+    state = state_beside(ready, evaluation)
 
     def score(params: Any) -> float:
-        values = evaluation.metrics(evaluation.rows(place_all(params, places)))
+        values = evaluation.metrics(evaluation.rows(place_all(params, places), state=state))
         if key not in values:
             raise UserError("--greedy", metric, f"these data give no {key}; take one of {', '.join(values)}")
         return float(values[key])

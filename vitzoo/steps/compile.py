@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import jax
@@ -47,15 +48,23 @@ def compile_train_step(
     return lambda state, batch: compiled(state, batch, low_bits)
 
 
-def compile_eval_step(step: Callable, mesh: Mesh) -> Callable[[Any, Batch], dict[str, jax.Array]]:
-    """`(params, batch) -> {name: [B, ...]}`, the results whole on every device and process.
+def compile_eval_step(step: Callable, mesh: Mesh) -> Callable[..., dict[str, Any]]:
+    """`(params, batch, first, beside) -> {name: [B, ...]}`, the results whole on every device and process. The place
+    of the batch's first row in the split is 0, and nothing of the state is beside the parameters, unless given.
 
     Args:
         step: from `make_eval_step`.
-        mesh: where batches are put. Parameters are taken from where they lie.
+        mesh: where batches are put. Parameters, and what is beside them, are taken from where they lie.
     """
-    places = (None, batch_sharding(mesh))
-    return compiled_together(jax.jit(_on(mesh, step), in_shardings=places, out_shardings=replicated(mesh)))
+    places = (None, batch_sharding(mesh), replicated(mesh), None)
+    compiled = compiled_together(jax.jit(_on(mesh, step), in_shardings=places, out_shardings=replicated(mesh)))
+
+    def evaluate(
+        params: Any, batch: Batch, first: int = 0, beside: Mapping[str, Any] = MappingProxyType({})
+    ) -> dict[str, Any]:
+        return compiled(params, batch, place(np.int32(first), replicated(mesh)), dict(beside))
+
+    return evaluate
 
 
 def compiled_together(function: jax.stages.Wrapped) -> Callable:

@@ -51,8 +51,13 @@ def _rest(params: State, tx: Chain, ema: float, objective: Objective | None) -> 
     if ema:
         state["ema"] = jax.tree.map(lambda p: jnp.array(p, jnp.float32, copy=True), params)
     if isinstance(objective, WithMemory):
-        state["objective"] = jax.tree.map(jnp.array, objective.init(params))
+        state["objective"] = memory_of(objective, params)
     return state
+
+
+def memory_of(objective: WithMemory, params: State) -> State:
+    """What an objective remembers before the first batch."""
+    return jax.tree.map(jnp.array, dict(objective.init(params)))
 
 
 def evaluated(state: Mapping[str, Any]) -> tuple[State, str]:

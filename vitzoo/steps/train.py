@@ -126,10 +126,12 @@ def make_train_step(
     return step
 
 
-def row_keys(batch: Batch, key: jax.Array) -> dict[str, jax.Array]:
-    """A random key for each row of the global batch, drawn before the batch is split."""
+def row_keys(batch: Batch, key: jax.Array, first: jax.Array | int = 0) -> dict[str, jax.Array]:
+    """A random key for each row of the global batch, drawn before the batch is split; `first` is its first row's
+    number.
+    """
     size = len(next(iter(batch.values())))
-    return {"key": jax.vmap(jax.random.fold_in, (None, 0))(key, jnp.arange(size))}
+    return {"key": jax.vmap(jax.random.fold_in, (None, 0))(key, first + jnp.arange(size))}
 
 
 def _with(params: State, others: State) -> State:

@@ -75,7 +75,7 @@ class Records:
         evaluation = self._task.evaluations[name]
         try:
             params, which = evaluated(state)
-            rows = evaluation.rows(params, seen)
+            rows = evaluation.rows(params, seen, state)
             return {"weights": which, "n": len(rows["position"]), **evaluation.metrics(rows)}
         except UserError as refusal:
             raise of_evaluator(name, self._task.resolved.experiment.evaluate[name], refusal) from None

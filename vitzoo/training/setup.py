@@ -44,8 +44,8 @@ from vitzoo.training.fits import (
     named_evaluation,
 )
 from vitzoo.training.pretrained import Pretrained
-from vitzoo.training.teacher import Teacher
 from vitzoo.weights.load import builder
+from vitzoo.weights.teacher import Teacher
 
 
 @dataclasses.dataclass(frozen=True)
@@ -206,6 +206,7 @@ def prepare(resolved: Resolved, mesh: Mesh) -> Task:
         classes=names,
         mesh=mesh,
         objective=experiment.objective,
+        bound_objective=lambda _: (objective, None if teacher is None else teacher.answer),
     )
     evaluations = {name: named_evaluation(name, evaluate, part) for name, part in experiment.evaluate.items()}
     check_best(experiment, evaluations, getattr(config, "num_classes", None))
@@ -237,12 +238,12 @@ def prepare(resolved: Resolved, mesh: Mesh) -> Task:
 def _trace_own(task: Task) -> None:
     """Traces what a user's own parts compute, so that what is wrong with them is told before anything is written."""
     values, size = task.resolved.values, task.resolved.experiment.data.batch_size
-    model = ":" in task.choice.name
+    model, own_objective = ":" in task.choice.name, ":" in values["objective"]["name"]
     if model or any(":" in values[section]["name"] for section in CHOICES):
         jax.eval_shape(task.step, task.state, batch_shapes(task.stream.rows.padding(), size), 0)
     for name, evaluation in task.evaluations.items():
-        if model or ":" in values["evaluate"][name]["name"]:
-            evaluation.trace(task.state["params"])
+        if model or ":" in values["evaluate"][name]["name"] or ("step" in evaluation.needs and own_objective):
+            evaluation.trace(task.state["params"], task.state)
 
 
 def _execution(experiment: Any, mesh: Mesh) -> Execution:

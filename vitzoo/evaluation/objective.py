@@ -1,0 +1,92 @@
+"""The evaluator of what a model is trained for: its objective's loss on other examples."""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from vitzoo.errors import UserError
+from vitzoo.evaluation.settings import Evaluator
+from vitzoo.objectives.base import Objective, WithMemory
+from vitzoo.steps.train import Teach
+
+Rows = Mapping[str, np.ndarray]
+TERM, METRIC = "term ", "metric "
+
+
+@dataclasses.dataclass(frozen=True)
+class ObjectiveEvaluator(Evaluator):
+    """The loss that is trained for, as it is on examples that nothing is learned from: `loss`, the sum over the
+    objective's terms of weight · sum / count; where there are several, the part of each as `loss_TERM`, as in the
+    training's lines; and the objective's own metrics. Sums and counts are those of the whole split.
+
+    Nothing is dropped or mixed, and statistics are the averages of the training. What an objective draws for a row
+    (crops, masks) it draws by the example's place in the split, the same in every evaluation.
+    """
+
+    OBJECTIVE: ClassVar[bool] = True
+    BETTER: ClassVar[dict[str, Callable]] = {"loss": min}
+
+    def of_objective(self, objective: Objective, teach: Teach | None) -> "MeasuredObjective":
+        """What measures this objective, bound to its data and model."""
+        return MeasuredObjective(self.split, objective, teach)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class MeasuredObjective:
+    """`ObjectiveEvaluator` for an objective.
+
+    Args:
+        split: its name.
+        objective: bound.
+        teach: of an objective that learns from a checkpoint; see `steps.train.make_train_step`.
+    """
+
+    split: str
+    objective: Objective
+    teach: Teach | None = None
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """What of the state it is measured with, besides the parameters."""
+        memory = ("objective",) if isinstance(self.objective, WithMemory) else ()
+        return ("step", *memory, *(() if self.teach is None else ("teacher",)))
+
+    def outputs(
+        self, model: Any, batch: Mapping[str, jax.Array], *, step: Any, objective: Any = None, teacher: Any = None
+    ) -> dict[str, Any]:
+        """What a pass keeps of a batch, computed on device: `weight` [batch], and as `sums` a float32 [2], sum and
+        count, for each term and metric.
+        """
+        batch = batch if self.teach is None else self.teach(teacher, batch)
+        counts = self.objective.counts(batch)
+        sums, metrics, _ = self.objective.sums(model, batch, None, train=False, memory=objective, step=step)
+        pairs = {TERM + term: (sums[term], counts[term]) for term in self.objective.term_weights}
+        pairs |= {METRIC + name: pair for name, pair in metrics.items()}
+        found = {name: jnp.stack([jnp.asarray(one, jnp.float32) for one in pair]) for name, pair in pairs.items()}
+        return {"weight": batch["weight"], "sums": found}
+
+    def metrics(self, rows: Rows, num_classes: int = 0) -> dict[str, float]:
+        """The metrics of a pass, in float64 on the host.
+
+        Raises:
+            UserError: nothing counts.
+        """
+        weights = self.objective.term_weights
+        totals = {name: pairs.sum(0) for name, pairs in rows.items() if name.startswith((TERM, METRIC))}
+        if not any(totals[TERM + term][1] for term in weights):
+            raise UserError("split", self.split, "holds nothing that the objective counts, so its loss says nothing")
+        parts = {term: float(weight) * _mean(totals[TERM + term]) for term, weight in weights.items()}
+        found = {"loss": sum(part for term, part in parts.items() if totals[TERM + term][1])}
+        found |= {f"loss_{term}": part for term, part in parts.items()} if len(parts) > 1 else {}
+        return found | {
+            name.removeprefix(METRIC): _mean(total) for name, total in totals.items() if name.startswith(METRIC)
+        }
+
+
+def _mean(total: np.ndarray) -> float:
+    """Sum over count; NaN where nothing counts."""
+    return float(total[0] / total[1]) if total[1] else float("nan")

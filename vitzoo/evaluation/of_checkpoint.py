@@ -1,0 +1,68 @@
+"""What it takes to measure a checkpoint's objective: bound as in its training, with its memory and its teacher."""
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from vitzoo.checkpoints import loop_values
+from vitzoo.checkpoints.manifest import Damaged
+from vitzoo.checkpoints.read import arrays_as
+from vitzoo.data.sources.base import SourceInfo
+from vitzoo.errors import UserError
+from vitzoo.evaluation.ready import Ready
+from vitzoo.evaluation.run import Evaluation
+from vitzoo.objectives.base import Objective
+from vitzoo.parallel.sharding import optimizer_shardings
+from vitzoo.steps.state import memory_of, with_shardings
+from vitzoo.steps.train import Teach
+from vitzoo.weights.published import Published
+
+
+def bound_objective(ready: Ready, info: SourceInfo) -> tuple[Objective, Teach | None]:
+    """The objective bound to the run's training data, which may say how many examples each class has, and what asks
+    its teacher.
+
+    Args:
+        ready: the checkpoint.
+        info: of the rows that are measured, to which it is bound where they aren't the run's.
+
+    Raises:
+        UserError: the training data or the teacher aren't there.
+    """
+    data = ready.experiment.data
+    if ready.own:
+        info = ready.feed.rows(ready.feed.source(data), data, ready.config, train=True).info
+    objective = ready.experiment.objective.bind(info, ready.config)
+    return objective, None if ready.teacher is None else ready.teacher.answer
+
+
+def state_beside(ready: Ready, evaluation: Evaluation) -> dict[str, Any]:
+    """What of a checkpoint's state an evaluation needs besides the parameters.
+
+    Raises:
+        UserError: the checkpoint has none of it, or it doesn't fit the model; or the teacher has changed.
+    """
+    state: dict[str, Any] = {"step": np.int32(ready.info.step or 0)}
+    if "objective" in evaluation.needs:
+        state["objective"] = _memory(ready, evaluation.evaluator.objective)
+    if "teacher" in evaluation.needs:
+        assert ready.teacher is not None
+        state["teacher"], marks = ready.teacher.load()
+        if ready.located.run is not None:
+            then = loop_values.read(ready.located.folder).get("teacher")
+            ready.teacher.check_same(then, marks, "the loss would be another")
+    return state
+
+
+def _memory(ready: Ready, objective: Any) -> Any:
+    folder = ready.located.folder / "objective"
+    if isinstance(ready.located, Published) or not folder.is_dir():
+        message = f"measures an objective that remembers, and {ready.info.checkpoint} holds weights without its memory"
+        raise UserError("name", "objective", message)
+    shapes = jax.eval_shape(lambda params: memory_of(objective, params), ready.params)
+    places = optimizer_shardings(shapes, ready.params, jax.tree.map(lambda leaf: leaf.sharding, ready.params))
+    try:
+        return arrays_as(folder, with_shardings(shapes, places))
+    except Damaged as error:
+        raise UserError("name", "objective", str(error)) from error
