@@ -76,5 +76,6 @@ def get_config():
     config.model = dict(name="dino:Projector", num_classes=8)
     config.objective = dict(name="dino:SelfDistillation")
     config.optimizer = dict(name="sgd", learning_rate=0.1)
-    config.checkpoint = dict(every_steps=12, keep=4)
+    config.checkpoint = dict(every_steps=12, keep=4, keep_best="test/loss")
+    config.evaluate = dict(test=dict(name="objective", split="test", batch_size=7, every_steps=12))
     return config

@@ -56,4 +56,5 @@ def get_config():
     config.objective = dict(name="simclr:Contrast")
     config.optimizer = dict(name="sgd", learning_rate=0.1)
     config.checkpoint = dict(every_steps=12, keep=4)
+    config.evaluate = dict(test=dict(name="objective", split="test", batch_size=8))
     return config

@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import json
 import sys
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from vitzoo.parallel.sharding import put
 from vitzoo.steps.state import create
 from vitzoo.training import loop
 from vitzoo.training import setup as setups
+from vitzoo.training.metrics import read as read_metrics
 
 HERE = Path(__file__).parent
 
@@ -221,3 +223,42 @@ def test_a_dry_run_tells_statistics_from_what_trains(capsys):
     lines = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines() if line.startswith("  "))
     assert lines["norm/mean"].split() == ["16", "all", "statistic", "statistic"]
     assert lines["norm/scale"].split() == ["16", "all", "-", "x", "1"]
+
+
+@pytest.mark.slow
+def test_rows_that_see_each_other_are_measured_in_the_same_batches_on_any_mesh(tmp_path, monkeypatch, capsys):
+    devices(monkeypatch, 1)
+    workdir = tmp_path / "run"
+    loss = trained("simclr", workdir, total_steps=2)["metrics"]["test"]["loss"]
+    assert loss > 0.1
+    devices(monkeypatch, 8)
+    assert main(["eval", "--checkpoint", str(workdir), "--json"]) == 0
+    metrics = json.loads(capsys.readouterr().out.splitlines()[-1])["results"]["test"]["metrics"]
+    assert metrics["loss"] == pytest.approx(loss, rel=1e-5)
+    assert main(["eval", "--checkpoint", str(workdir), "--config.evaluate.test.batch_size=12"]) == 2
+    assert "evaluate.test.batch_size = 12: doesn't divide over the mesh, and rows that" in capsys.readouterr().err
+
+
+@pytest.mark.gate
+def test_the_loss_on_held_out_data_is_measured_with_the_teacher_of_that_step(tmp_path, monkeypatch, capsys):
+    devices(monkeypatch, 1)
+    workdir = tmp_path / "run"
+    summary = trained("dino", workdir, **{"optimizer.learning_rate": 0.01})  # slow enough that a loss is left
+    lines = [line for line in read_metrics(workdir) if line["split"] == "test"]
+    assert [(line["step"], line["n"]) for line in lines] == [(12, 24), (24, 24)]
+    assert min(line["loss"] for line in lines) > 0.1
+    assert summary["best"] == min(({"step": x["step"], "value": x["loss"]} for x in lines), key=lambda x: x["value"])
+    devices(monkeypatch, 8)
+    for line, size in zip(lines, (7, 20), strict=True):
+        checkpoint, flag = f"{workdir}@{line['step']}", f"--config.evaluate.test.batch_size={size}"
+        assert main(["eval", "--checkpoint", checkpoint, flag, "--json"]) == 0
+        found = json.loads(capsys.readouterr().out.splitlines()[-1])["results"]["test"]
+        assert found["n"] == 24
+        assert found["metrics"] == {"loss": pytest.approx(line["loss"], rel=1e-5)}
+    average(workdir, 2, tmp_path / "mean")
+    assert main(["eval", "--checkpoint", str(tmp_path / "mean")]) == 2
+    said = capsys.readouterr().err
+    assert "evaluate.test.name = objective: measures an objective that remembers, and " in said
+    assert "holds weights without its memory" in said
+    with pytest.raises(vitzoo.UserError, match="--greedy = test/loss: is of an objective that remembers"):
+        soup([f"{workdir}@12", str(workdir)], tmp_path / "soup", greedy="test/loss")

@@ -15,6 +15,7 @@ from striped import config
 import vitzoo
 from vitzoo.checkpoints import loop_values
 from vitzoo.checkpoints.locate import locate
+from vitzoo.cli.entry import main
 from vitzoo.config import resolve
 from vitzoo.errors import UserError
 from vitzoo.nn import state as modules
@@ -38,7 +39,7 @@ def learning(teacher, **changes):
         total_steps=4,
         objective={"name": "distillation", "teacher": str(teacher)},
         checkpoint={"every_steps": 2, "keep_best": ""},
-        evaluate={"test": None},
+        evaluate={"test": None, "learned": {"name": "objective", "split": "test"}},
         model={"image_size": 16},
         preprocessing={"mean": (100.0,), "std": (50.0,)},
         ema=0.0,
@@ -93,10 +94,32 @@ def test_the_teacher_is_said_and_recorded_and_not_saved(teacher, student):
     assert marks["checkpoint"] == str(teacher)
     assert json.loads((workdir / "provenance.json").read_text())["teacher"] == marks
     lines = [json.loads(line) for line in (workdir / "metrics.jsonl").read_text().splitlines()]
-    last = lines[-1]
+    last = [line for line in lines if line["split"] == "train"][-1]
     assert last["loss"] == pytest.approx(last["loss_classification"] + last["loss_distillation"], rel=1e-5)
     model, _ = vitzoo.load(str(workdir))
     assert model(jnp.zeros((1, 16, 16, 1))).shape == (1, 2)
+
+
+@pytest.mark.slow
+def test_what_the_teacher_says_of_held_out_images_is_measured_during_and_after_the_training(teacher, student, capsys):
+    lines = [json.loads(line) for line in (student[0] / "metrics.jsonl").read_text().splitlines()]
+    last = [line for line in lines if line["split"] == "learned"][-1]
+    assert last["loss"] == pytest.approx(last["loss_classification"] + last["loss_distillation"], rel=1e-6)
+    assert main(["eval", "--checkpoint", str(student[0]), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out.splitlines()[-1])["results"]["learned"]
+    assert found["n"] == last["n"]
+    assert found["metrics"] == pytest.approx({name: last[name] for name in found["metrics"]}, rel=1e-5)
+    kept = teacher.with_name("kept")
+    teacher.rename(kept)
+    try:
+        assert main(["eval", "--checkpoint", str(student[0])]) == 2
+        assert f"objective.teacher = {teacher}: " in capsys.readouterr().err
+        make_run(teacher, TEACHER, CLASSES, ema=False)
+        assert main(["eval", "--checkpoint", str(student[0])]) == 2
+        assert "has changed since this run began (weights ema, now raw, crc32" in capsys.readouterr().err
+    finally:
+        shutil.rmtree(teacher)
+        kept.rename(teacher)
 
 
 @pytest.mark.slow

@@ -10,7 +10,8 @@ import numpy as np
 
 from vitzoo.errors import UserError
 from vitzoo.evaluation.settings import Evaluator
-from vitzoo.objectives.base import Objective, WithMemory
+from vitzoo.nn.state import split
+from vitzoo.objectives.base import Objective, WithEmbeddings, WithMemory
 from vitzoo.steps.train import Teach
 
 Rows = Mapping[str, np.ndarray]
@@ -24,14 +25,28 @@ class ObjectiveEvaluator(Evaluator):
     training's lines; and the objective's own metrics. Sums and counts are those of the whole split.
 
     Nothing is dropped or mixed, and statistics are the averages of the training. What an objective draws for a row
-    (crops, masks) it draws by the example's place in the split, the same in every evaluation.
+    (crops, masks) it draws by the example's place in the split, the same in every evaluation. Rows that see each other
+    are those of a batch, as in training, so that a contrast's loss, unlike any other, depends on `batch_size`.
     """
 
     OBJECTIVE: ClassVar[bool] = True
     BETTER: ClassVar[dict[str, Callable]] = {"loss": min}
 
-    def of_objective(self, objective: Objective, teach: Teach | None) -> "MeasuredObjective":
-        """What measures this objective, bound to its data and model."""
+    def of_objective(self, objective: Objective, teach: Teach | None, sizes: tuple[int, int]) -> "MeasuredObjective":
+        """What measures an objective.
+
+        Args:
+            objective: bound to its data and model.
+            teach: of one that learns from a checkpoint; see `steps.train.make_train_step`.
+            sizes: of a batch, as it is stated and as it fills the devices.
+
+        Raises:
+            UserError: the two differ, and the objective's rows see each other.
+        """
+        stated, filled = sizes
+        if isinstance(objective, WithEmbeddings) and stated != filled:
+            message = f"doesn't divide over the mesh, and rows that see each other need batches of one size: {filled}"
+            raise UserError("batch_size", stated, message)
         return MeasuredObjective(self.split, objective, teach)
 
 
@@ -62,8 +77,12 @@ class MeasuredObjective:
         count, for each term and metric.
         """
         batch = batch if self.teach is None else self.teach(teacher, batch)
-        counts = self.objective.counts(batch)
-        sums, metrics, _ = self.objective.sums(model, batch, None, train=False, memory=objective, step=step)
+        counts, known = self.objective.counts(batch), {"memory": objective, "step": step}
+        if isinstance(self.objective, WithEmbeddings):
+            embeddings = self.objective.embeddings(model, batch, None, train=False)
+            sums, metrics, _ = self.objective.sums_of(embeddings, split(model)[1], batch, **known)
+        else:
+            sums, metrics, _ = self.objective.sums(model, batch, None, train=False, **known)
         pairs = {TERM + term: (sums[term], counts[term]) for term in self.objective.term_weights}
         pairs |= {METRIC + name: pair for name, pair in metrics.items()}
         found = {name: jnp.stack([jnp.asarray(one, jnp.float32) for one in pair]) for name, pair in pairs.items()}

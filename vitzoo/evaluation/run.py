@@ -155,7 +155,8 @@ class Evaluation:
         if evaluator.OBJECTIVE:
             assert bound_objective is not None
             _check_numbers(classes, info)
-            self.evaluator = self.evaluator.of_objective(*bound_objective(self.examples.info))
+            sizes = self.data.batch_size, padded_batch_size(self.data.batch_size, mesh)
+            self.evaluator = self.evaluator.of_objective(*bound_objective(self.examples.info), sizes)
         prepare = feed.prepare(config, info, train=False)
         # where the parameters lie is left to the parameters: one compilation serves raw and averaged ones
         self._step = compile_eval_step(make_eval_step(graph, self._outputs, prepare), mesh)
