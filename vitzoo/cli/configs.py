@@ -11,7 +11,8 @@ EXAMPLES = """\
 examples:
   vitzoo configs
   vitzoo configs vit/imagenet:B/16
-  vitzoo configs quickstart --config.optimizer.name=sgd"""
+  vitzoo configs quickstart --config.optimizer.name=sgd
+  vitzoo configs quickstart --config.evaluate.loss.name=objective --config.evaluate.loss.split=test"""
 
 
 def arguments(parser: Parser) -> None:
