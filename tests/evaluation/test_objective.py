@@ -158,7 +158,7 @@ def runs(tmp_path_factory):
 
 
 @pytest.mark.gate
-@pytest.mark.parametrize("name", ["vit", "gpt", "t5"])
+@pytest.mark.parametrize("name", ["vit", "gpt", pytest.param("t5", marks=pytest.mark.slow)])
 def test_it_agrees_with_the_familys_own_evaluator(runs, name, capsys):
     assert main(["eval", "--checkpoint", str(runs / name), "--json"]) == 0
     results = json.loads(capsys.readouterr().out.splitlines()[-1])["results"]
