@@ -11,7 +11,7 @@ from made_checkpoint import DIGITS, TINY, make_run
 from made_data import Holed
 from made_text_run import make_text_run
 
-from vitzoo.cli.entry import main
+from vitzoo.cli import main
 from vitzoo.config import resolve
 from vitzoo.data.image_feed import ImageFeed
 from vitzoo.data.settings import Data, Preprocessing

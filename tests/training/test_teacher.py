@@ -15,7 +15,7 @@ from striped import config
 import vitzoo
 from vitzoo.checkpoints import loop_values
 from vitzoo.checkpoints.locate import locate
-from vitzoo.cli.entry import main
+from vitzoo.cli import main
 from vitzoo.config import resolve
 from vitzoo.errors import UserError
 from vitzoo.nn import state as modules
