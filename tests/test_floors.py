@@ -1,6 +1,7 @@
 """Modules import only lower floors or their own package, and the lowest floors need nothing but JAX's own libraries."""
 
 import ast
+import functools
 import subprocess
 import sys
 from pathlib import Path
@@ -50,6 +51,7 @@ def package(path: Path) -> str:
     return ".".join(("vitzoo", *path.relative_to(ROOT).parts[:-1]))
 
 
+@functools.cache
 def imports(path: Path) -> set[str]:
     """Every module that a file imports, in functions too; not what only type checkers see."""
     tree = ast.parse(path.read_text())
@@ -74,22 +76,24 @@ def floors_imported(path: Path) -> set[str]:
     return inside & set(HEIGHT)
 
 
-@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(ROOT)))
-def test_a_module_imports_only_lower_floors_or_its_own_package(path):
-    own = floor(path)
-    if path == ROOT / "__init__.py":
-        assert floors_imported(path) == set()
-        return
-    above = {name for name in floors_imported(path) if name != own and HEIGHT[name] >= HEIGHT[own]}
-    # the lowest floor is three plain modules, of which `errors` is below the others
-    assert above == set()
+def test_every_module_imports_only_lower_floors_or_its_own_package():
+    assert floors_imported(ROOT / "__init__.py") == set()
+    above = {
+        str(path.relative_to(ROOT)): {name for name in floors_imported(path) if HEIGHT[name] >= HEIGHT[floor(path)]}
+        - {floor(path)}
+        for path in modules()
+        if path != ROOT / "__init__.py"
+    }
+    assert {path: names for path, names in above.items() if names} == {}
 
 
-@pytest.mark.parametrize(
-    "path", [path for path in modules() if floor(path) in BARE], ids=lambda path: str(path.relative_to(ROOT))
-)
-def test_models_and_steps_need_only_jax_flax_optax_and_numpy(path):
-    assert {name.split(".")[0] for name in imports(path)} <= BARE_MAY_IMPORT
+def test_models_and_steps_need_only_jax_flax_optax_and_numpy():
+    others = {
+        str(path.relative_to(ROOT)): {name.split(".")[0] for name in imports(path)} - BARE_MAY_IMPORT
+        for path in modules()
+        if floor(path) in BARE
+    }
+    assert {path: names for path, names in others.items() if names} == {}
 
 
 def test_what_jax_keeps_to_itself_is_read_in_one_place():
@@ -103,17 +107,13 @@ def test_every_folder_has_a_floor():
     assert {floor(path) for path in modules()} - {"__init__"} <= set(HEIGHT)
 
 
-@pytest.mark.parametrize(
-    "path",
-    [path for path in modules() if path.name == "__init__.py"],
-    ids=lambda path: str(path.parent.relative_to(ROOT)),
-)
-def test_packages_import_nothing_until_a_name_is_used(path):
-    tree = ast.parse(path.read_text())
-    eager = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
-    names = {alias.name for node in eager if isinstance(node, ast.Import) for alias in node.names}
-    names |= {node.module for node in eager if isinstance(node, ast.ImportFrom)}
-    assert names <= {"importlib", "typing", "__future__"}
+def test_packages_import_nothing_until_a_name_is_used():
+    for path in (path for path in modules() if path.name == "__init__.py"):
+        tree = ast.parse(path.read_text())
+        eager = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
+        names = {alias.name for node in eager if isinstance(node, ast.Import) for alias in node.names}
+        names |= {node.module for node in eager if isinstance(node, ast.ImportFrom)}
+        assert names <= {"importlib", "typing", "__future__"}, path
 
 
 def test_import_vitzoo_imports_nothing_heavy():

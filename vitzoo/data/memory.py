@@ -4,17 +4,35 @@ import functools
 import os
 import weakref
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from vitzoo.data.images import pixel_type
-from vitzoo.data.settings import Data
-
-if TYPE_CHECKING:  # they hold each other
-    from vitzoo.data.image_rows import ImageRows
+from vitzoo.data.settings import Data, Preprocessing
 
 AUTO_BYTES = 2**30
+
+
+class Decodes(Protocol):
+    """What decodes the images of a source, all to one size, as `image_rows.ImageRows` does."""
+
+    @property
+    def source(self) -> Any: ...
+    @property
+    def data(self) -> Data: ...
+    @property
+    def preprocessing(self) -> Preprocessing: ...
+    @property
+    def size(self) -> tuple[int, int]: ...
+    @property
+    def channels(self) -> int: ...
+    @property
+    def label_shape(self) -> tuple[int, ...]: ...
+    @property
+    def label_type(self) -> Any: ...
+    def __len__(self) -> int: ...
+    def eval_row(self, index: int, /) -> dict[str, Any]: ...
 
 
 def fits(data: Data, size: int) -> bool:
@@ -24,13 +42,13 @@ def fits(data: Data, size: int) -> bool:
     return data.in_memory == "always"
 
 
-class Memory:
+class HeldImages:
     """The examples of a source as arrays, each filled when first asked for.
 
     A row that can't be read stays at weight 0 under `bad_files=skip`, and raises under `stop`.
     """
 
-    def __init__(self, rows: "ImageRows", count: int):
+    def __init__(self, rows: Decodes, count: int):
         height, width = rows.size
         self.filled = np.zeros(count, bool)
         self.images: np.ndarray = np.zeros((count, height, width, rows.channels), pixel_type(rows.preprocessing))
@@ -38,7 +56,7 @@ class Memory:
         self.weights = np.zeros(count, np.float32)
         self.ids = np.zeros(count, np.int64)
 
-    def gather(self, rows: "ImageRows", indices: np.ndarray) -> dict[str, np.ndarray]:
+    def gather(self, rows: Decodes, indices: np.ndarray) -> dict[str, np.ndarray]:
         """The batch of these examples, [len(indices), ...]."""
         missing = np.unique(indices[~self.filled[indices]])
         if len(missing):
@@ -50,7 +68,7 @@ class Memory:
             "id": self.ids[indices],
         }
 
-    def _fill(self, rows: "ImageRows", index: int) -> None:
+    def _fill(self, rows: Decodes, index: int) -> None:
         row = rows.eval_row(int(index))
         self.images[index], self.labels[index] = row["image"], row["label"]
         self.weights[index], self.ids[index] = row["weight"], row["id"]
@@ -62,16 +80,16 @@ def _threads() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(max(2, min(16, os.cpu_count() or 2)), thread_name_prefix="vitzoo-decode")
 
 
-# It goes when its source goes, so a memory must not refer to the source.
+# It goes when its source goes, so what is held must not refer to the source.
 _HELD: weakref.WeakKeyDictionary[Any, dict] = weakref.WeakKeyDictionary()
 
 
-def gather(rows: "ImageRows", indices: np.ndarray) -> dict[str, np.ndarray]:
-    """The batch of these examples, [len(indices), ...], from the memory of the rows' source, which all streams and
+def gather(rows: Decodes, indices: np.ndarray) -> dict[str, np.ndarray]:
+    """The batch of these examples, [len(indices), ...], from what is held of the rows' source, which all streams and
     evaluations share that read it in the same way.
     """
     held = _HELD.setdefault(rows.source, {})
     key = (rows.size, rows.channels, rows.preprocessing, rows.data.bad_files)
     if key not in held:
-        held[key] = Memory(rows, len(rows))
+        held[key] = HeldImages(rows, len(rows))
     return held[key].gather(rows, indices)
