@@ -99,12 +99,13 @@ def _shown_leaf(leaf: dict[str, Any]) -> list[str]:
         word = "frozen" if leaf["frozen"] is True else leaf["frozen"]
         return [*placed, word, word]
     still = set(leaf["frozen"] or ())
-    decay, rate = (
+    decay, end, rate = (
         [value for layer, value in enumerate(values) if layer not in still] if isinstance(values, list) else [values]
-        for values in (leaf["weight_decay"], leaf["learning_rate"])
+        for values in (leaf["weight_decay"], leaf.get("weight_decay_end", leaf["weight_decay"]), leaf["learning_rate"])
     )
+    moves = f" → {_range(end)}" if end != decay else ""
     which = f", layer{'s' * (len(still) > 1)} {','.join(map(str, sorted(still)))} frozen" if still else ""
-    return [*placed, _range(decay) if any(decay) else "-", f"x {_range(rate)}{which}"]
+    return [*placed, f"{_range(decay)}{moves}" if any(decay + end) else "-", f"x {_range(rate)}{which}"]
 
 
 def _range(values: list[float]) -> str:

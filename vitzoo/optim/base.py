@@ -30,6 +30,12 @@ class Optimizer(abc.ABC):
 
     learning_rate: float = peak(1e-3)
     weight_decay: float = setting(0.0, "decoupled; multiplied by the learning rate, as in torch and optax", minimum=0.0)
+    weight_decay_end: float | None = setting(
+        None,
+        "weight_decay moves to this along half a cosine, reached at the end of training (DINO: 0.04 to 0.4); None: it "
+        "stays",
+        minimum=0.0,
+    )
     independent_weight_decay: bool = setting(
         False,
         "weight_decay isn't multiplied by the learning rate, only by the schedule's part of the peak (big_vision): as "
@@ -68,8 +74,21 @@ class Optimizer(abc.ABC):
 
     @property
     def decay_per_rate(self) -> float:
-        """The weight decay that is multiplied by the learning rate."""
-        return self.weight_decay / (self.learning_rate if self.independent_weight_decay else 1)
+        """The weight decay that is multiplied by the learning rate, of the first batch."""
+        return self._per_rate(self.weight_decay)
+
+    @property
+    def decay_per_rate_end(self) -> float:
+        """The same at the end of training."""
+        return self._per_rate(self.weight_decay if self.weight_decay_end is None else self.weight_decay_end)
+
+    @property
+    def decays(self) -> bool:
+        """Whether weights decay at any step."""
+        return bool(self.weight_decay or self.weight_decay_end)
+
+    def _per_rate(self, decay: float) -> float:
+        return decay / (self.learning_rate if self.independent_weight_decay else 1)
 
     def check(self) -> None:
         if self.independent_weight_decay and not self.learning_rate:

@@ -10,10 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from vitzoo.errors import UserError
 from vitzoo.nn.paths import flatten, unflatten
 from vitzoo.optim.base import Optimizer
 from vitzoo.optim.rules import UNTRAINED, LeafRule, leaf_rules
-from vitzoo.optim.schedules import Rate
+from vitzoo.optim.schedules import Rate, half_cosine
 from vitzoo.optim.transforms import over_layers, per_layer, plain
 
 Tree = dict[str, Any]
@@ -36,6 +37,7 @@ class Chain:
         join: the inverse of `partition`.
         rules: what each leaf gets.
         statistics: the paths of leaves that aren't the optimizer's: the model's calls change them.
+        weight_decay: step to weight decay, where that has a schedule; for the metric.
     """
 
     init: Callable[[Tree], Tree]
@@ -44,9 +46,16 @@ class Chain:
     join: Callable[[Tree, Tree], Tree]
     rules: dict[str, LeafRule]
     statistics: frozenset[str] = frozenset()
+    weight_decay: Rate | None = None
 
 
-def build(optimizer: Optimizer, schedule: Rate, shapes: Mapping[str, Any], statistics: Collection[str] = ()) -> Chain:
+def build(
+    optimizer: Optimizer,
+    schedule: Rate,
+    shapes: Mapping[str, Any],
+    statistics: Collection[str] = (),
+    total_steps: int | None = None,
+) -> Chain:
     """The optimizer for parameters of these shapes.
 
     Args:
@@ -54,10 +63,14 @@ def build(optimizer: Optimizer, schedule: Rate, shapes: Mapping[str, Any], stati
         schedule: step to learning rate, with the peak in it (`Schedule.make`).
         shapes: nested dict of all variables, arrays or `ShapeDtypeStruct`s.
         statistics: the paths of those that the model's calls change (`nn.state.statistics_of`): no rule is for them.
+        total_steps: length of the training; needed where weight decay has a schedule.
 
     Raises:
-        UserError: a rule that matches nothing.
+        UserError: a rule that matches nothing, or a schedule of weight decay without a length.
     """
+    end = optimizer.weight_decay_end
+    if end is not None and total_steps is None:
+        raise UserError("optimizer.weight_decay_end", end, "needs total_steps, at which it is reached")
     leaves = flatten(shapes)
     rules = leaf_rules(optimizer, unflatten({path: leaf for path, leaf in leaves.items() if path not in statistics}))
     rules |= dict.fromkeys(statistics, UNTRAINED)
@@ -71,10 +84,12 @@ def build(optimizer: Optimizer, schedule: Rate, shapes: Mapping[str, Any], stati
         clipped = clip(gradients, optimizer.grad_clip, optimizer.grad_clip_scope)
         scaled, kept = method.update(clipped, state.get("method", {}), params)
         rate, weights = schedule(step), flatten(params)
+        left = None if end is None else half_cosine(jnp.asarray(step, jnp.float32), total_steps or 1)
 
         def change(path: str, value: jax.Array) -> jax.Array:
             rule = rules[path].trained
-            value = value + rule.decay.astype("float32") * weights[path] if rule.decay.any() else value
+            decay = _of_step(rule, left)
+            value = value if decay is None else value + decay * weights[path]
             if rule.adapted.any():
                 ratio = over_layers(optimizer.trust_ratio, path)(value, weights[path])
                 value = jnp.where(rule.adapted, ratio, 1) * value
@@ -84,7 +99,30 @@ def build(optimizer: Optimizer, schedule: Rate, shapes: Mapping[str, Any], stati
         return changes, {"updates": state["updates"] + 1} | ({"method": kept} if kept else {})
 
     partition, join = functools.partial(_partition, rules), functools.partial(_join, rules)
-    return Chain(init, update, partition, join, rules, frozenset(statistics))
+    return Chain(init, update, partition, join, rules, frozenset(statistics), _weight_decay(optimizer, total_steps))
+
+
+def _weight_decay(optimizer: Optimizer, total_steps: int | None) -> Rate | None:
+    """Step to the setting's value, where that has a schedule."""
+    start, end = optimizer.weight_decay, optimizer.weight_decay_end
+    if end is None or total_steps is None:
+        return None
+
+    def decay(step: jax.Array | int) -> jax.Array:
+        left = half_cosine(jnp.asarray(step, jnp.float32), total_steps)
+        return start * left + end * (1 - left)
+
+    return decay
+
+
+def _of_step(rule: LeafRule, left: Any) -> Any:
+    """The rule's weight decay where `left` of its way is left, 1 to 0; None where there is none at any step."""
+    start, end = rule.decay, rule.decay if rule.decay_end is None else rule.decay_end
+    if not start.any() and not end.any():
+        return None
+    if rule.decay_end is None:
+        return start.astype("float32")
+    return start.astype("float32") * left + end.astype("float32") * (1 - left)
 
 
 def _partition(rules: Mapping[str, LeafRule], tree: Mapping[str, Any]) -> tuple[Tree, Tree]:

@@ -20,16 +20,18 @@ class LeafRule:
     """Of one leaf. A part that differs among the layers of a stack has a value for each.
 
     Args:
-        decay: weight decay, of shape `[]`, or `[depth, 1, ...]` to be multiplied with the leaf.
+        decay: weight decay of the first batch, of shape `[]`, or `[depth, 1, ...]` to be multiplied with the leaf.
         multiplier: factor of the learning rate, of shape `[]` or `[depth, 1, ...]`.
         frozen: doesn't train, bool `[]` or `[depth]`.
         adapted: its update is multiplied by a trust ratio, bool of shape `[]` or `[depth, 1, ...]`.
+        decay_end: weight decay at the end of training, shaped as `decay`; None where that stays.
     """
 
     decay: np.ndarray
     multiplier: np.ndarray
     frozen: np.ndarray
     adapted: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros((), bool))
+    decay_end: np.ndarray | None = None
 
     @property
     def trained_layers(self) -> np.ndarray | None:
@@ -44,7 +46,9 @@ class LeafRule:
             return self
         parts = (self.decay, self.multiplier, self.adapted)
         decay, multiplier, adapted = (part[layers] if part.ndim else part for part in parts)
-        return LeafRule(decay, multiplier, np.zeros((), bool), adapted)
+        end = self.decay_end
+        end = end[layers] if end is not None and end.ndim else end
+        return LeafRule(decay, multiplier, np.zeros((), bool), adapted, end)
 
 
 UNTRAINED = LeafRule(np.zeros(()), np.zeros(()), np.ones((), bool))
@@ -63,7 +67,7 @@ def leaf_rules(optimizer: Optimizer, shapes: Mapping[str, Any]) -> dict[str, Lea
     """
     leaves = flatten(shapes)
     decay = {}
-    if optimizer.weight_decay or optimizer.adapts_decayed:
+    if optimizer.decays or optimizer.adapts_decayed:
         decay = match_layers(optimizer.weight_decay_rules, shapes, "optimizer.weight_decay_rules")
     rates = match_layers(optimizer.learning_rate_rules, shapes, "optimizer.learning_rate_rules")
     layers = _layer_multipliers(optimizer.layer_decay, leaves)
@@ -75,6 +79,7 @@ def leaf_rules(optimizer: Optimizer, shapes: Mapping[str, Any]) -> dict[str, Lea
             layers[path] * _factors(rates[path], 1.0, leaf),
             frozen[path],
             (decayed[path] > 0) & optimizer.adapts_decayed,
+            None if optimizer.weight_decay_end is None else optimizer.decay_per_rate_end * decayed[path],
         )
         for path, leaf in leaves.items()
     }
@@ -146,19 +151,21 @@ def describe(rules: Mapping[str, LeafRule], shapes: Mapping[str, Any]) -> list[d
     Returns:
         Dicts of `path` (as users see it), `shape`, `weight_decay` and `learning_rate` (the factor), each one number or,
         where layers differ, a list of one for each, and `frozen`: whether it is, or a list of the layers that are.
-        What is frozen has 0 for both.
+        What is frozen has 0 for both. Where weight decay has a schedule, `weight_decay_end` besides.
     """
     return [_row(path, leaf, rules[path]) for path, leaf in flatten(shapes).items()]
 
 
 def _row(path: str, leaf: Any, rule: LeafRule) -> dict[str, Any]:
     trains = ~rule.frozen
+    end = {} if rule.decay_end is None else {"weight_decay_end": _plain(rule.decay_end.ravel() * trains)}
     return {
         "path": path,
         "shape": list(leaf.shape),
         "weight_decay": _plain(rule.decay.ravel() * trains),
         "learning_rate": _plain(rule.multiplier.ravel() * trains),
         "frozen": np.flatnonzero(rule.frozen).tolist() if rule.frozen.ndim else bool(rule.frozen),
+        **end,
     }
 
 

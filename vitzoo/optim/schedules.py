@@ -23,6 +23,11 @@ Rate = Callable[[jax.Array | int], jax.Array]
 """Step (batches consumed before this one) to learning rate."""
 
 
+def half_cosine(step: jax.Array, total: int) -> jax.Array:
+    """From 1 at step 0 to 0 at `total`, and 0 from there on."""
+    return 0.5 * (1 + jnp.cos(jnp.pi * jnp.minimum(step / total, 1)))
+
+
 @dataclasses.dataclass(frozen=True)
 class Schedule:
     """What all schedules share. A duration is given in one unit, and becomes the nearest number of steps."""
@@ -97,7 +102,7 @@ class Cosine(Schedule):
     final: float = setting(0.0, "rate at the end, as a fraction of the peak", minimum=0.0, maximum=1.0)
 
     def shape(self, step: jax.Array, total: int) -> jax.Array:
-        return self.final + (1 - self.final) * 0.5 * (1 + jnp.cos(jnp.pi * jnp.minimum(step / total, 1)))
+        return self.final + (1 - self.final) * half_cosine(step, total)
 
 
 @dataclasses.dataclass(frozen=True)

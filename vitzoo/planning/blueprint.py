@@ -78,7 +78,8 @@ class Blueprint:
     def chain(self) -> optim.Chain:
         """The optimizer."""
         graph, shapes = self.model("none")
-        return optim.build(self.experiment.optimizer, self._schedule, shapes, modules.statistics_of(graph, shapes))
+        statistics, steps = modules.statistics_of(graph, shapes), self.steps or known_data.UNKNOWN
+        return optim.build(self.experiment.optimizer, self._schedule, shapes, statistics, steps)
 
     @functools.cached_property
     def _schedule(self) -> Callable:

@@ -63,9 +63,9 @@ def make_train_step(
 
     Returns:
         The step. Its metrics are float32 or int32 scalars: `loss`, the objective's metrics, `grad_norm` (before
-        clipping), `learning_rate` (of this step), `skipped` (of the whole run so far); and `counted`, false where no
-        row of the batch has any weight: its loss is 0 and says nothing. The mean of a metric or a term that nothing
-        counts for is NaN.
+        clipping), `learning_rate` and, where that has a schedule, `weight_decay` (of this step), `skipped` (of the
+        whole run so far); and `counted`, false where no row of the batch has any weight: its loss is 0 and says
+        nothing. The mean of a metric or a term that nothing counts for is NaN.
     """
 
     def step(state: State, batch: Batch, seed: jax.Array | int) -> tuple[State, Scalars]:
@@ -120,6 +120,7 @@ def make_train_step(
         scalars = {"loss": value} | _terms(factors, sums, counts)
         scalars |= {name: mean(total, count, jnp.nan) for name, (total, count) in metrics.items()}
         scalars |= {"grad_norm": norm, "learning_rate": schedule(state["step"]), "skipped": new["skipped"]}
+        scalars |= {} if tx.weight_decay is None else {"weight_decay": tx.weight_decay(state["step"])}
         scalars["counted"] = sum((jnp.abs(counts[term]) for term in factors), jnp.zeros(())) != 0
         return new, scalars
 

@@ -179,7 +179,7 @@ def prepare(resolved: Resolved, mesh: Mesh) -> Task:
     statistics = modules.statistics_of(graph, shapes)
     check_statistics(choice.name, statistics)
     check_contrast(resolved.values["objective"]["name"], objective, statistics)
-    chain = optim.build(experiment.optimizer, schedule, shapes, statistics)
+    chain = optim.build(experiment.optimizer, schedule, shapes, statistics, steps)
     state = states.abstract(shapes, chain, experiment.ema, objective)
     shardings = states.shardings(state, rules_of(find("model", choice.name)), mesh)
     names, teacher = _class_names(rows.info, config), None

@@ -10,7 +10,11 @@ from vitzoo.errors import RunError
 
 _MOST_IN_A_ROW = 100  # skipped steps after which a run that skips them learns nothing more
 _IN_FLIGHT = 2  # steps the host may be ahead by: the device never waits, and batches don't pile up in its memory
-_LAST = ("learning_rate", "skipped")  # shown as of the last step; all others are means over the steps since
+_LAST = (
+    "learning_rate",
+    "weight_decay",
+    "skipped",
+)  # shown as of the last step; all others are means over the steps since
 
 
 class Window:
