@@ -57,7 +57,7 @@ def logits_of(model, images):
 
 def read(source, **given):
     """What is read of a source, and its arrays."""
-    reading = google.read(source, given, rounding="none")
+    reading = google.read_vit(source, given, rounding="none")
     return reading, read_rows(reading.rows, source.tensors, reading.ignored, source.name)[0]
 
 

@@ -27,7 +27,7 @@ from vitzoo.weights.files.open import open_source
 from vitzoo.weights.files.source import Source, Tensors
 from vitzoo.weights.formats import hf_images
 from vitzoo.weights.formats.hf_vit import HFViT
-from vitzoo.weights.formats.hf_vit_written import as_table
+from vitzoo.weights.formats.hf_vit_config import as_table
 from vitzoo.weights.formats.known import recognise
 from vitzoo.weights.rows import read_rows
 

@@ -19,7 +19,7 @@ from vitzoo.nn.positions import resize_table
 from vitzoo.weights.files.open import open_source
 from vitzoo.weights.files.source import Tensors
 from vitzoo.weights.formats.known import find_format, recognise
-from vitzoo.weights.formats.vit_shapes import IMAGENET
+from vitzoo.weights.formats.vit_common import IMAGENET
 from vitzoo.weights.rows import read_rows
 
 FOLDER = pathlib.Path(__file__).parents[1] / "goldens" / "weights"

@@ -24,7 +24,7 @@ from vitzoo.errors import UserError
 from vitzoo.nn.paths import flatten
 from vitzoo.weights import export
 from vitzoo.weights.files.open import open_source
-from vitzoo.weights.formats.gpt2 import GPT2
+from vitzoo.weights.formats.gpt import GPT2
 from vitzoo.weights.opened import open_weights, read_weights
 
 WORDS = ["a cat sat on the mat", "the mat lay under a cat"]

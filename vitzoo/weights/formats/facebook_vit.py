@@ -8,8 +8,8 @@ from typing import Any
 from vitzoo.models.vit_config import ViTConfig
 from vitzoo.weights.files.source import Source
 from vitzoo.weights.formats.base import Reading
-from vitzoo.weights.formats.timm_names import TIMM, TimmNames, has_timm_names, timm_fields, timm_rows
-from vitzoo.weights.formats.vit_shapes import IMAGENET, crop_fraction, num_heads, table_of
+from vitzoo.weights.formats.timm_vit import TIMM, TimmNames, has_timm_names, timm_fields, timm_rows
+from vitzoo.weights.formats.vit_common import IMAGENET, crop_fraction, num_heads, table_of
 from vitzoo.weights.rows import Ignored
 
 MASK = Ignored(r"(backbone\.)?mask_token", "only pretraining by masked patches uses it")

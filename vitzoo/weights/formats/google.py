@@ -1,4 +1,5 @@
-"""Reading a ViT of Google's codes, vision_transformer and big_vision: all that its names and shapes tell.
+"""Google's codes for Vision Transformers: vision_transformer (the `.npz` files of the ViT paper, 2020, and of AugReg,
+2021) and big_vision (ViT, FlexiViT and SigLIP's tower of images, of all its generations).
 
 Both codes have the tanh form of GELU, an epsilon of 1e-6, and pixels from -1 to 1.
 """
@@ -7,12 +8,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from vitzoo.models.geometry import pair
+from vitzoo.models.vit_config import ViTConfig
 from vitzoo.nn.positions import Grid, square_side
 from vitzoo.weights.files.source import Source
-from vitzoo.weights.formats.base import Reading
-from vitzoo.weights.formats.google_rows import NUMBERED, TABLES, Names, names_of
-from vitzoo.weights.formats.vit_shapes import square_or_given
-from vitzoo.weights.rows import Ignored
+from vitzoo.weights.formats import google_rows
+from vitzoo.weights.formats.base import Reading, Writing
+from vitzoo.weights.formats.google_rows import LAYER, NUMBERED, TABLES, Names, Parts, names_of
+from vitzoo.weights.formats.vit_common import square_or_given
+from vitzoo.weights.rows import Flat, Ignored
 
 USUAL_SIZE = 224
 PREPROCESSING = {"resize": "squash", "interpolation": "bilinear", "antialias": False}
@@ -30,7 +33,7 @@ def is_vit(source: Source) -> bool:
     )
 
 
-def read(source: Source, given: Mapping[str, Any], *, rounding: str) -> Reading:
+def read_vit(source: Source, given: Mapping[str, Any], *, rounding: str) -> Reading:
     """See `Format.read`. `image_size` may be given where the patches don't fill a square; `positions` none, where no
     table means that and not fixed sines and cosines. `rounding` is what the code does with resized pixels.
     """
@@ -163,3 +166,66 @@ def find_grid(
     grid, before = (height // patch[0], width // patch[1]), dict(prefixes)[name]
     shown = f"{grid[0]} × {grid[1]} patches" + (" and a class token" if before else "")
     return grid, before, [f"{count} positions taken for {shown}: images of {height} × {width}"]
+
+
+VISION_TRANSFORMER = "vision_transformer's format"
+PUBLISHED_BLOCK = Parts(
+    (f"{LAYER}LayerNorm_0", f"{LAYER}LayerNorm_2"),
+    f"{LAYER}MultiHeadDotProductAttention_1",
+    f"{LAYER}MlpBlock_3",
+)
+"""As published: one counter for all classes of modules."""
+
+
+class VisionTransformer:
+    """Positions within the encoder, with a row for the class token where there is one."""
+
+    name = "vision_transformer"
+    model = "vit"
+    kind = "npz"
+
+    def recognises(self, source: Source) -> bool:
+        """By where positions stand."""
+        return is_vit(source) and TABLES[0] in source.tensors
+
+    def read(self, source: Source, given: Mapping[str, Any]) -> Reading:
+        """See `read_vit`."""
+        return read_vit(source, given, rounding="none")
+
+    def write(self, config: ViTConfig, params: Flat, description: Mapping[str, Any], tokenizer: Any) -> Writing:
+        """See `Writer.write`."""
+        google_rows.check(config, VISION_TRANSFORMER, poolings=("cls", "gap"), positions=("learned1d",), placed="class")
+        return Writing(google_rows.write(Names(PUBLISHED_BLOCK, TABLES[0]), config, params), {})
+
+
+BIG_VISION = "big_vision's format"
+PREFIX = "params/"
+PROBE = "MAPHead_0/"
+
+
+class BigVision:
+    """Positions beside the encoder, without a row for the class token; average, class token or a probe."""
+
+    name = "big_vision"
+    model = "vit"
+    kind = "npz"
+
+    def recognises(self, source: Source) -> bool:
+        """By the names of the first layer and of blocks."""
+        return is_vit(source)
+
+    def read(self, source: Source, given: Mapping[str, Any]) -> Reading:
+        """See `read_vit`."""
+        return read_vit(source, given, rounding="cut")
+
+    def write(self, config: ViTConfig, params: Flat, description: Mapping[str, Any], tokenizer: Any) -> Writing:
+        """See `Writer.write`."""
+        known = {"poolings": ("cls", "gap", "map"), "positions": ("learned1d", "sincos2d")}
+        google_rows.check(config, BIG_VISION, placed="none", **known)
+        names = Names(
+            block=Parts.linen(LAYER, 2),
+            table=TABLES[2] if config.positions == "learned1d" else "",
+            probe=f"{PROBE}probe",
+            pool=Parts.linen(PROBE, 1) if config.pooling == "map" else None,
+        )
+        return Writing(((PREFIX + name, array) for name, array in google_rows.write(names, config, params)), {})

@@ -15,8 +15,7 @@ from vitzoo.models.vit_config import ViTConfig
 from vitzoo.weights.common_rows import layers
 from vitzoo.weights.files.source import Source
 from vitzoo.weights.formats.settings import must_be
-from vitzoo.weights.formats.vit_rows import PLAINER
-from vitzoo.weights.formats.vit_shapes import check_square
+from vitzoo.weights.formats.vit_common import PLAINER, check_square
 from vitzoo.weights.rows import Flat, Row, write_rows
 
 STACKED, NUMBERED = "Transformer/encoderblock/", "Transformer/encoderblock_"

@@ -8,7 +8,7 @@ from vitzoo.errors import UserError
 from vitzoo.weights.files.json_file import read_json, shown
 from vitzoo.weights.files.source import Source
 from vitzoo.weights.formats.settings import flag, is_number, of_channels, only, theirs_of
-from vitzoo.weights.formats.vit_shapes import LARGEST_SIDE, SMALLEST_CROP, Size, departures
+from vitzoo.weights.formats.vit_common import LARGEST_SIDE, SMALLEST_CROP, Size, departures
 
 FILE, WITH_TEXT = "preprocessor_config.json", "processor_config.json"
 """The second is a processor's of images and texts, with what the first holds inside."""

@@ -12,8 +12,8 @@ from vitzoo.weights.files.json_file import shown
 from vitzoo.weights.files.source import Source
 from vitzoo.weights.formats import hf_images, settings
 from vitzoo.weights.formats.base import Reading, Writing
-from vitzoo.weights.formats.hf_vit_config import DROPOUTS, body, head_of
-from vitzoo.weights.formats.hf_vit_names import (
+from vitzoo.weights.formats.hf_vit_config import DROPOUTS, as_table, body, head_of, written, written_labels
+from vitzoo.weights.formats.hf_vit_plain import (
     GATE,
     PARTS,
     REGISTERS,
@@ -26,10 +26,8 @@ from vitzoo.weights.formats.hf_vit_names import (
     names_in,
     shapes_in,
 )
-from vitzoo.weights.formats.hf_vit_written import as_table, written, written_labels
-from vitzoo.weights.formats.model_types import type_of, what_it_says
-from vitzoo.weights.formats.vit_rows import PLAIN
-from vitzoo.weights.formats.vit_shapes import outputs_of
+from vitzoo.weights.formats.known import type_of, what_it_says
+from vitzoo.weights.formats.vit_common import PLAIN, outputs_of
 from vitzoo.weights.rows import Flat, Row, write_rows
 
 PREFIXES = ("dinov2.", "dinov2_with_registers.", "")

@@ -11,10 +11,8 @@ from vitzoo.weights.files.json_file import shown
 from vitzoo.weights.files.source import Source
 from vitzoo.weights.formats import hf_images, settings
 from vitzoo.weights.formats.base import Reading, Writing
-from vitzoo.weights.formats.hf_vit_config import Shapes, body, head_of
-from vitzoo.weights.formats.hf_vit_written import as_table, written, written_labels
-from vitzoo.weights.formats.vit_rows import BLOCKS, PLAIN
-from vitzoo.weights.formats.vit_shapes import outputs_of
+from vitzoo.weights.formats.hf_vit_config import Shapes, as_table, body, head_of, written, written_labels
+from vitzoo.weights.formats.vit_common import BLOCKS, PLAIN, outputs_of
 from vitzoo.weights.layouts import PATCHES, reshaped
 from vitzoo.weights.rows import Flat, Ignored, Row, write_rows
 

@@ -1,21 +1,151 @@
-"""Every published format, and which of them a file is of."""
+"""Every published format, and which of them a file is of: where transformers' `config.json` names a type or an
+architecture, this alone decides, however much the names and shapes of its arrays are another's."""
 
+import dataclasses
 import importlib
+import re
 
 from vitzoo.errors import UserError
+from vitzoo.weights.files.json_file import shown
 from vitzoo.weights.files.source import Source
 from vitzoo.weights.formats.base import Format
-from vitzoo.weights.formats.model_types import check_names, stated_format, what_it_says
+
+
+@dataclasses.dataclass(frozen=True)
+class Known:
+    """A type of models that is read.
+
+    Attributes:
+        form: the format that reads it.
+        architectures: transformers' classes of this type that a model here is, the body alone among them.
+    """
+
+    form: str
+    architectures: tuple[str, ...]
+
+
+BERTS = ("Model", "ForPreTraining", "ForMaskedLM", "ForSequenceClassification", "ForTokenClassification")
+HEADS = ("Model", "ForImageClassification")
+T5S = ("ForConditionalGeneration", "Model", "WithLMHeadModel")
+TYPES = {
+    "bert": Known("bert", tuple(f"Bert{one}" for one in BERTS)),
+    "gpt2": Known("gpt2", ("GPT2LMHeadModel", "GPT2Model")),
+    "openai-gpt": Known("openai-gpt", ("OpenAIGPTLMHeadModel", "OpenAIGPTModel")),
+    "t5": Known("t5", tuple(f"T5{one}" for one in T5S)),
+    "mt5": Known("t5", tuple(f"{kind}{one}" for kind in ("MT5", "T5") for one in T5S)),
+    "vit": Known("hf-vit", (*(f"ViT{one}" for one in HEADS), "ViTForMaskedImageModeling")),
+    "deit": Known(
+        "hf-vit",
+        (*(f"DeiT{one}" for one in HEADS), "DeiTForImageClassificationWithTeacher", "DeiTForMaskedImageModeling"),
+    ),
+    "vit_mae": Known("hf-vit", ("ViTMAEForPreTraining", "ViTMAEModel")),
+    "dinov2": Known("hf-vit", tuple(f"Dinov2{one}" for one in HEADS)),
+    "dinov2_with_registers": Known("hf-vit", tuple(f"Dinov2WithRegisters{one}" for one in HEADS)),
+    "siglip": Known("hf-vit", ("SiglipModel", "SiglipVisionModel", "SiglipForImageClassification")),
+    "siglip_vision_model": Known("hf-vit", ("SiglipVisionModel",)),
+}
+BY_ARCHITECTURE = {one: name for name, known in reversed(TYPES.items()) for one in known.architectures}
+"""The type that an architecture is of where nothing else says it: the first that has it."""
+OWN_TABLES = "has a table of distances in every layer; here a stack has one"
+WHY = {
+    "umt5": OWN_TABLES,
+    "UMT5Model": OWN_TABLES,
+    "UMT5ForConditionalGeneration": OWN_TABLES,
+    "BertForQuestionAnswering": "marks the beginning and the end of an answer; no model here does",
+    "BertForMultipleChoice": "chooses among texts; no model here does",
+    "BertForNextSentencePrediction": "tells next sentences and no masked tokens; no model here does",
+    "BertLMHeadModel": "is a decoder; no BERT here is",
+    "T5EncoderModel": "is the encoder of a T5 alone; here one has a decoder too",
+    "MT5EncoderModel": "is the encoder of a T5 alone; here one has a decoder too",
+}
+"""Of types and architectures that aren't read, what they do that none here does, where it can be said shortly."""
+UNREAD = {"quantization_config": "its weights are quantised", "pruned_heads": "some of its heads were taken out"}
+"""Settings that say of any type that its arrays aren't plain, unless they are empty."""
+BY_NAMES = {
+    r"(.*[.])?(rope_embed[.]periods|storage_tokens)": "a DINOv3",
+    r"(model[.])?layer[.]0[.]attention[.]o_proj[.]weight": "a DINOv3",
+    r"(.*[.])?(relative_position_bias_table|rel_pos_bias|layer[.]0[.]lambda_1)": "a BEiT or its kin",
+    r"(.*[.])?blocks[.]0[.]attn[.][qv]_bias": "a BEiT or its kin",
+    r"(roberta|xlm_roberta|camembert)[.].*|lm_head[.]layer_norm[.]weight": "a RoBERTa",
+    r"distilbert[.].*|transformer[.]layer[.]0[.]attention[.]q_lin[.]weight": "a DistilBERT",
+    r"albert[.].*|(.*[.])?albert_layer_groups[.].*": "an ALBERT",
+    r"electra[.].*|discriminator_predictions[.].*": "an ELECTRA",
+    r"deberta[.].*": "a DeBERTa",
+    r"(model[.])?layers[.]0[.]self_attn[.]q_proj[.]weight": "a LLaMA or its kin",
+    r"(transformer[.])?h[.]0[.]attn[.](q_proj|attention[.]q_proj)[.]weight": "a GPT-J, GPT-Neo or CodeGen",
+    r"gpt_neox[.].*": "a GPT-NeoX",
+}
+"""Names in the files of models that aren't read here, some of which share the others with models that are."""
+
+
+def stated_format(source: Source) -> str | None:
+    """The format that a file is of by what lies beside it; None where nothing says it.
+
+    Raises:
+        UserError: `config.json` names a type or an architecture that isn't read here, or says that the arrays aren't
+            plain.
+    """
+    config = source.config
+    stated, architecture = config.get("model_type"), architecture_of(source)
+    if stated is not None and (not isinstance(stated, str) or stated not in TYPES):
+        raise source.refused(f"config.json has model_type = {shown(stated)}, which {_why(stated, ', '.join(TYPES))}")
+    for name, reason in UNREAD.items():
+        if config.get(name):
+            raise source.refused(f"config.json has {name} = {shown(config[name])}: {reason}, which isn't read here")
+    if stated is None and not architecture:
+        return "timm-vit" if isinstance(config.get("architecture"), str) else None
+    known = BY_ARCHITECTURE if stated is None else TYPES[stated].architectures
+    if architecture and architecture not in known:
+        why = _why(architecture, f"those of {', '.join(TYPES)}" if stated is None else ", ".join(known))
+        raise source.refused(f"config.json has architectures = {shown(architecture)}, which {why}")
+    return TYPES[BY_ARCHITECTURE[architecture] if stated is None else stated].form
+
+
+def type_of(source: Source) -> object:
+    """The type that `config.json` names, or else that of its architecture; None where it says neither."""
+    stated = source.config.get("model_type")
+    return BY_ARCHITECTURE.get(architecture_of(source)) if stated is None else stated
+
+
+def what_it_says(source: Source) -> str:
+    """The setting of `config.json` that decides, for messages."""
+    if source.config.get("model_type") is not None:
+        return f"config.json has model_type = {shown(source.config['model_type'])}"
+    if architecture := architecture_of(source):
+        return f"config.json has architectures = {shown(architecture)}"
+    return f"config.json has architecture = {shown(source.config['architecture'])}"
+
+
+def architecture_of(source: Source) -> str:
+    """transformers' class that wrote the file; "" where `config.json` doesn't say it."""
+    stated = source.config.get("architectures") or [""]
+    if not isinstance(stated, list) or not isinstance(stated[0], str):
+        raise source.refused(f"config.json has architectures = {shown(stated)}; a list of names is right")
+    return stated[0]
+
+
+def check_names(source: Source) -> None:
+    """Refuses a file whose names are those of a model that isn't read here, by that model's name."""
+    for pattern, model in BY_NAMES.items():
+        found = next((name for name in source.tensors if re.fullmatch(pattern, name)), None)
+        if found is not None:
+            raise source.refused(f"is {model} by its names ({found}), which isn't read here")
+
+
+def _why(stated: object, known: str) -> str:
+    reason = WHY.get(stated) if isinstance(stated, str) else None
+    return reason or f"isn't read here; known: {known}"
+
 
 FORMATS = {
-    "nanogpt": "vitzoo.weights.formats.nanogpt:NanoGPT",
-    "gpt2": "vitzoo.weights.formats.gpt2:GPT2",
-    "openai-gpt": "vitzoo.weights.formats.gpt1:GPT1",
+    "nanogpt": "vitzoo.weights.formats.gpt:NanoGPT",
+    "gpt2": "vitzoo.weights.formats.gpt:GPT2",
+    "openai-gpt": "vitzoo.weights.formats.gpt:GPT1",
     "t5": "vitzoo.weights.formats.t5:T5",
     "t5x": "vitzoo.weights.formats.t5x:T5X",
     "bert": "vitzoo.weights.formats.bert:BERT",
-    "vision_transformer": "vitzoo.weights.formats.vision_transformer:VisionTransformer",
-    "big_vision": "vitzoo.weights.formats.big_vision:BigVision",
+    "vision_transformer": "vitzoo.weights.formats.google:VisionTransformer",
+    "big_vision": "vitzoo.weights.formats.google:BigVision",
     "facebook-vit": "vitzoo.weights.formats.facebook_vit:FacebookViT",
     "timm-vit": "vitzoo.weights.formats.timm_vit:TimmViT",
     "torchvision-vit": "vitzoo.weights.formats.torchvision_vit:TorchvisionViT",

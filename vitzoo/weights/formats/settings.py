@@ -1,6 +1,6 @@
-"""Reading and writing transformers' `config.json`: what a setting means here, and what has no place."""
+"""Reading and writing transformers' `config.json`: what a setting means here, what has no place, the classes' names."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,7 @@ from vitzoo.errors import UserError
 from vitzoo.schema import LARGEST_INTEGER, default_of
 from vitzoo.weights.files.json_file import shown
 from vitzoo.weights.files.source import Source
-from vitzoo.weights.formats.model_types import type_of, what_it_says
+from vitzoo.weights.formats.known import type_of, what_it_says
 
 GELUS = {
     "gelu": "gelu_exact",
@@ -186,3 +186,36 @@ def must_be(config: Any, fields: Mapping[str, Any], where: str) -> None:
         stated = getattr(config, field)
         if stated != value:
             raise UserError(f"model.{field}", stated, f"has no place in {where}, where it is {value}")
+
+
+def labels(source: Source, outputs: int) -> tuple[str, ...] | None:
+    """The names by index that `id2label` of transformers' `config.json` gives; None where it gives none, or only the
+    placeholders of a model whose classes were never named.
+
+    Raises:
+        UserError: it is no table of a name for each output, or `num_labels` is another number.
+    """
+    if outputs:
+        agrees(source, {"num_labels": outputs})
+    stated = source.config.get("id2label")
+    if stated is None or stated == {} or not outputs:
+        return None
+    if not isinstance(stated, Mapping):
+        raise source.refused(f"config.json has id2label = {shown(stated)}; a table of a name for each class is right")
+    if sorted(stated) != sorted(map(str, range(outputs))):
+        raise source.refused(f"has an id2label of {len(stated)} names in config.json for {outputs} classes, 0 and up")
+    names = checked_names(source, "id2label", [stated[str(index)] for index in range(outputs)])
+    return None if list(names) == placeholders(outputs) else names
+
+
+def checked_names(source: Source, field: str, names: Sequence[Any]) -> tuple[str, ...]:
+    """Names of a setting, which two classes may share; UserError if one isn't text."""
+    for index, name in enumerate(names):
+        if not isinstance(name, str):
+            raise source.refused(f"config.json has {field} {index} = {shown(name)}; text is right")
+    return tuple(names)
+
+
+def placeholders(outputs: int) -> list[str]:
+    """The names of classes that have none."""
+    return [f"LABEL_{index}" for index in range(outputs)]

@@ -14,7 +14,7 @@ from vitzoo.weights.files.json_file import shown
 from vitzoo.weights.files.source import Source
 from vitzoo.weights.formats import settings
 from vitzoo.weights.formats.base import Reading, Writing
-from vitzoo.weights.formats.model_types import type_of
+from vitzoo.weights.formats.known import type_of
 from vitzoo.weights.rows import Flat, Ignored, Row, write_rows
 from vitzoo.weights.tokenizers import GENERATION, content_of, special_ids, t5_tokenizer, tokenizer_files
 

@@ -7,7 +7,7 @@ from typing import Any
 from vitzoo.weights.files.json_file import shown
 from vitzoo.weights.files.source import Source
 from vitzoo.weights.formats.settings import give, heads_that
-from vitzoo.weights.formats.vit_shapes import num_heads
+from vitzoo.weights.formats.vit_common import num_heads
 
 SIZES = (
     *("tiny", "wee", "little", "xsmall", "small", "medium", "mediumd", "betwixt", "base", "large", "huge", "giant"),

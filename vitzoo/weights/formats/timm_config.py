@@ -9,10 +9,9 @@ from vitzoo.errors import UserError
 from vitzoo.models.vit_config import ViTConfig
 from vitzoo.weights.files.json_file import shown
 from vitzoo.weights.files.source import Source
-from vitzoo.weights.formats.labels import checked_names
-from vitzoo.weights.formats.settings import agrees, is_number, must_be, named, of_channels, theirs_of
+from vitzoo.weights.formats.settings import agrees, checked_names, is_number, must_be, named, of_channels, theirs_of
 from vitzoo.weights.formats.timm_architectures import ACTIVATIONS
-from vitzoo.weights.formats.vit_shapes import IMAGENET, LARGEST_SIDE, SMALLEST_CROP, Size, crop_fraction, departures
+from vitzoo.weights.formats.vit_common import IMAGENET, LARGEST_SIDE, SMALLEST_CROP, Size, crop_fraction, departures
 
 WHERE = "timm's VisionTransformer"
 POOLS = {"token": "cls", "avg": "gap", "map": "map"}

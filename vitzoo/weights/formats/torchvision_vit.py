@@ -8,8 +8,18 @@ from vitzoo.weights.common_rows import dense, layers, norm
 from vitzoo.weights.files.source import Source
 from vitzoo.weights.formats.base import Reading, Writing
 from vitzoo.weights.formats.settings import must_be
-from vitzoo.weights.formats.vit_rows import BLOCKS, PLAINER, attention_rows, mlp_rows
-from vitzoo.weights.formats.vit_shapes import IMAGENET, check_square, num_heads, outputs_of, patch_of, table_of
+from vitzoo.weights.formats.vit_common import (
+    BLOCKS,
+    IMAGENET,
+    PLAINER,
+    attention_rows,
+    check_square,
+    mlp_rows,
+    num_heads,
+    outputs_of,
+    patch_of,
+    table_of,
+)
 from vitzoo.weights.layouts import PATCHES
 from vitzoo.weights.rows import Flat, Row, write_rows
 

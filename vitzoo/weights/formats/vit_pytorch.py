@@ -13,8 +13,7 @@ from vitzoo.weights.common_rows import dense, layers, norm
 from vitzoo.weights.files.source import Source
 from vitzoo.weights.formats.base import Reading
 from vitzoo.weights.formats.settings import give, heads_that
-from vitzoo.weights.formats.vit_rows import BLOCKS, attention_rows, mlp_rows
-from vitzoo.weights.formats.vit_shapes import Size, table_of
+from vitzoo.weights.formats.vit_common import BLOCKS, Size, attention_rows, mlp_rows, table_of
 from vitzoo.weights.layouts import Layout, reshaped
 from vitzoo.weights.rows import Ignored, Row
 
