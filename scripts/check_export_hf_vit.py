@@ -70,7 +70,8 @@ def _converted(target: Path, scratch: Path, seed: int, fields: dict, preprocessi
     from vitzoo.nn import paths, state
     from vitzoo.schema import to_json
     from vitzoo.weights.export import convert
-    from vitzoo.weights.load import ImageInfo, builder, load, with_sizes
+    from vitzoo.weights.load import ImageInfo, load
+    from vitzoo.weights.model import builder, with_sizes
 
     config = with_sizes(ModelChoice("vit", "", fields).config())
     _, shapes = state.abstract(builder("vit", config))

@@ -67,7 +67,7 @@ def _converted(target: Path, scratch: Path, seed: int, model: str, fields: dict,
     from vitzoo.nn import paths, state
     from vitzoo.schema import to_json
     from vitzoo.weights.export import convert
-    from vitzoo.weights.load import builder
+    from vitzoo.weights.model import builder
 
     tokenizer = _tokenizer(kind)
     config = ModelChoice(model, "", {"vocabulary_size": tokenizer.vocabulary_size, **fields}).config()

@@ -60,7 +60,7 @@ def read(folder: Path) -> None:
     from vitzoo.nn import paths, state
     from vitzoo.weights.files.open import open_source
     from vitzoo.weights.formats.known import recognise
-    from vitzoo.weights.load import builder
+    from vitzoo.weights.model import builder
     from vitzoo.weights.rows import read_rows
 
     source = open_source(str(folder))

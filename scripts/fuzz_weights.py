@@ -27,7 +27,7 @@ import safetensors.numpy
 from vitzoo.errors import UserError
 from vitzoo.nn import state
 from vitzoo.nn.paths import flatten
-from vitzoo.weights.load import builder, config_of
+from vitzoo.weights.model import builder, config_of
 from vitzoo.weights.opened import open_weights, read_weights
 
 GOLDENS = Path(__file__).parents[1] / "tests" / "goldens" / "weights"

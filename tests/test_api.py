@@ -10,7 +10,7 @@ from vitzoo import api
 from vitzoo.errors import UserError
 from vitzoo.nn import state
 from vitzoo.training import loop
-from vitzoo.weights.load import builder, with_sizes
+from vitzoo.weights.model import builder, with_sizes
 
 TINY = {"width": 32, "depth": 2, "mlp_dim": 64, "num_heads": 2, "image_size": (8, 16), "num_classes": 5}
 

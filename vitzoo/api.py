@@ -33,7 +33,7 @@ def create_model(name: str, variant: str = "", *, seed: int = 0, **changes: Any)
         UserError: an unknown name, variant or field, or fields that don't fit each other.
     """
     from vitzoo.nn import state
-    from vitzoo.weights.load import builder, with_sizes
+    from vitzoo.weights.model import builder, with_sizes
 
     choice = choose_model(name, variant, changes)
     make = builder(choice.name, with_sizes(choice.config()))

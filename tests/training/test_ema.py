@@ -19,7 +19,7 @@ from vitzoo.config import resolve
 from vitzoo.models.vit import ViT
 from vitzoo.nn import state
 from vitzoo.training import loop
-from vitzoo.weights.load import config_of
+from vitzoo.weights.model import config_of
 
 HELD_OUT = {"test": {"name": "classification", "split": "test", "every_steps": 2}}
 SMALL = {

@@ -14,7 +14,7 @@ from vitzoo.errors import UserError
 from vitzoo.nn import paths, state
 from vitzoo.weights.files.open import open_source
 from vitzoo.weights.formats.known import recognise
-from vitzoo.weights.load import builder, with_sizes
+from vitzoo.weights.model import builder, with_sizes
 from vitzoo.weights.rows import read_rows
 
 

@@ -28,7 +28,7 @@ from vitzoo.weights.files import npz
 from vitzoo.weights.files.open import open_source
 from vitzoo.weights.files.source import Tensors
 from vitzoo.weights.formats.known import recognise
-from vitzoo.weights.load import builder, config_of
+from vitzoo.weights.model import builder, config_of
 from vitzoo.weights.opened import open_weights, read_weights
 from vitzoo.weights.rows import read_rows
 

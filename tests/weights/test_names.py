@@ -23,7 +23,7 @@ from vitzoo.parts import find
 from vitzoo.planning import cost, models
 from vitzoo.weights import catalogue, hub
 from vitzoo.weights.formats.known import FORMATS
-from vitzoo.weights.load import builder
+from vitzoo.weights.model import builder
 from vitzoo.weights.opened import open_weights, read_weights
 
 GOLDENS = Path(__file__).parents[1] / "goldens" / "weights"

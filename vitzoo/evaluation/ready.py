@@ -25,7 +25,8 @@ from vitzoo.parallel.processes import place_all
 from vitzoo.parallel.sharding import param_shardings, rules_of
 from vitzoo.parts import find
 from vitzoo.schema import patch
-from vitzoo.weights.load import ImageInfo, Info, builder, fitted, information, with_sizes
+from vitzoo.weights.load import ImageInfo, Info, fitted, information
+from vitzoo.weights.model import builder, with_sizes
 from vitzoo.weights.opened import open_weights
 from vitzoo.weights.teacher import Teacher
 

@@ -44,7 +44,7 @@ from vitzoo.training.fits import (
     named_evaluation,
 )
 from vitzoo.training.pretrained import Pretrained
-from vitzoo.weights.load import builder
+from vitzoo.weights.model import builder
 from vitzoo.weights.teacher import Teacher
 
 

@@ -22,7 +22,7 @@ from vitzoo.nn.paths import flatten
 from vitzoo.outputs import check_takes_checkpoints, checked_new_folder, whole_folder
 from vitzoo.weights.formats.base import Writing
 from vitzoo.weights.formats.known import FORMATS, WRITERS, find_format
-from vitzoo.weights.load import builder, config_of
+from vitzoo.weights.model import builder, config_of
 from vitzoo.weights.opened import check_given, name_of, open_weights, read_weights
 from vitzoo.weights.published import Published
 from vitzoo.weights.transfer import check_leaves

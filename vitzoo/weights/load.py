@@ -12,7 +12,7 @@ import numpy as np
 
 from vitzoo.checked import checked
 from vitzoo.checkpoints.locate import Located
-from vitzoo.config.experiment import ModelChoice, config_class_of
+from vitzoo.config.experiment import ModelChoice
 from vitzoo.data.image_feed import for_channels, preprocessing_of
 from vitzoo.data.image_files import BadImage
 from vitzoo.data.images import model_pixels, resize_eval
@@ -25,9 +25,9 @@ from vitzoo.errors import UserError
 from vitzoo.models.geometry import image_shape
 from vitzoo.nn import state
 from vitzoo.nn.execution import DEFAULT, Execution
-from vitzoo.parts import find
 from vitzoo.schema import build
 from vitzoo.weights.adapt import Scales, scale_of
+from vitzoo.weights.model import builder, config_of, with_sizes
 from vitzoo.weights.opened import name_of, open_weights, read_weights
 from vitzoo.weights.transfer import Report, match_head, transfer
 
@@ -196,30 +196,6 @@ def information(
         size=image_shape(config)[:2],
         channels=config.channels,
     )
-
-
-def builder(name: str, config: Any, execution: Execution = DEFAULT) -> Callable[[Any], Any]:
-    """What makes the model from its random keys."""
-    model = find("model", name)
-    return lambda rngs: model(config, rngs=rngs, execution=execution)  # type: ignore[call-arg]
-
-
-def config_of(description: dict[str, Any]) -> Any:
-    """The Config that a checkpoint's model has, its sizes filled in.
-
-    Raises:
-        UserError: `model.json` holds a setting that this version doesn't know or accept.
-    """
-    fields = {key: value for key, value in description["model"].items() if key not in ("name", "variant")}
-    return with_sizes(build(config_class_of(description["model"]["name"]), fields, "model"))
-
-
-def with_sizes(config: Any) -> Any:
-    """A Config with the image size and channels that it has where none are set; one of text as it is."""
-    if not hasattr(config, "image_size"):
-        return config
-    height, width, channels = image_shape(config)
-    return dataclasses.replace(config, image_size=(height, width), channels=channels)
 
 
 def fitted(

@@ -25,7 +25,8 @@ from vitzoo.parallel.processes import place
 from vitzoo.parallel.sharding import param_shardings, rules_of
 from vitzoo.parts import find
 from vitzoo.steps.state import with_shardings
-from vitzoo.weights.load import builder, config_of, fitted
+from vitzoo.weights.load import fitted
+from vitzoo.weights.model import builder, config_of
 from vitzoo.weights.opened import open_weights
 
 FIELD = "objective.teacher"
