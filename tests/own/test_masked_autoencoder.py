@@ -9,7 +9,13 @@ import pytest
 from test_own_programs import HERE, devices, first_step, here, state_of, trained  # noqa: F401
 
 import vitzoo
+from vitzoo.checkpoints import read
 from vitzoo.cli import main
+from vitzoo.config.experiment import ModelChoice
+from vitzoo.models.vit import Config as ViTConfig
+from vitzoo.nn.paths import flatten
+from vitzoo.nn.state import split
+from vitzoo.schema import to_json
 from vitzoo.training import metrics
 
 
@@ -87,3 +93,102 @@ def test_nothing_can_be_predicted_with_it(mae, more, capsys):
     said = capsys.readouterr().err
     assert "holds a model without a head, so there are no classes to predict" in said
     assert said.count("\n") == 1
+
+
+def of_encoder(workdir, step=24):
+    """The encoder's leaves as they lie in the run's checkpoint."""
+    leaves = flatten(read.arrays(workdir / "checkpoints" / str(step) / "params"))
+    return {path.removeprefix("encoder/"): leaf for path, leaf in leaves.items() if path.startswith("encoder/")}
+
+
+def fine_tuning(checkpoint, **model):
+    return {
+        "total_steps": 1,
+        "init_from": checkpoint,
+        "model": {"name": "vit", "width": 16, "depth": 2, **model},
+        "data": {"name": "cnn:bars", "batch_size": 16},
+        "optimizer": {"name": "adamw", "learning_rate": 0.1, "freeze": ["(?!head/).*"]},
+    }
+
+
+@pytest.mark.gate
+@pytest.mark.parametrize("step", [12, 24])
+def test_a_vit_starts_from_its_encoder_bitwise(mae, step, tmp_path, monkeypatch, capsys):
+    devices(monkeypatch, 1)
+    name = f"{mae[0]}@12:encoder" if step == 12 else f"{mae[0]}:encoder"
+    vitzoo.train(fine_tuning(name), tmp_path / "vit")
+    said = capsys.readouterr().out
+    assert f"from    {name}, step {step}, raw weights\n" in said
+    assert "weights: 22 leaves as they are, 2 new\n" in said
+    assert "part    encoder of mae:MaskedAutoencoder, whose other 23 leaves are left\n" in said
+    assert "new      head/kernel: 0 → 2, new, zero-initialised\n" in said
+    wanted, found = of_encoder(mae[0], step), state_of(tmp_path / "vit", "params")
+    assert found.keys() == wanted.keys() | {"head/kernel", "head/bias"}
+    assert all(found[path].tobytes() == leaf.tobytes() for path, leaf in wanted.items())  # all but the head is frozen
+
+
+def test_its_encoder_is_loaded_as_a_model_of_its_own(mae):
+    model, info = vitzoo.load(f"{mae[0]}:encoder")
+    whole, _ = vitzoo.load(str(mae[0]))
+    assert type(model).__name__ == "ViT"
+    assert (info.step, info.classes, info.num_classes, info.size) == (24, None, 0, (8, 8))
+    assert model.config == whole.encoder.config
+    found, wanted = flatten(split(model)[1]), of_encoder(mae[0])
+    assert found.keys() == wanted.keys()
+    assert all(np.asarray(found[path]).tobytes() == leaf.tobytes() for path, leaf in wanted.items())
+
+
+@pytest.mark.parametrize(
+    ("part", "message"),
+    [
+        ("teacher", "mae:MaskedAutoencoder has no part teacher; parts that can be taken: encoder"),
+        ("", "mae:MaskedAutoencoder has no part ''; parts that can be taken: encoder"),
+        (
+            "decoder",
+            "decoder of mae:MaskedAutoencoder is no model that keeps its Config as `config`; parts that can be ",
+        ),
+        (
+            "encoder/encoder/blocks/*",
+            r"encoder/encoder/blocks/\* of .* is no model that keeps its Config as `config`; ",
+        ),
+    ],
+)
+def test_another_part_is_refused_and_those_that_are_there_are_named(mae, part, message, tmp_path):
+    with pytest.raises(vitzoo.UserError, match=f"checkpoint = {mae[0]}:{part.replace('*', '.')}: {message}"):
+        vitzoo.load(f"{mae[0]}:{part}")
+    with pytest.raises(vitzoo.UserError, match=f"init_from = {mae[0]}:{part.replace('*', '.')}: {message}"):
+        vitzoo.train(fine_tuning(f"{mae[0]}:{part}"), tmp_path / "run")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        ({"width": 32}, "model.width = 32: can't change: the checkpoint's is 16"),
+        ({"depth": 3}, "model.depth = 3: can't change: the checkpoint's is 2"),
+        ({"variant": "Ti/2"}, "model.variant = Ti/2: has width 192, and init_from 16; leave it out"),
+    ],
+)
+def test_a_vit_of_other_sizes_is_refused(mae, model, message, tmp_path):
+    with pytest.raises(vitzoo.UserError, match=message):
+        vitzoo.train(fine_tuning(f"{mae[0]}:encoder", **model), tmp_path / "run")
+
+
+def test_a_variant_of_the_same_sizes_is_that_of_the_part():
+    fields = to_json(ViTConfig.from_variant("Ti/16"))
+    assert ModelChoice("vit", "Ti/16").over({"name": "vit", **fields}).variant == "Ti/16"
+
+
+def test_the_state_of_a_whole_is_not_continued_by_its_part(mae, tmp_path):
+    config = fine_tuning(f"{mae[0]}:encoder") | {"init_from_state": True}
+    with pytest.raises(vitzoo.UserError, match="encoder is a part, and the optimizer's state is of the whole"):
+        vitzoo.train(config, tmp_path / "run")
+
+
+def test_a_folder_with_a_colon_in_its_name_is_that_folder(mae, tmp_path):
+    for name in ("a:encoder", "b:encoder"):
+        (tmp_path / name).symlink_to(mae[0])
+    (tmp_path / "a").symlink_to(mae[0])
+    for name in ("a:encoder", "b:encoder", "b:encoder@12", "b:encoder/checkpoints/24"):
+        assert type(vitzoo.load(str(tmp_path / name))[0]).__name__ == "MaskedAutoencoder"
+    assert type(vitzoo.load(str(tmp_path / "b:encoder@12:encoder"))[0]).__name__ == "ViT"

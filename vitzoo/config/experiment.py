@@ -80,18 +80,25 @@ class ModelChoice:
         """The choice on top of a checkpoint: its architecture, with this choice's changes.
 
         Args:
-            pretrained: `model` of the checkpoint's `model.json`: `name`, `variant` and every field.
+            pretrained: `model` of the checkpoint's `model.json`: `name`, `variant` and every field. Of a part of a
+                checkpoint nobody knows a `variant`; one that is stated must have its sizes.
 
         Raises:
             UserError: the config asks for another model or variant.
         """
-        for field in ("name", "variant"):
+        for field in ("name", "variant") if "variant" in pretrained else ("name",):
             mine, theirs = getattr(self, field), pretrained.get(field, "")
             if mine and mine != theirs:
                 holds = f"holds {theirs}" if theirs else f"has no {field}"
                 raise UserError(f"model.{field}", mine, f"init_from {holds}; leave model.{field} out to use its model")
         base = {key: value for key, value in pretrained.items() if key not in ("name", "variant")}
-        return dataclasses.replace(self, name=pretrained["name"], variant=pretrained.get("variant", ""), base=base)
+        variant = pretrained.get("variant", self.variant)
+        if "variant" not in pretrained:
+            for field, value in variant_fields(pretrained["name"], variant).items():
+                if to_json(value) != base[field]:
+                    message = f"has {field} {value}, and init_from {base[field]}; leave it out to use what is there"
+                    raise UserError("model.variant", variant, message)
+        return dataclasses.replace(self, name=pretrained["name"], variant=variant, base=base)
 
     def check_takes(self, objective: Any) -> None:
         """Refuses a model that doesn't take what an objective does, images or text, or can't learn what it asks."""

@@ -17,6 +17,7 @@ from vitzoo.parallel.processes import place_all
 from vitzoo.steps.state import create
 from vitzoo.training import evaluated_data, run_folder
 from vitzoo.training.setup import Task
+from vitzoo.weights.part import Part
 from vitzoo.weights.published import Published
 
 WEIGHTS_ALONE = "holds weights without an optimizer's state, as `average` and `convert` write them"
@@ -124,6 +125,8 @@ def check(task: Task, store: Store, found: int | None) -> list[str]:
         step, name = task.pretrained.located.step, task.pretrained.name
         if isinstance(task.pretrained.located, Published):
             raise UserError("init_from_state", True, f"{name} are published weights, without an optimizer's state")
+        if isinstance(task.pretrained.located, Part):
+            raise UserError("init_from_state", True, f"{name} is a part, and the optimizer's state is of the whole")
         if not _has_optimizer(task.pretrained.located.folder):
             raise UserError("init_from_state", True, f"{name} {WEIGHTS_ALONE}; leave it out to start from them")
         if step >= task.total_steps:

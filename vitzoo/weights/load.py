@@ -146,7 +146,8 @@ def load(
         logits = model(info.preprocess(["a.png", "b.png"]))        # [2, classes]
 
     Args:
-        checkpoint: `RUN`, `RUN@best`, `RUN@STEP` or `RUN/checkpoints/STEP`; or published weights, `FILE`, `FOLDER`
+        checkpoint: `RUN`, `RUN@best`, `RUN@STEP` or `RUN/checkpoints/STEP`, or a part of one, `RUN:encoder`, which is
+            a model that the checkpoint's keeps with its Config as `config`; or published weights, `FILE`, `FOLDER`
             or a name, `google-t5/t5-small` (`list_models(pretrained=True)`).
         weights: `ema`, `raw`, or `auto` for the moving average where there is one.
         execution: how the model is computed.

@@ -15,6 +15,7 @@ from vitzoo.schema import convert_fields
 from vitzoo.weights import catalogue
 from vitzoo.weights.files.open import is_published
 from vitzoo.weights.names import place_of
+from vitzoo.weights.part import Part, part_of
 from vitzoo.weights.published import Published, open_published
 
 
@@ -22,9 +23,9 @@ def open_weights(checkpoint: str | Path, given: Mapping[str, Any] | None = None,
     """Weights by name, found and checked; their arrays are read by `read_weights`.
 
     Args:
-        checkpoint: `RUN`, `RUN@best`, `RUN@STEP`, a checkpoint's folder, a file or folder of published weights, or
-            their name: on the hub (`org/name`, `org/name@REVISION`) or in the catalogue. A path that is there is
-            taken as such.
+        checkpoint: `RUN`, `RUN@best`, `RUN@STEP`, a checkpoint's folder, or a part of one of these, `RUN:encoder`; a
+            file or folder of published weights, or their name: on the hub (`org/name`, `org/name@REVISION`) or in the
+            catalogue. A path that is there is taken as such.
         given: settings of the model, for what can't be known from published files.
         form: the format of published weights, where it isn't to be recognised.
 
@@ -38,6 +39,8 @@ def open_weights(checkpoint: str | Path, given: Mapping[str, Any] | None = None,
         raise UserError(
             "--source-format", form, f"{text} is a run of vitzoo's, which is of no such format; leave it out"
         )
+    if not path.exists() and (whole := _whole(text)):
+        return part_of(locate(whole), text.rpartition(":")[2], text)
     if text and not ours and is_published(text):
         return open_published(text, given, form)
     if not path.exists() and (place := place_of(text)) is not None:
@@ -91,8 +94,17 @@ def _is_own(path: Path) -> bool:
     return path.is_dir() and ((path / CHECKPOINTS).is_dir() or (path / MANIFEST).exists())
 
 
+def _whole(text: str) -> str:
+    """The run or checkpoint of vitzoo's that a name wants a part of, without that part; empty for any other name."""
+    whole = text.rpartition(":")[0]
+    run = whole if Path(whole).exists() else whole.rpartition("@")[0]
+    return whole if run and _is_own(_path(run)) else ""
+
+
 def name_of(located: Located) -> str:
     """How weights are called in a message: as they were asked for, or by their checkpoint's folder."""
+    if isinstance(located, Part):
+        return located.name
     return located.source.name if isinstance(located, Published) else str(located.folder)
 
 
@@ -126,7 +138,9 @@ def read_weights(located: Located, weights: str = "auto") -> tuple[dict[str, Any
         UserError: `ema` is asked of weights without one, or they can't be read.
     """
     if not isinstance(located, Published):
-        return *read_params(located, weights), []
+        params, which = read_params(located, weights)
+        params, lines = located.params(params) if isinstance(located, Part) else (params, [])
+        return params, which, lines
     if weights == "ema":
         raise UserError("weights", "ema", f"{located.source.name} are published weights, without a moving average")
     params, lines = located.params()
