@@ -255,6 +255,9 @@ def test_the_loss_on_held_out_data_is_measured_with_the_teacher_of_that_step(tmp
         found = json.loads(capsys.readouterr().out.splitlines()[-1])["results"]["test"]
         assert found["n"] == 24
         assert found["metrics"] == {"loss": pytest.approx(line["loss"], rel=1e-5)}
+    assert main(["eval", "--checkpoint", str(workdir), "--config.data.split=test", "--json"]) == 0
+    other = json.loads(capsys.readouterr().out.splitlines()[-1])["results"]["eval"]  # of a model without classes
+    assert other["metrics"] == {"loss": pytest.approx(lines[-1]["loss"], rel=1e-5)}
     average(workdir, 2, tmp_path / "mean")
     assert main(["eval", "--checkpoint", str(tmp_path / "mean")]) == 2
     said = capsys.readouterr().err

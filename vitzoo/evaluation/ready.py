@@ -116,7 +116,8 @@ def make_ready(
         resolved.values, {"--checkpoint": step, "--weights": weights, "--all-classes": all_classes, "--shots": shots}
     )
     experiment = resolved.experiment
-    evaluators = {} if instead else evaluators_of(experiment, flags)
+    with_classes = located.description["classes"] is not None or getattr(experiment.objective, "CLASSES", False)
+    evaluators = {} if instead else evaluators_of(experiment, flags, with_classes)
     if shots is not None:
         evaluators = with_shots(evaluators, shots)
     if all_classes:
@@ -159,8 +160,9 @@ def config_of_run(located: Located, flags: dict[str, Any], instead: str = "") ->
     return {**base, **HERE, "model": description["model"], "data": data, "checkpoint": kept}
 
 
-def evaluators_of(experiment: Experiment, flags: dict[str, Any]) -> dict[str, Any]:
-    """The run's own evaluators; or, where a dataset or split is asked for, one of the objective's kind on that.
+def evaluators_of(experiment: Experiment, flags: dict[str, Any], with_classes: bool) -> dict[str, Any]:
+    """The run's own evaluators; or, where a dataset or split is asked for, one of the objective's kind on that: of a
+    model of images that has no classes, the objective itself.
 
     Raises:
         UserError: a dataset without a split, a split and settings of evaluators, which it takes the place of; or
@@ -172,7 +174,8 @@ def evaluators_of(experiment: Experiment, flags: dict[str, Any]) -> dict[str, An
             message = "has no effect with data.split, which is measured in place of the run's evaluators; leave one out"
             raise UserError(f"evaluate.{own[0]}", None, message)
         objective = experiment.objective
-        evaluator = find("evaluator", getattr(objective, "EVALUATOR", EVALUATORS[feed_kind(objective)]))
+        other = EVALUATORS[feed_kind(objective)] if with_classes or feed_kind(objective) == "text" else "objective"
+        evaluator = find("evaluator", getattr(objective, "EVALUATOR", other))
         return {"eval": evaluator(split=experiment.data.split)}
     if "name" in asked:
         name = next(iter(flags.get("evaluate", {})), "NAME")
