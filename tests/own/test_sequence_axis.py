@@ -18,9 +18,10 @@ MODELS = {
     "gpt": dict(name="gpt", depth=1, context_length=TOKENS, **SIZES),
     "bert": dict(name="bert", variant="tiny", depth=1, context_length=TOKENS, **SIZES),
     "t5": dict(name="t5", variant="v1.1-small", encoder_depth=1, decoder_depth=1, head_dim=16, **SIZES),
-    "vit": dict(name="vit", patch_size=2, depth=1, **SIZES),  # 16 patches of digits
+    "vit": dict(name="vit", patch_size=2, depth=1, pooling="gap", **SIZES),  # 16 patches of digits
+    "vit_whole": dict(name="vit", patch_size=2, depth=1, **SIZES),  # 17 tokens, which four devices don't divide
 }
-OBJECTIVES = dict(gpt="causal_lm", bert="masked_lm", t5="seq2seq", vit="classification")
+OBJECTIVES = dict(gpt="causal_lm", bert="masked_lm", t5="seq2seq", vit="classification", vit_whole="classification")
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +39,7 @@ def config_of(family, texts):
     config.total_steps = STEPS
     config.objective = dict(name=OBJECTIVES[family])
     config.model = dict(dropout=0.1, **MODELS[family])
-    if family == "vit":
+    if family.startswith("vit"):
         config.data = dict(name="digits", split="train[:64]", batch_size=8)
     else:
         name = f"jsonl:{texts}/pairs.jsonl" if family == "t5" else f"text:{texts}/lines.txt"

@@ -97,7 +97,7 @@ def warnings(task: Task) -> list[str]:
     found.append(_remembers_its_start(experiment, total))
     if experiment.profile and int(experiment.profile.partition(":")[0]) >= total:
         found.append(f"profile = {experiment.profile} begins after the end, step {total:,}: nothing is traced")
-    found.append(room.warning(task))
+    found += [room.warning(task), _tokens_stay_whole(task)]
     found += evaluated_data.overlaps(task)
     return [f"warning: {text}" for text in found if text]
 
@@ -120,6 +120,19 @@ def _remembers_its_start(experiment: Any, total: int) -> str:
         f"ema = {experiment.ema:g} over {total:,} steps: {left:.1%} of the moving average is still the parameters it "
         "began with, and it is what is evaluated; ema_warm_start=true forgets them, and so does a smaller ema"
     )
+
+
+def _tokens_stay_whole(task: Any) -> str:
+    """That sequences were to be cut, and can't be."""
+    parts, config = task.mesh.shape["sequence"], task.model_config
+    lengths = [rows.shape[1] for rows in task.feed.arguments(config) if len(rows.shape) == 2]
+    if hasattr(config, "prefix_tokens"):
+        lengths.append(config.prefix_tokens + config.patches)
+    whole = [length for length in lengths if length % parts]
+    if not whole:
+        return ""
+    which = " and ".join(map(str, dict.fromkeys(whole)))
+    return f"rows of {which} tokens don't divide over sequence:{parts}: each of its devices computes all of them"
 
 
 def unsaved(workdir: Path, step: int) -> str:
