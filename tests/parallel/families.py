@@ -63,7 +63,8 @@ def config_of(family, texts, mesh="auto", remat="none", scan=True, accumulate=1)
 def evaluators_of(family):
     """What a family is measured by, on numbers of examples that no number of processes divides."""
     if family == "vit":
-        return dict(test=dict(name="classification", split="test[:37]", every_steps=STEPS))
+        part = dict(split="test[:37]", every_steps=STEPS)
+        return dict(test=dict(name="classification", **part), learned=dict(name="objective", **part))
     if family == "bert":
         return dict(words=dict(name="masked_lm", split="validation[:19]", every_steps=STEPS))
     told = dict(name="perplexity", split="validation[:19]", every_steps=STEPS)

@@ -13,7 +13,8 @@ from vitzoo.errors import UserError
 from vitzoo.evaluation.ready import Ready
 from vitzoo.evaluation.run import Evaluation
 from vitzoo.objectives.base import Objective
-from vitzoo.parallel.sharding import optimizer_shardings
+from vitzoo.parallel.processes import place
+from vitzoo.parallel.sharding import optimizer_shardings, replicated
 from vitzoo.steps.state import memory_of, with_shardings
 from vitzoo.steps.train import Teach
 from vitzoo.weights.published import Published
@@ -43,7 +44,7 @@ def state_beside(ready: Ready, evaluation: Evaluation) -> dict[str, Any]:
     Raises:
         UserError: the checkpoint has none of it, or it doesn't fit the model; or the teacher has changed.
     """
-    state: dict[str, Any] = {"step": np.int32(ready.info.step or 0)}
+    state: dict[str, Any] = {"step": place(np.int32(ready.info.step or 0), replicated(ready.mesh))}
     if "objective" in evaluation.needs:
         state["objective"] = _memory(ready, evaluation.evaluator.objective)
     if "teacher" in evaluation.needs:
