@@ -192,3 +192,14 @@ def test_a_folder_with_a_colon_in_its_name_is_that_folder(mae, tmp_path):
     for name in ("a:encoder", "b:encoder", "b:encoder@12", "b:encoder/checkpoints/24"):
         assert type(vitzoo.load(str(tmp_path / name))[0]).__name__ == "MaskedAutoencoder"
     assert type(vitzoo.load(str(tmp_path / "b:encoder@12:encoder"))[0]).__name__ == "ViT"
+
+
+def test_a_soup_has_no_place_for_a_part_and_a_part_becomes_a_checkpoint_of_its_own(mae, tmp_path, capsys):
+    part = f"{mae[0]}:encoder"
+    assert main(["soup", part, str(mae[0]), "--output", str(tmp_path / "soup")]) == 2
+    assert f"{part}: is a part of a checkpoint, and a whole one is needed; `vitzoo convert" in capsys.readouterr().err
+    assert main(["convert", part, str(tmp_path / "whole"), "--format", "vitzoo"]) == 0
+    model, _ = vitzoo.load(str(tmp_path / "whole"))
+    assert {path: np.asarray(leaf).tobytes() for path, leaf in flatten(split(model)[1]).items()} == {
+        path: leaf.tobytes() for path, leaf in of_encoder(mae[0]).items()
+    }

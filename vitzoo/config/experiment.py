@@ -216,7 +216,9 @@ class Experiment:
         "of computation; auto: bfloat16 on accelerators, float32 on CPU",
         choices=("auto", "float32", "bfloat16"),
     )
-    init_from: str = setting("", "checkpoint to start from: a run folder, RUN@best, a file of published weights")
+    init_from: str = setting(
+        "", "checkpoint to start from: a run folder, RUN@best, a part of one, RUN:encoder, a file of published weights"
+    )
     init_from_state: bool = setting(False, "take over its optimizer state and step too: a longer training")
 
     evaluate: dict[str, Any] = setting(factory=dict, help="evaluators by name; `none` turns one off", execution=True)

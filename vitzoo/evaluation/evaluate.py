@@ -27,6 +27,7 @@ from vitzoo.parts import OwnFaults
 from vitzoo.replaced import Reads, check_apart, check_files_in, check_is_none_of
 from vitzoo.staging import remove_leftovers
 from vitzoo.weights.load import ImageInfo
+from vitzoo.weights.opened import name_of
 
 
 @checked(shots=0)
@@ -240,9 +241,8 @@ def say_first(ready: Ready, out: TextIO) -> None:
     """Version and devices, checkpoint and weights, preprocessing, and where overrides depart from it."""
     info, first = ready.info, ready.mesh.devices.flat[0]
     weights = "ema (moving average)" if info.weights == "ema" else info.weights
-    where = ready.info.checkpoint if info.weights == "published" else ready.located.folder
     print(f"vitzoo {vitzoo.__version__} on {first.platform}, mesh {show_mesh(ready.mesh)}", file=out)
-    print(f"loads    {where}: step {info.step}, weights {weights}", file=out)
+    print(f"loads    {name_of(ready.located)}: step {info.step}, weights {weights}", file=out)
     print(f"{'pixels' if isinstance(info, ImageInfo) else 'tokens'}   {info.shown()}", file=out)
     if info.report.notes:
         print("\n".join(info.report.lines()), file=out)

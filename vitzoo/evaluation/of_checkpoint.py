@@ -17,6 +17,7 @@ from vitzoo.parallel.processes import place
 from vitzoo.parallel.sharding import optimizer_shardings, replicated
 from vitzoo.steps.state import memory_of, with_shardings
 from vitzoo.steps.train import Teach
+from vitzoo.weights.part import Part
 from vitzoo.weights.published import Published
 
 
@@ -58,7 +59,7 @@ def state_beside(ready: Ready, evaluation: Evaluation) -> dict[str, Any]:
 
 def _memory(ready: Ready, objective: Any) -> Any:
     folder = ready.located.folder / "objective"
-    if isinstance(ready.located, Published) or not folder.is_dir():
+    if isinstance(ready.located, Part | Published) or not folder.is_dir():
         message = f"measures an objective that remembers, and {ready.info.checkpoint} holds weights without its memory"
         raise UserError("name", "objective", message)
     shapes = jax.eval_shape(lambda params: memory_of(objective, params), ready.params)

@@ -1,5 +1,6 @@
 """CKPT, what a user writes for weights: a run or checkpoint of vitzoo's, or published weights."""
 
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -57,11 +58,15 @@ def locate_own(checkpoint: str | Path) -> Located:
     """As `open_weights`, of vitzoo's own checkpoints only.
 
     Raises:
-        UserError: there is none, it is damaged, or they are published weights.
+        UserError: there is none, it is damaged, or they are published weights or a part of a checkpoint.
     """
     text = str(checkpoint)
     path = _path(text)
     if text.strip() and not _is_own(path):
+        if not path.exists() and _whole(text):
+            convert = f"`vitzoo convert {shlex.quote(text)} NEW_FOLDER --format vitzoo`"
+            message = f"is a part of a checkpoint, and a whole one is needed; {convert} makes one"
+            raise UserError("checkpoint", text, message)
         if is_published(text):
             raise UserError("checkpoint", text, published_weights(text, "holds"))
         if not path.exists() and catalogue.find(text.partition("@")[0]) is not None:
