@@ -73,9 +73,7 @@ def trained(family, texts, spec):
     return before, gradients, losses
 
 
-@pytest.mark.parametrize(
-    "family", [pytest.param(name, marks=pytest.mark.gate if name == "gpt" else pytest.mark.slow) for name in MODELS]
-)
+@pytest.mark.parametrize("family", [pytest.param(name, marks=[pytest.mark.slow] * (name != "gpt")) for name in MODELS])
 def test_sequences_in_four_parts_train_as_whole_ones(family, texts):
     before, gradients, losses = trained(family, texts, "data:1")
     others = trained(family, texts, "data:2,sequence:4")
