@@ -38,14 +38,8 @@ def staged(place: Path) -> Iterator[Path]:
     Raises:
         OSError: it can't be made.
     """
-    folder, descriptor = _made(place)
-    _locks[folder] = descriptor
-    try:
+    with _kept(*_made(place)) as folder:
         yield folder
-    finally:
-        del _locks[folder]
-        shutil.rmtree(folder, ignore_errors=True)
-        os.close(descriptor)
 
 
 @contextlib.contextmanager
@@ -63,6 +57,13 @@ def claimed(place: Path, target: Path) -> Iterator[Path | None]:
     if descriptor is None:
         yield None
         return
+    with _kept(folder, descriptor):
+        yield folder
+
+
+@contextlib.contextmanager
+def _kept(folder: Path, descriptor: int) -> Iterator[Path]:
+    """The folder, which is gone when the block ends, and then its lock."""
     _locks[folder] = descriptor
     try:
         yield folder

@@ -1,12 +1,9 @@
 """A masked autoencoder of a user's own: trained by its own objective without logits, its encoder the start of a ViT."""
 
-import contextlib
-import io
-
 import jax
 import numpy as np
 import pytest
-from test_own_programs import HERE, devices, first_step, here, state_of, trained  # noqa: F401
+from test_own_programs import devices, first_step, here, run_of, state_of, trained  # noqa: F401
 
 import vitzoo
 from vitzoo.checkpoints import read
@@ -21,14 +18,7 @@ from vitzoo.training import metrics
 
 @pytest.fixture(scope="module")
 def mae(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(HERE)
-        patch.syspath_prepend(HERE)
-        devices(patch, 1)
-        workdir = tmp_path_factory.mktemp("own") / "mae"
-        said = io.StringIO()
-        with contextlib.redirect_stdout(said):
-            return workdir, trained("mae", workdir, **{"log.every_steps": 1}), said.getvalue()
+    return run_of("mae", tmp_path_factory, **{"log.every_steps": 1})
 
 
 def test_it_trains_without_logits_or_classes_and_its_loss_falls(mae):

@@ -67,16 +67,20 @@ def steps(workdir):
     return [int(path.name) for path in (workdir / "checkpoints").iterdir() if path.name.isdecimal()]
 
 
-@pytest.fixture(scope="module")
-def cnn(tmp_path_factory):
+def run_of(name, tmp_path_factory, **changes):
+    """A program trained on one device: its folder, what it returned and what it said."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(HERE)
         patch.syspath_prepend(HERE)
         devices(patch, 1)
-        workdir = tmp_path_factory.mktemp("own") / "cnn"
-        said = io.StringIO()
+        workdir, said = tmp_path_factory.mktemp("own") / name, io.StringIO()
         with contextlib.redirect_stdout(said):
-            return workdir, trained("cnn", workdir), said.getvalue()
+            return workdir, trained(name, workdir, **changes), said.getvalue()
+
+
+@pytest.fixture(scope="module")
+def cnn(tmp_path_factory):
+    return run_of("cnn", tmp_path_factory)
 
 
 def test_a_network_with_batch_normalisation_trains_and_its_average_is_evaluated(cnn):
