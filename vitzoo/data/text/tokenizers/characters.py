@@ -1,5 +1,6 @@
 """Text as its UTF-8 bytes (ByT5, Xue et al. 2021), or as its characters in sorted order (nanoGPT, minGPT)."""
 
+import abc
 from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
@@ -16,7 +17,30 @@ NEVER_IN_TEXT = 11
 MASKING = {"mask": "<mask>", "classify": "<cls>", "separate": "<sep>"}
 
 
-class ByteTokenizer(TextTokenizer):
+class PlainTokenizer(TextTokenizer):
+    """A tokenizer that its settings make whole, and whose text is split at the names of special tokens alone."""
+
+    settings: dict[str, Any]
+    special_in_text: bool
+
+    @abc.abstractmethod
+    def _plain(self, text: str) -> Ids:
+        """The ids of text in which nothing means a special token."""
+
+    def encode(self, text: str) -> Ids:
+        if not self.special_in_text:
+            return self._plain(text)
+        parts = [as_ids([part]) if isinstance(part, int) else self._plain(part) for part in _split(text, self.specials)]
+        return np.concatenate([as_ids([]), *parts])
+
+    def files(self) -> dict[str, bytes]:
+        return {"tokenizer.json": as_json({"kind": self.kind, **self.settings})}
+
+    def with_special_in_text(self) -> Self:
+        return type(self)(**{**self.settings, "special_in_text": True})
+
+
+class ByteTokenizer(PlainTokenizer):
     """ids = byte + 3, as in ByT5; tokens for masked training and sentinels follow the bytes.
 
     Args:
@@ -56,12 +80,6 @@ class ByteTokenizer(TextTokenizer):
         """The published ByT5s', with those sentinels that no UTF-8 holds as a byte."""
         return cls(NEVER_IN_TEXT, bytes_as_sentinels=True)
 
-    def encode(self, text: str) -> Ids:
-        if not self.special_in_text:
-            return self._bytes(text)
-        parts = [as_ids([part]) if isinstance(part, int) else self._bytes(part) for part in _split(text, self.specials)]
-        return np.concatenate([as_ids([]), *parts])
-
     def decode(self, ids: Sequence[int] | Ids, *, skip_specials: bool = False) -> str:
         special = dict(self.specials.names)
         names = {} if skip_specials else special
@@ -70,12 +88,6 @@ class ByteTokenizer(TextTokenizer):
             for id in map(int, ids)
         )
         return content.decode("utf-8", "replace")
-
-    def files(self) -> dict[str, bytes]:
-        return {"tokenizer.json": as_json({"kind": self.kind, **self.settings})}
-
-    def with_special_in_text(self) -> Self:
-        return type(self)(**{**self.settings, "special_in_text": True})
 
     @property
     def byte_lengths(self) -> np.ndarray:
@@ -92,7 +104,7 @@ class ByteTokenizer(TextTokenizer):
         inside[FIRST : FIRST + 256] = [value >= 128 or chr(value).isalnum() for value in values.tolist()]
         return inside, inside
 
-    def _bytes(self, text: str) -> Ids:
+    def _plain(self, text: str) -> Ids:
         content = (text.lower() if self.lowercase else text).encode("utf-8", "surrogatepass")
         return np.frombuffer(content, np.uint8).astype(np.int32) + FIRST
 
@@ -100,7 +112,7 @@ class ByteTokenizer(TextTokenizer):
 CHARACTER_ROLES = {"unknown": "<unk>", "end": "</s>", "pad": "<pad>"}
 
 
-class CharacterTokenizer(TextTokenizer):
+class CharacterTokenizer(PlainTokenizer):
     """The characters have the ids 0, 1, ... (nanoGPT's); <unk>, </s>, <pad>, tokens for masked training and sentinels
     follow.
 
@@ -139,22 +151,10 @@ class CharacterTokenizer(TextTokenizer):
             found |= set(text.lower() if lowercase else text)
         return cls("".join(sorted(found)), lowercase=lowercase, **options)
 
-    def encode(self, text: str) -> Ids:
-        if not self.special_in_text:
-            return self._plain(text)
-        parts = [as_ids([part]) if isinstance(part, int) else self._plain(part) for part in _split(text, self.specials)]
-        return np.concatenate([as_ids([]), *parts])
-
     def decode(self, ids: Sequence[int] | Ids, *, skip_specials: bool = False) -> str:
         names = {} if skip_specials else dict(self.specials.names)
         known = len(self.characters)
         return "".join(self.characters[id] if 0 <= id < known else names.get(id, "") for id in map(int, ids))
-
-    def files(self) -> dict[str, bytes]:
-        return {"tokenizer.json": as_json({"kind": self.kind, **self.settings})}
-
-    def with_special_in_text(self) -> Self:
-        return type(self)(**{**self.settings, "special_in_text": True})
 
     @property
     def byte_lengths(self) -> np.ndarray:
