@@ -28,14 +28,15 @@ FLOORS = [
     {"models"},
     {"decoding"},
     {"nn"},
-    {"parts", "schema", "outputs", "checked"},
-    {"replaced"},
+    {"registry", "schema", "outputs", "argument_types"},
+    {"overwriting"},
     {"fonts", "paths", "staging", "checksums", "streams"},
-    {"strict_json"},
-    {"errors", "hints", "jax_internals", "literals", "names"},
+    {"strict_json", "literals", "limits"},
+    {"errors", "jax_internals", "spelling"},
 ]
 HEIGHT = {name: -depth for depth, names in enumerate(FLOORS) for name in names}
-BARE = {"nn", "decoding", "models", "objectives", "optim", "steps", "parts", "schema"} | FLOORS[-1]
+PARTS = {"registry", "schema", "limits", "literals"}
+BARE = {"nn", "decoding", "models", "objectives", "optim", "steps"} | PARTS | FLOORS[-1]
 BARE_MAY_IMPORT = {"jax", "flax", "optax", "numpy", "vitzoo", *sys.stdlib_module_names}
 
 
@@ -66,7 +67,7 @@ def imports(path: Path) -> set[str]:
             base = node.module or ""
             if node.level:
                 base = ".".join([*package(path).split(".")[: len(package(path).split(".")) - node.level + 1], base])
-            # `from vitzoo import parts` names a module, or a name that `vitzoo` resolves on first use
+            # `from vitzoo import registry` names a module, or a name that `vitzoo` resolves on first use
             found |= {f"{base}.{alias.name}" for alias in node.names} if base.strip(".") == "vitzoo" else {base}
     return found
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from vitzoo.checked import checked
+from vitzoo.argument_types import checked
 from vitzoo.config import resolve
 from vitzoo.config.experiment import ModelChoice
 from vitzoo.config.resolution import Overrides

@@ -15,6 +15,11 @@ def as_text(value: object) -> str:
     return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}... ({len(text):,} characters)"
 
 
+def install_extra(name: str) -> str:
+    """How to get what one of vitzoo's optional dependencies brings."""
+    return f"install the extra `{name}`: pip install -e '.[{name}]'"
+
+
 class UserError(Exception):
     """What was asked can't be done: exit code 2, before any work.
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from vitzoo.errors import RunError, UserError
+from vitzoo.overwriting import Reads, check_replaces_nothing, check_stays_outside
 from vitzoo.paths import expanded, folder_of_checkpoints, folder_to_fill, named_path
-from vitzoo.replaced import Reads, check_replaces_nothing, check_stays_outside
 from vitzoo.staging import check_unmoved, claimed, is_claimed, is_held, is_staged, remove_leftovers, staged
 
 

@@ -4,40 +4,24 @@ A *part* (model config, objective, optimizer, schedule, evaluator, data section)
 are made with `setting`. `build` turns a dict of values, from a file or from flags, into one; `to_json` turns it back.
 """
 
-import ast
 import contextlib
 import dataclasses
 import functools
 import math
 import numbers
 import re
-import struct
 import types
 import typing
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import PurePath
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from vitzoo import literals
-from vitzoo.errors import UserError, as_text
-from vitzoo.hints import closest, misspelt
+from vitzoo.errors import UserError
+from vitzoo.limits import LARGEST_INTEGER, Limits, check_limits, check_survives_float32, limits_of
+from vitzoo.literals import FlagText, literal, plain
+from vitzoo.spelling import dotted, nearest
 
 Part = TypeVar("Part")
-
-
-@dataclasses.dataclass(frozen=True)
-class Limits:
-    """What a value may be, beyond its type."""
-
-    help: str
-    minimum: float | None = None
-    above: float | None = None
-    maximum: float | None = None
-    below: float | None = None
-    choices: Sequence[str] | None = None
-    form: str = ""  # of several values, what each is: HEIGHT,WIDTH
-    subnormal: bool = False  # what float32 takes for 0 is allowed: whoever reads it knows of this
-    execution: bool = False  # may differ when a run is resumed: it changes how, not what, is computed
 
 
 def setting(default: Any = dataclasses.MISSING, help: str = "", *, factory: Any = dataclasses.MISSING, **limits) -> Any:
@@ -45,18 +29,6 @@ def setting(default: Any = dataclasses.MISSING, help: str = "", *, factory: Any 
     `subnormal`, `execution`.
     """
     return dataclasses.field(default=default, default_factory=factory, metadata={"limits": Limits(help, **limits)})
-
-
-def limits_of(field: dataclasses.Field) -> Limits:
-    """The limits a field was declared with; none for a plain dataclass field."""
-    return field.metadata.get("limits", Limits(""))
-
-
-class Text(str):
-    """A value typed on a command line, still to be read as whatever type its field has.
-
-    A plain `str`, as a file holds it, is a string and nothing else: `total_steps = "10"` in a file is refused.
-    """
 
 
 @functools.cache
@@ -73,40 +45,17 @@ def default_of(field: dataclasses.Field) -> Any:
     return field.default
 
 
-LARGEST_INTEGER = 2**31 - 1  # steps, seeds and sizes cross to the device as 32-bit integers
-LARGEST_NUMBER = 3.4028234e38  # of float32, in which is computed
-SMALLEST_NUMBER = 2.0**-126  # of float32 above 0 with all its digits; below it processors compute with 0
-LARGEST_BITS = 1024  # of any integer, as large as floats of 64 bits go
-DEEPEST = 20  # levels of a config
-MOST_VALUES = 1_000_000  # of a config
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """A hint that names the known word closest to `name`, or all of them."""
-    words = [word for word in dict.fromkeys(known) if word]
-    near = closest(name, words) or misspelt(name, words, least=0.6)
-    return f"did you mean {near}?" if near else f"known: {', '.join(sorted(words)) or 'none'}"
-
-
-def dotted(prefix: str, name: str) -> str:
-    """`name` as seen from outside the section `prefix`."""
-    return f"{prefix}.{name}" if prefix else name
-
-
-# ---------------------------------------------------------------------------------------------------- one value
-
-
 def convert(annotation: Any, value: Any, field: str, form: str = "") -> Any:
     """`value` as the type `annotation` says, or refused.
 
     Args:
         annotation: a field's type.
-        value: from a file, or from a flag as `Text`.
+        value: from a file, or from a flag as `FlagText`.
         field: its name.
         form: of several values, what each is, for the message: `HEIGHT,WIDTH`.
 
     An integer is fine for a float; a bool for a number, a float for an integer, NaN and infinity are refused.
-    `Text`, from a flag, is read by the type: `1e3` is no integer, `true`, `false`, `1` and `0` are booleans and `no`
+    `FlagText` is read by the type: `1e3` is no integer, `true`, `false`, `1` and `0` are booleans and `no`
     is not; tuples are split at commas, `none` is for optional fields, a dict is `key:number,key:number` or a literal.
 
     Raises:
@@ -114,7 +63,7 @@ def convert(annotation: Any, value: Any, field: str, form: str = "") -> Any:
     """
     origin = typing.get_origin(annotation)
     if annotation is Any:
-        if isinstance(value, Text):
+        if isinstance(value, FlagText):
             return literal(value)
         return value if dataclasses.is_dataclass(value) else plain(value, field)  # a part that is built already
     if origin in (typing.Union, types.UnionType):
@@ -129,90 +78,8 @@ def convert(annotation: Any, value: Any, field: str, form: str = "") -> Any:
     return converter(typing.get_args(annotation), value, field)
 
 
-def literal(text: str) -> Any:
-    """What a flag's text most plainly is, where no type says: a number, true, false, none, a list, or else a string."""
-    lowered = text.strip().lower()
-    if lowered in ("true", "false", "none"):
-        return {"true": True, "false": False, "none": None}[lowered]
-    if re.fullmatch("[0-9.eE+-]+", lowered):
-        return _plain_number(text)
-    try:
-        tree = ast.parse(text.strip(), mode="eval")
-        value = ast.literal_eval(tree)
-        plainly = isinstance(value, str | tuple | list | dict) and _are_decimals(tree, text.strip())
-        return plain(value) if plainly else str(text)
-    except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError, UserError):
-        return str(text)
-
-
-def _plain_number(text: str) -> int | float | str:
-    """A number where a text writes one that can be computed with; else the text, to be refused as what it is."""
-    if (integer := literals.integer(text)) is not None:
-        return integer
-    try:
-        number = literals.number(text)
-    except ValueError:
-        return str(text)
-    return str(text) if number is None or not math.isfinite(number) else number
-
-
-def _are_decimals(tree: ast.AST, text: str) -> bool:
-    """Whether all numbers of an expression are written as `literals` reads them."""
-    found = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and type(node.value) in (int, float)]
-    return not any(isinstance(_plain_number(ast.get_source_segment(text, node) or ""), str) for node in found)
-
-
-def plain(value: Any, field: str = "") -> Any:
-    """A value of a config as what JSON can hold: containers (lists, ConfigDicts) as tuples and dicts of their own,
-    NumPy's and JAX's single numbers as Python's.
-
-    Args:
-        value: as a file states it.
-        field: its name.
-
-    Raises:
-        UserError: it is, or holds, something else, such as a set, bytes, an array or a function; a key is no text; it
-            holds itself or is nested as no config is.
-    """
-    return _Plain().value(value, field, 0)
-
-
-class _Plain:
-    def __init__(self) -> None:
-        self.count = 0
-
-    def value(self, value: Any, field: str, depth: int) -> Any:
-        self.count += 1
-        if depth > DEEPEST or self.count > MOST_VALUES:
-            name = ".".join(field.split(".")[:3]) or "config"
-            raise UserError(name, None, "is nested too deeply, or holds itself; a config is a few levels of dicts")
-        if not isinstance(value, Mapping | type) and hasattr(value, "to_dict"):
-            value = value.to_dict()
-        if isinstance(value, Mapping):
-            return {self.key(key, field): self.value(value[key], dotted(field, str(key)), depth + 1) for key in value}
-        if isinstance(value, list | tuple):
-            return tuple(self.value(item, field, depth + 1) for item in value)
-        if getattr(value, "shape", None) == () and hasattr(value, "item"):
-            value = value.item()
-        if isinstance(value, int) and value.bit_length() > LARGEST_BITS:
-            raise UserError(field or "config", value, "is too large a number")
-        if isinstance(value, bool | int | float | str | None):
-            return value
-        if isinstance(value, PurePath):
-            return str(value)
-        kinds = "a setting is a number, text, true, false, none, a list, or a dict"
-        raise UserError(field or "config", value, f"is of the type {type(value).__name__}; {kinds}")
-
-    def key(self, key: Any, field: str) -> str:
-        if isinstance(key, str):
-            return key
-        raise UserError(
-            dotted(field, as_text(key)), None, f"a setting's name is text; this is of the type {type(key).__name__}"
-        )
-
-
 def _convert_bool(_, value: Any, field: str) -> bool:
-    if isinstance(value, Text) and value.lower() in ("true", "1", "false", "0"):
+    if isinstance(value, FlagText) and value.lower() in ("true", "1", "false", "0"):
         return value.lower() in ("true", "1")
     if isinstance(value, bool):
         return value
@@ -221,7 +88,7 @@ def _convert_bool(_, value: Any, field: str) -> bool:
 
 def _convert_int(_, value: Any, field: str) -> int:
     number: float | None = None
-    if isinstance(value, Text):
+    if isinstance(value, FlagText):
         if (integer := literals.integer(value)) is not None:
             return integer
         with contextlib.suppress(ValueError):
@@ -237,7 +104,7 @@ def _convert_int(_, value: Any, field: str) -> int:
 def _convert_float(_, value: Any, field: str) -> float:
     number: float | None = None
     try:
-        if isinstance(value, Text):
+        if isinstance(value, FlagText):
             number = literals.number(value)
         elif isinstance(value, numbers.Real) and not isinstance(value, bool):
             number = float(value)
@@ -259,13 +126,13 @@ def _convert_str(_, value: Any, field: str) -> str:
 
 
 def _convert_none(_, value: Any, field: str) -> None:
-    if value is not None and not (isinstance(value, Text) and value.lower() == "none"):
+    if value is not None and not (isinstance(value, FlagText) and value.lower() == "none"):
         raise UserError(field, value, "must be none")
 
 
 def _convert_sequence(arguments: tuple, value: Any, field: str) -> tuple:
     pairs = bool(arguments) and len(typing.get_args(arguments[0])) == 2 and arguments[-1] is Ellipsis
-    if isinstance(value, Text):
+    if isinstance(value, FlagText):
         value = _list_from_text(value, pairs, field)
     if pairs and isinstance(value, Mapping):
         value = tuple(value.items())
@@ -280,23 +147,23 @@ def _convert_sequence(arguments: tuple, value: Any, field: str) -> tuple:
     return tuple(convert(kind, item, field) for kind, item in zip(arguments, value, strict=True))
 
 
-def _list_from_text(text: Text, pairs: bool, field: str) -> Any:
+def _list_from_text(text: FlagText, pairs: bool, field: str) -> Any:
     # a written-out list keeps commas within its items; other brackets are an item's own (a pattern's)
     if text.strip()[:1] in ("(", "[") and isinstance(written := literal(text), tuple):
         return written
     if pairs:
         return _mapping_from_text(text, field)
-    return tuple(Text(part) for part in (one.strip(" \t\r\n") for one in text.split(",")) if part)
+    return tuple(FlagText(part) for part in (one.strip(" \t\r\n") for one in text.split(",")) if part)
 
 
 def _convert_mapping(arguments: tuple, value: Any, field: str) -> dict:
-    if isinstance(value, Text):
+    if isinstance(value, FlagText):
         value = _mapping_from_text(value, field)
     if not (isinstance(value, Mapping) or hasattr(value, "to_dict")):
         raise UserError(field, value, "must be a dict (in a flag: key:value,key:value)")
     key_type, item_type = arguments or (str, Any)
     items = {str(key): convert(item_type, item, dotted(field, str(key))) for key, item in value.items()}
-    return {convert(key_type, Text(key), field): item for key, item in items.items()}  # JSON's keys are text
+    return {convert(key_type, FlagText(key), field): item for key, item in items.items()}  # JSON's keys are text
 
 
 def _mapping_from_text(text: str, field: str) -> dict:
@@ -309,12 +176,12 @@ def _mapping_from_text(text: str, field: str) -> dict:
     entries = re.findall(r"(.+?):([\w.+-]*)(?:,|$)", text)
     if sum(len(key) + len(item) + 1 for key, item in entries) + max(len(entries) - 1, 0) != len(text.rstrip(",")):
         raise UserError(field, text, "must be key:value,key:value")
-    return {key.strip(): Text(item.strip()) for key, item in entries}
+    return {key.strip(): FlagText(item.strip()) for key, item in entries}
 
 
 def _convert_choice(choices: tuple, value: Any, field: str) -> Any:
     for choice in choices:
-        if value == choice or (isinstance(value, Text) and value == str(choice)):
+        if value == choice or (isinstance(value, FlagText) and value == str(choice)):
             return choice
     raise UserError(field, value, nearest(str(value), map(str, choices)))
 
@@ -346,7 +213,7 @@ _UNION_ORDER = (type(None), int, float, bool, tuple, Sequence, list, dict, Mappi
 def _convert_union(members: tuple, value: Any, field: str, form: str) -> Any:
     if value is None and type(None) in members:
         return None
-    if isinstance(value, Text):
+    if isinstance(value, FlagText):
         if value.lower() == "none" and type(None) in members:
             return None
         rank: dict[Any, int] = {kind: i for i, kind in enumerate(_UNION_ORDER)}
@@ -396,9 +263,6 @@ def _either(words: Sequence[str]) -> str:
     return f"{', '.join(first)}, or {last}" if first else last
 
 
-# ------------------------------------------------------------------------------------------------------ a part
-
-
 def build(cls: type[Part], values: Any, prefix: str = "") -> Part:
     """The part `cls` with `values` in its fields, each converted and checked; then `cls.check`, if it has one.
 
@@ -423,7 +287,7 @@ def build(cls: type[Part], values: Any, prefix: str = "") -> Part:
 def convert_fields(cls: type, values: Any, prefix: str = "") -> dict[str, Any]:
     """The given fields of the part `cls`, each converted and within its limits: the first half of `build`."""
     hints = annotations(cls)
-    if isinstance(values, Text) or not (isinstance(values, Mapping) or hasattr(values, "items")):
+    if isinstance(values, FlagText) or not (isinstance(values, Mapping) or hasattr(values, "items")):
         raise UserError(prefix, values, f"is a section: set one of its fields ({', '.join(hints)})")
     for key in values:
         if key not in hints:
@@ -436,7 +300,7 @@ def convert_fields(cls: type, values: Any, prefix: str = "") -> dict[str, Any]:
             converted[field.name] = convert(hints[field.name], values[field.name], name, limits.form)
             check_limits(limits, converted[field.name], name)
             if not limits.subnormal:
-                _check_survives_float32(limits, converted[field.name], name)
+                check_survives_float32(limits, converted[field.name], name)
     return converted
 
 
@@ -455,61 +319,6 @@ def _checked(make: Callable[[], Part], prefix: str) -> Part:
     except UserError as refusal:
         raise (refusal.under(prefix) if prefix else refusal) from None
     return part
-
-
-def check_limits(limits: Limits, value: Any, field: str) -> None:
-    """Refuses a value (or one of a tuple's or a dict's values) outside its limits."""
-    if isinstance(value, tuple | dict):
-        for item in value.values() if isinstance(value, dict) else value:
-            check_limits(limits, item, field)
-        return
-    if limits.choices is not None and isinstance(value, str) and value not in limits.choices:
-        raise UserError(field, value or "''", nearest(value, limits.choices))
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        return
-    bounds = (
-        ("at least", limits.minimum, lambda bound: value >= bound),
-        ("above", limits.above, lambda bound: value > bound),
-        ("at most", limits.maximum, lambda bound: value <= bound),
-        ("below", limits.below, lambda bound: value < bound),
-    )
-    if not all(bound is None or holds(bound) for _, bound, holds in bounds):
-        said = " and ".join(f"{word} {_shown_bound(bound)}" for word, bound, _ in bounds if bound is not None)
-        raise UserError(field, value, f"must be {said}")
-    if isinstance(value, int) and limits.maximum is None and value > LARGEST_INTEGER:
-        raise UserError(field, value, f"must be at most {LARGEST_INTEGER:,}")
-    if limits.maximum is None and abs(value) > LARGEST_NUMBER:
-        raise UserError(field, value, f"must be at most {LARGEST_NUMBER:.2g}, the largest number of float32")
-
-
-def _check_survives_float32(limits: Limits, value: Any, field: str) -> None:
-    """Refuses what lies within its limits and, in float32, becomes 0 or the limit that it may not be."""
-    if isinstance(value, tuple | dict):
-        for item in value.values() if isinstance(value, dict) else value:
-            _check_survives_float32(limits, item, field)
-    if not isinstance(value, float):
-        return
-    if 0 < abs(value) < SMALLEST_NUMBER:
-        smallest = f"{SMALLEST_NUMBER:.8g}"
-        least = f"-{smallest} or below" if value < 0 else f"{smallest} or above"
-        zero = "" if limits.above == 0 else "0, or "
-        raise UserError(field, value, f"is too near to 0 for float32, in which it becomes 0; write {zero}{least}")
-    for bound, word, step in ((limits.above, "more", 1), (limits.below, "less", -1)):
-        if bound and _float32(value) == bound:
-            (bits,) = struct.unpack("<i", struct.pack("<f", bound))
-            (nearest_allowed,) = struct.unpack("<f", struct.pack("<i", bits + step))
-            message = (
-                f"is too near to {bound:g} for float32, in which it becomes {bound:g}; write {nearest_allowed:.8g}"
-            )
-            raise UserError(field, value, f"{message} or {word}")
-
-
-def _float32(value: float) -> float:
-    return struct.unpack("<f", struct.pack("<f", value))[0]
-
-
-def _shown_bound(bound: float) -> str:
-    return f"{bound:,}" if isinstance(bound, int) else f"{bound:g}"
 
 
 def to_json(value: Any) -> Any:

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from vitzoo import names
+from vitzoo import spelling
 
 
 def parsed(content: str | bytes, *, finite: bool = False) -> Any:
@@ -60,7 +60,7 @@ def record_of(content: str | bytes) -> dict[str, Any]:
     value = parsed(content)
     if not isinstance(value, dict):
         raise ValueError("is not an object with fields")
-    return names.by_name(value)
+    return spelling.by_name(value)
 
 
 class _Twice(Exception):

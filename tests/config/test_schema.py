@@ -10,8 +10,10 @@ import pytest
 
 import vitzoo.config
 from vitzoo.errors import UserError
-from vitzoo.parts import PARTS, find
-from vitzoo.schema import Text, build, convert, limits_of, literal, plain, setting, to_json
+from vitzoo.limits import limits_of
+from vitzoo.literals import FlagText, literal, plain
+from vitzoo.registry import PARTS, find
+from vitzoo.schema import build, convert, setting, to_json
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,16 +46,16 @@ def refusal(annotation, value) -> str:
 # What ml_collections refuses or lets through for these texts is in the table of known faults; the last two it accepts.
 @pytest.mark.parametrize("text", ["1e-3", "10.0", "1e3", "", "ten", "none", "0x10", "true"])
 def test_text_that_is_no_integer_literal_is_refused_for_an_integer(text):
-    assert "must be an integer" in refusal(int, Text(text))
+    assert "must be an integer" in refusal(int, FlagText(text))
 
 
 def test_a_whole_number_with_an_exponent_is_answered_with_its_integer():
-    assert refusal(int, Text("1e3")) == "part.field = 1e3: must be an integer (written out: 1000)"
+    assert refusal(int, FlagText("1e3")) == "part.field = 1e3: must be an integer (written out: 1000)"
 
 
 @pytest.mark.parametrize("text", ["nan", "inf", "-inf", "1e999"])
 def test_a_float_is_finite(text):
-    assert "must be a finite number" in refusal(float, Text(text))
+    assert "must be a finite number" in refusal(float, FlagText(text))
     assert "must be a finite number" in refusal(float, float(text))
 
 
@@ -68,7 +70,7 @@ ONLY_PYTHON = ["1_000", "٣", "１２", "1_0.5", "٣.٥", "1e1_0", "\u20035", "0
 )
 def test_numbers_are_read_in_plain_decimals(annotation, text):
     written = {tuple[float, float]: f"0.5,{text}", dict[str, float]: f"head:{text}"}.get(annotation, text)
-    refusal(annotation, Text(written))
+    refusal(annotation, FlagText(written))
 
 
 @pytest.mark.parametrize(
@@ -81,9 +83,9 @@ def test_where_no_type_says_such_a_text_is_no_number(text):
 @pytest.mark.parametrize("text", ["1e-400", "-1e-5000", ".5e-999", "0.1e-9999"])
 def test_a_number_that_would_become_0_is_refused(text):
     for annotation in (float, float | None, tuple[float, ...]):
-        assert "too near to 0" in refusal(annotation, Text(text))
-    assert convert(float, Text("0e-400"), "x") == 0.0
-    assert convert(float, Text("1e-300"), "x") == 1e-300  # whether float32 has it is a question of its limits
+        assert "too near to 0" in refusal(annotation, FlagText(text))
+    assert convert(float, FlagText("0e-400"), "x") == 0.0
+    assert convert(float, FlagText("1e-300"), "x") == 1e-300  # whether float32 has it is a question of its limits
 
 
 EXCLUSIVE = [
@@ -102,7 +104,7 @@ def test_what_float32_turns_into_0_is_refused_by_every_float_setting(parts, name
     for field in [field for *which, field, _ in EXCLUSIVE if which == [parts, name]]:
         given = f"head:{text}" if "dict" in str(field.type) or "Mapping" in str(field.type) else text
         with pytest.raises(UserError, match=rf"{field.name}"):
-            build(find(parts, name), {field.name: Text(given)})
+            build(find(parts, name), {field.name: FlagText(given)})
 
 
 @pytest.mark.parametrize(
@@ -117,7 +119,7 @@ def test_what_float32_turns_into_0_is_refused_by_every_float_setting(parts, name
 def test_what_float32_turns_into_1_is_refused_where_1_is(parts, name, field, text):
     """The number of float32 next to 1 is 1 - 2**-24 = 0.99999994; beyond 1 - 2**-25 a number is rounded to 1."""
     with pytest.raises(UserError, match=rf"{field} = .* becomes 1; write 0\.99999994 or less"):
-        build(find(parts, name), {field: Text(text)})
+        build(find(parts, name), {field: FlagText(text)})
 
 
 def test_the_numbers_nearest_to_a_limit_that_float32_has_are_taken():
@@ -125,7 +127,7 @@ def test_the_numbers_nearest_to_a_limit_that_float32_has_are_taken():
         "Part", [("share", float, setting(0.5, above=0.0, below=1.0)), ("base", float, setting(2.0, above=1))]
     )
     for field, text in {"share": "0.99999994", "base": "1.0000001"}.items():
-        assert getattr(build(part, {field: Text(text)}), field) == float(text)
+        assert getattr(build(part, {field: FlagText(text)}), field) == float(text)
     assert build(part, {"share": 2.0**-126}).share == 2.0**-126
     for field, value in {"share": 2.0**-127, "base": 1 + 1e-9}.items():
         with pytest.raises(UserError, match=rf"{field} = .*: is too near to [01] for float32"):
@@ -134,7 +136,7 @@ def test_the_numbers_nearest_to_a_limit_that_float32_has_are_taken():
         build(dataclasses.make_dataclass("Part", [("offset", float, setting(0.0))]), {"offset": -1e-60})
 
 
-@pytest.mark.parametrize("value", [Text("1e39"), 1e39, -1e308, 10**40, 10**400, np.float64(1e200)])
+@pytest.mark.parametrize("value", [FlagText("1e39"), 1e39, -1e308, 10**40, 10**400, np.float64(1e200)])
 def test_a_number_beyond_float32_is_refused(value):
     for hint in (float, float | None):
         part = dataclasses.make_dataclass("Part", [("rate", hint, setting(0.5))], frozen=True)
@@ -145,7 +147,7 @@ def test_a_number_beyond_float32_is_refused(value):
 @pytest.mark.parametrize("name", PARTS["optimizer"])
 def test_no_optimizer_takes_a_learning_rate_that_cannot_be_meant(name):
     with pytest.raises(UserError, match=r"learning_rate = 1e\+30: must be at least 0 and at most 10000"):
-        build(find("optimizer", name), {"learning_rate": Text("1e30")})
+        build(find("optimizer", name), {"learning_rate": FlagText("1e30")})
 
 
 def test_numbers_of_numpy_are_numbers_and_arrays_are_refused():
@@ -156,13 +158,13 @@ def test_numbers_of_numpy_are_numbers_and_arrays_are_refused():
         plain(np.zeros(3), "x")
 
 
-@pytest.mark.parametrize("value", [Text("1e-4x"), Text(""), Text("none"), True, "0.1", None])
+@pytest.mark.parametrize("value", [FlagText("1e-4x"), FlagText(""), FlagText("none"), True, "0.1", None])
 def test_what_is_no_number_is_refused_for_a_float(value):
     assert "must be a number" in refusal(float, value)
 
 
 def test_an_integer_is_fine_for_a_float_and_becomes_one():
-    for one in (1, Text("1")):
+    for one in (1, FlagText("1")):
         value = convert(float, one, "learning_rate")
         assert value == 1.0
         assert type(value) is float
@@ -175,30 +177,30 @@ def test_a_bool_a_float_and_a_string_are_refused_for_an_integer(value):
 
 def test_booleans_are_true_false_1_and_0_and_no_is_none_of_them():
     texts = {"true": True, "True": True, "1": True, "false": False, "0": False}
-    assert {text: convert(bool, Text(text), "flip") for text in texts} == texts
+    assert {text: convert(bool, FlagText(text), "flip") for text in texts} == texts
     for text in ("no", "yes", "off", "2", ""):
-        assert "must be true or false" in refusal(bool, Text(text))
+        assert "must be true or false" in refusal(bool, FlagText(text))
     assert "must be true or false" in refusal(bool, 1)
 
 
 def test_optional_fields_take_none_and_others_do_not():
-    assert convert(int | None, Text("none"), "x") is None
+    assert convert(int | None, FlagText("none"), "x") is None
     assert convert(int | None, None, "x") is None
-    assert convert(str, Text("none"), "remat") == "none"
-    assert refusal(int | None, Text("1.5")) == "part.field = 1.5: must be an integer, or none"
+    assert convert(str, FlagText("none"), "remat") == "none"
+    assert refusal(int | None, FlagText("1.5")) == "part.field = 1.5: must be an integer, or none"
 
 
 @pytest.mark.parametrize(
     ("annotation", "value", "said"),
     [
-        (int | tuple[int, int] | None, Text("384.5,384"), "must be an integer, two integers HEIGHT,WIDTH, or none"),
+        (int | tuple[int, int] | None, FlagText("384.5,384"), "must be an integer, two integers HEIGHT,WIDTH, or none"),
         (int | tuple[int, int] | None, [1, 2, 3], "must be an integer, two integers HEIGHT,WIDTH, or none"),
-        (int | tuple[int, int], Text("a"), "must be an integer, or two integers HEIGHT,WIDTH"),
-        (tuple[float, ...] | None, Text("a"), "must be numbers A,B,..., or none"),
+        (int | tuple[int, int], FlagText("a"), "must be an integer, or two integers HEIGHT,WIDTH"),
+        (tuple[float, ...] | None, FlagText("a"), "must be numbers A,B,..., or none"),
         (str | tuple[float, ...], 5, "must be text, or numbers A,B,..."),
-        (bool | int, Text("x"), "must be an integer, or true or false"),
+        (bool | int, FlagText("x"), "must be an integer, or true or false"),
         (bool | typing.Literal["never"], "always", "must be true or false, or never"),
-        (float | None, Text("inf"), "must be a finite number, or none"),
+        (float | None, FlagText("inf"), "must be a finite number, or none"),
         (float | None, "x", "must be a number, or none"),
     ],
 )
@@ -210,45 +212,45 @@ def test_a_union_says_what_each_of_its_kinds_looks_like(annotation, value, said)
 
 def test_a_union_takes_the_first_type_that_reads_the_text():
     size = int | tuple[int, int] | None
-    assert [convert(size, Text(text), "x") for text in ("16", "16,8", "none")] == [16, (16, 8), None]
+    assert [convert(size, FlagText(text), "x") for text in ("16", "16,8", "none")] == [16, (16, 8), None]
     assert convert(size, [16, 8], "x") == (16, 8)
-    assert [convert(bool | int, Text(text), "x") for text in ("true", "768")] == [True, 768]
-    assert "must be 2 values" in refusal(tuple[int, int], Text("1,2,3"))
+    assert [convert(bool | int, FlagText(text), "x") for text in ("true", "768")] == [True, 768]
+    assert "must be 2 values" in refusal(tuple[int, int], FlagText("1,2,3"))
 
 
 def test_lists_are_split_at_commas_and_patterns_keep_their_brackets():
-    assert convert(tuple[float, ...], Text("1,2.5"), "x") == (1.0, 2.5)
-    assert convert(tuple[float, ...], Text("(1, 2.5)"), "x") == (1.0, 2.5)
-    assert convert(tuple[str, ...], Text("(a|b)/.*,[cd]"), "x") == ("(a|b)/.*", "[cd]")
-    assert convert(tuple[str, ...], Text("['a{1,2}']"), "x") == ("a{1,2}",)
-    assert convert(tuple[str, ...], Text(""), "x") == ()
+    assert convert(tuple[float, ...], FlagText("1,2.5"), "x") == (1.0, 2.5)
+    assert convert(tuple[float, ...], FlagText("(1, 2.5)"), "x") == (1.0, 2.5)
+    assert convert(tuple[str, ...], FlagText("(a|b)/.*,[cd]"), "x") == ("(a|b)/.*", "[cd]")
+    assert convert(tuple[str, ...], FlagText("['a{1,2}']"), "x") == ("a{1,2}",)
+    assert convert(tuple[str, ...], FlagText(""), "x") == ()
 
 
 def test_rules_are_written_pattern_colon_number():
     rules = dict[str, float]
-    assert convert(rules, Text("head/.*:10,(?:a|b){1,2}:0.1"), "x") == {"head/.*": 10.0, "(?:a|b){1,2}": 0.1}
-    assert convert(rules, Text('{"head": 1}'), "x") == {"head": 1.0}
+    assert convert(rules, FlagText("head/.*:10,(?:a|b){1,2}:0.1"), "x") == {"head/.*": 10.0, "(?:a|b){1,2}": 0.1}
+    assert convert(rules, FlagText('{"head": 1}'), "x") == {"head": 1.0}
     assert convert(rules, {"head": 2}, "x") == {"head": 2.0}
-    assert "must be key:value" in refusal(rules, Text("head"))
-    assert "must be a number" in refusal(rules, Text("head:fast"))
+    assert "must be key:value" in refusal(rules, FlagText("head"))
+    assert "must be a number" in refusal(rules, FlagText("head:fast"))
 
 
 def test_ordered_rules_are_pairs_and_may_be_written_as_a_dict():
     rules = tuple[tuple[str, float], ...]
     expected = (("head/.*", 10.0), (".*", 1.0))
-    for written in (Text("head/.*:10,.*:1"), {"head/.*": 10, ".*": 1}, [["head/.*", 10], [".*", 1]]):
+    for written in (FlagText("head/.*:10,.*:1"), {"head/.*": 10, ".*": 1}, [["head/.*", 10], [".*", 1]]):
         assert convert(rules, written, "x") == expected
-    assert convert(rules, Text("(a|b)/.*:2,[cd]{1,2}:3"), "x") == (("(a|b)/.*", 2.0), ("[cd]{1,2}", 3.0))
+    assert convert(rules, FlagText("(a|b)/.*:2,[cd]{1,2}:3"), "x") == (("(a|b)/.*", 2.0), ("[cd]{1,2}", 3.0))
 
 
 def test_where_no_type_says_text_is_read_as_the_plainest_literal():
     read = {"64": 64, "1e-3": 1e-3, "64,32": (64, 32), "none": None, "false": False, "S/16": "S/16", "gap": "gap"}
     assert {text: literal(text) for text in read} == read
-    assert convert(Any, Text("64"), "x") == 64
+    assert convert(Any, FlagText("64"), "x") == 64
 
 
 def test_a_part_is_built_with_nested_sections_and_read_back_from_json():
-    part = build(Outer, {"steps": Text("3"), "size": [4, 8], "inner": {"rate": 1}, "rules": {"a.b": 2}})
+    part = build(Outer, {"steps": FlagText("3"), "size": [4, 8], "inner": {"rate": 1}, "rules": {"a.b": 2}})
     assert part == Outer(steps=3, size=(4, 8), inner=Inner(rate=1.0), rules={"a.b": 2.0})
     assert build(Outer, json.loads(json.dumps(to_json(part)))) == part
 
@@ -260,13 +262,13 @@ def test_a_part_is_built_with_nested_sections_and_read_back_from_json():
         ({"steps": 3, "inner": {"rte": 1}}, "part.inner.rte = 1: no such field; did you mean rate?"),
         ({}, "part.steps: must be set (how many)"),
         ({"steps": 0}, "part.steps = 0: must be at least 1"),
-        ({"steps": Text("-5")}, "part.steps = -5: must be at least 1"),
+        ({"steps": FlagText("-5")}, "part.steps = -5: must be at least 1"),
         ({"steps": 1, "inner": {"rate": 1.5}}, "part.inner.rate = 1.5: must be at least 0 and at most 1"),
         ({"steps": 1, "inner": {"name": "be"}}, "part.inner.name = be: did you mean bee?"),
         ({"steps": 1, "inner": {"name": "bee", "rate": 0}}, "part.inner.rate = 0.0: a bee needs a rate"),
         ({"steps": 1, "crop": (0, 1)}, "part.crop = 0.0: must be above 0 and at most 1"),
         ({"steps": 1, "rules": {"head": 0}}, "part.rules = 0.0: must be above 0"),
-        ({"steps": 1, "inner": Text("bee")}, "part.inner = bee: is a section: set one of its fields (rate, name)"),
+        ({"steps": 1, "inner": FlagText("bee")}, "part.inner = bee: is a section: set one of its fields (rate, name)"),
     ],
 )
 def test_a_refusal_names_the_full_field_the_value_and_what_would_be_right(values, message):

@@ -17,7 +17,7 @@ from vitzoo.config.experiment import CHOICES, Experiment
 from vitzoo.config.places import KINDS, every_part
 from vitzoo.data.text.settings import Text
 from vitzoo.errors import UserError
-from vitzoo.parts import PARTS
+from vitzoo.registry import PARTS
 from vitzoo.schema import annotations
 
 BASE = {

@@ -6,7 +6,7 @@ import time
 import numpy as np
 import pytest
 
-from vitzoo import names
+from vitzoo import spelling
 from vitzoo.data import duplicates
 from vitzoo.data.settings import Data
 from vitzoo.data.sources import files
@@ -72,7 +72,7 @@ def test_many_classes_in_another_order():
     ours = [f"class {number}" for number in range(MANY)]
     assert match(ours, MANY, ours[::-1], MANY).columns[0] == MANY - 1
     assert match_head(ours, MANY, ours[::-1], MANY).columns[0] == MANY - 1
-    assert len(names.positions(ours)) == MANY
+    assert len(spelling.positions(ours)) == MANY
 
 
 @pytest.mark.parametrize("text", ["x" * 1_000_000 + " y", " " * 1_000_000 + "y", "x " * 500_000, "x" * 1_000_000])

@@ -12,7 +12,7 @@ from made_text_run import make_text_run
 
 from vitzoo.cli import main
 from vitzoo.errors import UserError
-from vitzoo.replaced import Reads, check_replaces_nothing
+from vitzoo.overwriting import Reads, check_replaces_nothing
 
 
 @pytest.fixture(scope="module")

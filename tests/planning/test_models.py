@@ -2,7 +2,7 @@
 
 import pytest
 
-from vitzoo import parts
+from vitzoo import registry
 from vitzoo.errors import UserError
 from vitzoo.planning import cost, models
 
@@ -100,13 +100,15 @@ def test_a_pattern_chooses_by_name_or_variant_and_rows_stand_by_model_family_and
     assert [row.variant for row in models.table("s/*")] == ["s/16", "s/28"]
     assert [row.variant for row in models.table("gpt-m*")] == ["gpt-micro", "gpt-mini"]
     assert [row.variant for row in models.table("v*-small")] == ["v1.1-small"]
-    assert list(dict.fromkeys(row.name for row in models.table())) == list(parts.PARTS["model"])
+    assert list(dict.fromkeys(row.name for row in models.table())) == list(registry.PARTS["model"])
     with pytest.raises(UserError, match="there are s/16"):
         models.table("resnet*")
 
 
 def test_every_published_variant_of_every_model_is_kept():
-    published = {(name, variant) for name in parts.PARTS["model"] for variant in parts.find("model", name).PUBLISHED}
+    published = {
+        (name, variant) for name in registry.PARTS["model"] for variant in registry.find("model", name).PUBLISHED
+    }
     assert {(row.name, row.variant) for row in models.kept()} == published  # else run scripts/make_model_table.py
 
 

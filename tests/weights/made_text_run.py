@@ -12,7 +12,7 @@ from vitzoo.data.text.settings import Text
 from vitzoo.data.text.tokenizers.characters import ByteTokenizer
 from vitzoo.nn import state
 from vitzoo.nn.paths import flatten, unflatten
-from vitzoo.parts import find
+from vitzoo.registry import find
 from vitzoo.schema import to_json
 
 TOKENIZER, MASKING = ByteTokenizer(), ByteTokenizer(masking=True)

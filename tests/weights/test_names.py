@@ -19,8 +19,8 @@ from vitzoo.cli import main
 from vitzoo.errors import UserError
 from vitzoo.nn import state
 from vitzoo.nn.paths import flatten
-from vitzoo.parts import find
 from vitzoo.planning import cost, models
+from vitzoo.registry import find
 from vitzoo.weights import catalogue, hub
 from vitzoo.weights.formats.known import FORMATS
 from vitzoo.weights.model import builder

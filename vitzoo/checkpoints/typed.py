@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from vitzoo.checkpoints.manifest import Damaged
-from vitzoo.schema import LARGEST_INTEGER
+from vitzoo.limits import LARGEST_INTEGER
 
 _LONGEST = 100  # characters of a value in a message
 

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from vitzoo.errors import UserError
-from vitzoo.hints import misspelt, shell_flag
+from vitzoo.limits import Limits, check_limits
+from vitzoo.literals import FlagText
+from vitzoo.overwriting import of_command
 from vitzoo.paths import readable_path
-from vitzoo.replaced import of_command
-from vitzoo.schema import Limits, Text, check_limits, convert, nearest
+from vitzoo.schema import convert
+from vitzoo.spelling import misspelt, nearest, shell_flag
 
 CONFIG_FLAG = re.compile(r"--(no)?config\.(.+)", re.DOTALL)
 
@@ -117,7 +119,7 @@ def typed(flag: str, annotation: Any, **limits: Any) -> Callable[[str], Any]:
     """A reader of a flag's text, by the rules that hold for config settings: `typed("--top", int, minimum=1)`."""
 
     def read(text: str) -> Any:
-        value = convert(annotation, Text(text), flag)
+        value = convert(annotation, FlagText(text), flag)
         check_limits(Limits("", **limits), value, flag)
         return value
 

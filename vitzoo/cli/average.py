@@ -4,7 +4,7 @@ import argparse
 
 from vitzoo.cli.arguments import Parser, typed
 from vitzoo.cli.output import Result
-from vitzoo.hints import shell_flag
+from vitzoo.spelling import shell_flag
 
 TAKES_CONFIG = False
 EXAMPLES = """\

@@ -8,7 +8,7 @@ from vitzoo.cli.output import Result
 from vitzoo.errors import UserError
 from vitzoo.outputs import there, wrote
 from vitzoo.paths import named_path
-from vitzoo.schema import nearest
+from vitzoo.spelling import nearest
 
 TAKES_CONFIG = True
 ACTIONS = {

@@ -17,9 +17,9 @@ from vitzoo.cli.early_end import leave_on_sigterm
 from vitzoo.cli.output import last_line, one_line
 from vitzoo.errors import RunError, UserError, out_of_disk, out_of_memory
 from vitzoo.parallel import cluster
-from vitzoo.parts import own_fault
 from vitzoo.paths import current_folder, home
-from vitzoo.schema import nearest
+from vitzoo.registry import user_part_fault
+from vitzoo.spelling import nearest
 from vitzoo.staging import temporary_folder
 from vitzoo.streams import for_people
 
@@ -81,7 +81,7 @@ def _main(arguments: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except Exception as error:
-        fault = own_fault(error)
+        fault = user_part_fault(error)
         if fault is None:
             return _unexpected(error, debug, as_json)
         fault.__cause__ = error

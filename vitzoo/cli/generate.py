@@ -10,7 +10,7 @@ from vitzoo.cli.output import Result
 from vitzoo.data.text.lines import read_lines
 from vitzoo.errors import UserError
 from vitzoo.outputs import checked_file, there, wrote
-from vitzoo.replaced import Reads
+from vitzoo.overwriting import Reads
 
 TAKES_CONFIG = False
 SETTINGS = (

@@ -8,7 +8,7 @@ from vitzoo.cli.arguments import Parser, set_platform, typed
 from vitzoo.cli.output import Result
 from vitzoo.errors import UserError
 from vitzoo.outputs import checked_file, there
-from vitzoo.replaced import Reads
+from vitzoo.overwriting import Reads
 
 TAKES_CONFIG = False
 EXAMPLES = """\

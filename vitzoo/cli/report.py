@@ -31,7 +31,7 @@ def run(args: argparse.Namespace) -> Result:
     from vitzoo.evaluation.comparison.page import metrics_table, page
     from vitzoo.evaluation.comparison.runs import names_of, read_run
     from vitzoo.outputs import checked_file, there, write_whole, wrote
-    from vitzoo.replaced import Reads
+    from vitzoo.overwriting import Reads
     from vitzoo.training import curves, metrics
 
     folders = _folders(args.runs)

@@ -6,8 +6,8 @@ from typing import Any
 from vitzoo.cli.arguments import Parser
 from vitzoo.cli.output import Result, table
 from vitzoo.errors import UserError
-from vitzoo.hints import shell_flag
 from vitzoo.paths import folder_of_checkpoints
+from vitzoo.spelling import shell_flag
 
 TAKES_CONFIG = True
 SHOWN = 6  # metrics of a row

@@ -5,7 +5,7 @@ import contextvars
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from vitzoo.checked import checked
+from vitzoo.argument_types import checked
 from vitzoo.errors import UserError
 
 _asked: contextvars.ContextVar[list[list[str]] | None] = contextvars.ContextVar("asked", default=None)

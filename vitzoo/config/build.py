@@ -29,8 +29,10 @@ from vitzoo.data.text.mixed_source import settings_of
 from vitzoo.data.text.settings import USED_BY, Tokenizer
 from vitzoo.data.text.settings import Text as TextSettings
 from vitzoo.errors import UserError
-from vitzoo.parts import PARTS, find
-from vitzoo.schema import Text, annotations, build, convert, convert_fields, default_of, literal, nearest, patch
+from vitzoo.literals import FlagText, literal
+from vitzoo.registry import PARTS, find
+from vitzoo.schema import annotations, build, convert, convert_fields, default_of, patch
+from vitzoo.spelling import nearest
 
 DEFAULT_NAMES = {"objective": "classification", "optimizer": "adamw", "schedule": "cosine"}
 _DURATION = re.compile(r"(.*)_(steps|epochs|examples|fraction)")
@@ -256,7 +258,7 @@ def _evaluators(layers: Layers, data: Data, text: TextSettings) -> tuple[dict[st
     parts, names = {}, {}
     for key in dict.fromkeys([*file, *flags]):
         value = flags.get(key, file.get(key))
-        if value is None or (isinstance(value, Text) and value.lower() == "none"):
+        if value is None or (isinstance(value, FlagText) and value.lower() == "none"):
             continue
         if key == "train" or not re.fullmatch(r"\w[\w-]*", key):
             raise UserError(f"evaluate.{key}", None, "an evaluator's name is letters, digits, _ and -, and not `train`")
@@ -286,7 +288,7 @@ def _evaluator(layers: Layers, key: str, data: Data, text: TextSettings) -> tupl
 
 def _dict_at(layer: dict[str, Any], field: str, section: str) -> dict[str, Any]:
     """The dict that a layer of a section states in a field, to be changed in place; a flag may have written it out."""
-    if isinstance(layer.get(field), Text):
+    if isinstance(layer.get(field), FlagText):
         layer[field] = convert(dict, layer[field], f"{section}.{field}")
     found = layer.get(field, {})
     if not isinstance(found, dict):
@@ -347,7 +349,7 @@ def _model(layers: Layers) -> ModelChoice:
 
 
 def _guess(value: Any) -> Any:
-    return literal(value) if isinstance(value, Text) else convert(Any, value, "model")
+    return literal(value) if isinstance(value, FlagText) else convert(Any, value, "model")
 
 
 def _drop_variant(layers: Layers, name: str) -> None:

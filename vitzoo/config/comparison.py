@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
-from vitzoo.checked import checked
+from vitzoo.argument_types import checked
 from vitzoo.config.build import leaves
 from vitzoo.config.fields import field_of
 from vitzoo.data.folders import is_moved
-from vitzoo.schema import limits_of
+from vitzoo.limits import limits_of
 
 UNSET = "unset"
 Differences = dict[str, tuple[Any, Any]]

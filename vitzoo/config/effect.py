@@ -10,7 +10,8 @@ from vitzoo.data.effect import kind_of, without_effect
 from vitzoo.data.settings import Data
 from vitzoo.data.text.settings import Mixture, Text
 from vitzoo.errors import UserError
-from vitzoo.schema import default_of, limits_of
+from vitzoo.limits import limits_of
+from vitzoo.schema import default_of
 
 Built = Mapping[str, Any]
 """The sections of an experiment, by name."""

@@ -21,8 +21,9 @@ from vitzoo.data.settings import Augment, Data, Preprocessing
 from vitzoo.data.text.settings import Mixture, Text, Tokenizer
 from vitzoo.errors import UserError
 from vitzoo.parallel.mesh import BATCH_AXES, nearest_multiples, parse_mesh
-from vitzoo.parts import PARTS, find
-from vitzoo.schema import build, convert_fields, default_of, nearest, patch, setting, to_json
+from vitzoo.registry import PARTS, find
+from vitzoo.schema import build, convert_fields, default_of, patch, setting, to_json
+from vitzoo.spelling import nearest
 
 CHOICES = ("objective", "optimizer", "schedule")
 """The sections that name a part, which is built from the rest of the section. `model` and `evaluate` hold parts too."""

@@ -8,8 +8,9 @@ from vitzoo.config.build import leaves
 from vitzoo.config.experiment import Experiment, config_class_of
 from vitzoo.config.places import KINDS
 from vitzoo.errors import UserError
-from vitzoo.parts import find
-from vitzoo.schema import annotations, limits_of
+from vitzoo.limits import limits_of
+from vitzoo.registry import find
+from vitzoo.schema import annotations
 
 
 def field_of(path: Sequence[str], values: Mapping[str, Any]) -> dataclasses.Field | None:

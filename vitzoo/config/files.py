@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import vitzoo
-from vitzoo.checked import checked
+from vitzoo.argument_types import checked
 from vitzoo.config.argument import NoSuchChoice, choices_asked
 from vitzoo.config.kept import read_object
 from vitzoo.errors import UserError, as_text
+from vitzoo.overwriting import of_command
 from vitzoo.paths import named_path
-from vitzoo.replaced import of_command
 
 PACKAGE = Path(vitzoo.__file__).parent
 FOLDERS = (PACKAGE / "configs", PACKAGE.parent / "configs")

@@ -6,7 +6,8 @@ from typing import Any
 from vitzoo.data.text.row_kinds import ACTS, LEARNED, ROWS, read_by, readers_of
 from vitzoo.data.text.settings import Text
 from vitzoo.errors import UserError
-from vitzoo.schema import annotations, nearest
+from vitzoo.schema import annotations
+from vitzoo.spelling import nearest
 
 KINDS = {
     "decoder": ("a decoder", "gpt", "causal_lm"),

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from vitzoo.checked import checked
+from vitzoo.argument_types import checked
 from vitzoo.errors import UserError
 
 

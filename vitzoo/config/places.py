@@ -4,9 +4,9 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 
 from vitzoo.config.experiment import Experiment, config_class_of
-from vitzoo.hints import closest
-from vitzoo.parts import PARTS, find
+from vitzoo.registry import PARTS, find
 from vitzoo.schema import annotations
+from vitzoo.spelling import closest
 
 KINDS = {"objective": "objective", "optimizer": "optimizer", "schedule": "schedule", "evaluate": "evaluator"}
 """Which kind of part each section names."""

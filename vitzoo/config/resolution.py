@@ -5,15 +5,15 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from vitzoo.checked import checked
+from vitzoo.argument_types import checked
 from vitzoo.config.build import Layers, build_experiment, leaves
 from vitzoo.config.defaults import Config
 from vitzoo.config.experiment import Experiment, values_of, variant_fields
 from vitzoo.config.files import find_config, load
 from vitzoo.config.missing import refuse_missing
 from vitzoo.errors import UserError, as_text
-from vitzoo.parts import OwnFaults
-from vitzoo.schema import Text, plain
+from vitzoo.literals import FlagText, plain
+from vitzoo.registry import UserPartFaults
 
 Overrides = Iterable[str] | Mapping[str, Any]
 
@@ -60,7 +60,7 @@ def resolve(config: Any, arg: str | None = None, overrides: Overrides = (), *, c
     layers = Layers(stated, nested(overrides), inherited, argument=argument)
     if complete:
         refuse_missing(layers.file, layers.flags)
-    with OwnFaults():
+    with UserPartFaults():
         experiment, names = build_experiment(layers)
     values = values_of(experiment, names)
     return Resolved(experiment, _sources(experiment, values, layers), values, layers.notes, label)
@@ -99,7 +99,7 @@ def _sources(experiment: Experiment, values: dict[str, Any], layers: Layers) -> 
 
 
 def nested(overrides: Overrides) -> dict[str, Any]:
-    """Overrides as nested dicts; `KEY=VALUE` texts keep their values as `Text`, to be read by the field's type."""
+    """Overrides as nested dicts; `KEY=VALUE` texts keep their values as `FlagText`, to be read by the field's type."""
     layer: dict[str, Any] = {}
     overrides = _listed(overrides)
     if isinstance(overrides, Mapping):
@@ -117,8 +117,8 @@ def nested(overrides: Overrides) -> dict[str, Any]:
     return layer
 
 
-def _split(text: str) -> tuple[str, Text]:
+def _split(text: str) -> tuple[str, FlagText]:
     key, equals, value = text.removeprefix("--").removeprefix("config.").partition("=")
     if not equals or not all(key.split(".")):
         raise UserError(key or text, None, "an override is written KEY=VALUE")
-    return key, Text(value)
+    return key, FlagText(value)

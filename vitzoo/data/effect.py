@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from vitzoo import parts
+from vitzoo import registry
 from vitzoo.data.folders import PATH_KINDS, path_of
 
 KINDS = {
@@ -62,9 +62,9 @@ def kind_of(name: str, *, text: bool) -> str | None:
             return "text file" if path is not None and path.is_file() else "text folder"
         return first
     base = name.partition("/")[0]
-    if base in parts.PARTS["dataset"]:
+    if base in registry.PARTS["dataset"]:
         return "named images"
-    if base in parts.PARTS["text_dataset"]:
+    if base in registry.PARTS["text_dataset"]:
         return "stdlib" if base == "stdlib" else "named texts"
     if base == "mixture" or (":" in name and not _TFDS_VERSION.fullmatch(name)):
         return None

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from vitzoo import parts
+from vitzoo import registry
 from vitzoo.data.folders import check_path
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.base import Dataset, Source
@@ -43,12 +43,12 @@ def open_dataset(data: Data) -> Dataset:
         from vitzoo.data.sources.csv import open_csv
 
         return open_csv(data, rest)
-    if kind.split("/")[0] in parts.PARTS["dataset"]:
-        return _from_class(parts.find("dataset", kind.split("/")[0]), data)
-    if kind in ("text", "jsonl") or kind.split("/")[0] in parts.PARTS["text_dataset"]:
+    if kind.split("/")[0] in registry.PARTS["dataset"]:
+        return _from_class(registry.find("dataset", kind.split("/")[0]), data)
+    if kind in ("text", "jsonl") or kind.split("/")[0] in registry.PARTS["text_dataset"]:
         raise UserError("data.name", data.name, "holds text, where images are needed")
     if colon and not _TFDS_VERSION.fullmatch(data.name):
-        return _from_class(parts.find("dataset", data.name), data)
+        return _from_class(registry.find("dataset", data.name), data)
     from vitzoo.data.sources.tfds import TfdsDataset
 
     return TfdsDataset(data)
@@ -79,7 +79,7 @@ def made(make: Callable[..., Any], *given: Any) -> Any:
     except (UserError, RunError):
         raise
     except Exception as error:
-        if parts.own_fault(error) is not None or name not in parts.OWN:
+        if registry.user_part_fault(error) is not None or name not in registry.USER_PARTS:
             raise
         said = str(error).strip().partition("\n")[0]  # of compiled code, or of a package's other files
         raise UserError("data.name", name, f"gives no data: {type(error).__name__}: {said}") from error

@@ -7,17 +7,17 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from vitzoo import parts
+from vitzoo import registry
 from vitzoo.data.duplicates import copies
 from vitzoo.data.folders import PATH_KINDS, data_folders, path_of
 from vitzoo.data.open import open_dataset
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.base import Dataset
 from vitzoo.errors import UserError
-from vitzoo.hints import shell_flag
+from vitzoo.overwriting import Reads, check_stays_outside
 from vitzoo.paths import expanded, home
-from vitzoo.replaced import Reads, check_stays_outside
 from vitzoo.schema import build
+from vitzoo.spelling import shell_flag
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,10 +53,10 @@ def prepare(name: str, *, shards: int = 0, **settings: Any) -> Prepared:
     if home() is None and not (data.dir or os.environ.get("TFDS_DATA_DIR")):
         raise UserError("dir", None, "must be given: you have no home folder, where prepared data go by default")
     base = name.partition("/")[0]
-    if path_of(name) is None and base not in parts.PARTS["dataset"] and ":" not in name:
+    if path_of(name) is None and base not in registry.PARTS["dataset"] and ":" not in name:
         return _from_catalogue(data, shards)
     found: Any = (
-        parts.find("dataset", base if base in parts.PARTS["dataset"] else name) if path_of(name) is None else None
+        registry.find("dataset", base if base in registry.PARTS["dataset"] else name) if path_of(name) is None else None
     )
     if hasattr(found, "download_and_prepare"):
         from vitzoo.data.sources.tfds_prepare import fewer_shards, prepare_class
@@ -81,7 +81,7 @@ def _copied(data: Data, shards: int) -> Prepared:
     from vitzoo.data.sources.copy_builder import builder_of
     from vitzoo.data.sources.prepared_files import check_listed
 
-    folder, ours = data_folders(data)[0], data.name in parts.PARTS["dataset"]
+    folder, ours = data_folders(data)[0], data.name in registry.PARTS["dataset"]
     if ours and (found := tfds_folders.find_prepared(folder, data.name)):
         check_listed(data.name, found)
         return Prepared(data.name, found)
@@ -117,7 +117,7 @@ def _check_is_free(name: str, new: str, own: Any = None) -> None:
     """
     from vitzoo.data.sources.tfds_prepare import is_in_catalogue
 
-    if new in parts.PARTS["dataset"] or new in parts.PARTS["text_dataset"]:
+    if new in registry.PARTS["dataset"] or new in registry.PARTS["text_dataset"]:
         whose = f"`{new}` names a dataset of vitzoo's own"
     elif new in PATH_KINDS:
         whose = f"`{new}:` begins the names of files and folders"

@@ -14,7 +14,7 @@ from vitzoo.data.settings import Data
 from vitzoo.data.sources.base import Source
 from vitzoo.errors import RunError, UserError
 from vitzoo.outputs import checked_file, write_whole
-from vitzoo.replaced import Reads, check_is_none_of
+from vitzoo.overwriting import Reads, check_is_none_of
 from vitzoo.schema import build
 
 

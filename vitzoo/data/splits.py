@@ -6,7 +6,7 @@ import itertools
 import re
 from collections.abc import Mapping, Sequence
 
-from vitzoo import literals, names
+from vitzoo import literals, spelling
 from vitzoo.errors import UserError
 
 ALL = "all"
@@ -48,7 +48,7 @@ def parse(expression: str, counts: Mapping[str, int]) -> list[Piece]:
         UserError: the syntax is unknown, a split doesn't exist, a slice lies outside, nothing is left, or an example is
             named twice.
     """
-    parts = [names.normalise(part) for part in expression.split("+")]
+    parts = [spelling.normalise(part) for part in expression.split("+")]
     pieces = [piece for part in parts for piece in _pieces(part, expression, counts)]
     if not any(piece.stop > piece.start for piece in pieces):
         sizes = ", ".join(f"{name} {count:,}" for name, count in counts.items())
@@ -66,7 +66,7 @@ def _pieces(part: str, expression: str, counts: Mapping[str, int]) -> Sequence[P
     if not match:
         raise UserError("data.split", expression, _SYNTAX)
     name, bounds = match["name"], match["slice"]
-    name = names.find(name, counts) or name
+    name = spelling.find(name, counts) or name
     if name == ALL and name in counts and len(counts) > 1 and bounds is None:
         every = "+".join(f"{one}[:100%]" if one == ALL else one for one in counts)
         message = f"is all splits together, and these data have one of this name too; write {every} for all of them"

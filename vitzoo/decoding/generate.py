@@ -14,7 +14,8 @@ from vitzoo.decoding.start import start
 from vitzoo.decoding.texts import begin_texts, continue_texts
 from vitzoo.errors import UserError
 from vitzoo.nn import state
-from vitzoo.schema import annotations, build, convert, dotted, nearest
+from vitzoo.schema import annotations, build, convert
+from vitzoo.spelling import dotted, nearest
 
 How = Sampling | BeamSearch
 GREEDY = Sampling(temperature=0.0)

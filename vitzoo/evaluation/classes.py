@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import jax
 import jax.numpy as jnp
 
-from vitzoo import names
+from vitzoo import spelling
 from vitzoo.errors import UserError
 
 
@@ -71,11 +71,11 @@ def match(
     if model is None or data is None:
         return by_number(model, model_count, data, data_count)
     model, data = tuple(model), tuple(data)
-    if names.are_same(model, data):
+    if spelling.are_same(model, data):
         return Mapping(None, False, data, len(data), f"the model's {len(data)}")
     refuse_unknown(model, data)
-    places = names.positions(model)
-    columns = tuple(places[names.normalise(name)][0] for name in data)
+    places = spelling.positions(model)
+    columns = tuple(places[spelling.normalise(name)][0] for name in data)
     if len(data) == len(model):
         return Mapping(columns, False, model, len(model), f"the model's {len(model)}, matched by name")
     occur = f"{len(data)} of the model's {len(model)} occur in this data"
@@ -101,11 +101,11 @@ def by_number(model: Sequence[str] | None, model_count: int, data: Sequence[str]
 
 def refuse_unknown(model: tuple[str, ...], data: tuple[str, ...]) -> None:
     """Raises UserError if a class of the dataset isn't exactly one of the model's."""
-    places = names.positions(model)
-    unknown = [name for name in data if names.normalise(name) not in places]
+    places = spelling.positions(model)
+    unknown = [name for name in data if spelling.normalise(name) not in places]
     if unknown:
         shown, more = ", ".join(unknown[:5]), f" and {len(unknown) - 5} more" if len(unknown) > 5 else ""
         raise UserError("classes", shown + more, f"aren't among the model's {len(model)} ({', '.join(model[:5])} …)")
-    twice = [name for name in data if len(places[names.normalise(name)]) > 1]
+    twice = [name for name in data if len(places[spelling.normalise(name)]) > 1]
     if twice:
         raise UserError("classes", twice[0], "names two classes of the model")

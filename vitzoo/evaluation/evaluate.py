@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import vitzoo
-from vitzoo.checked import checked
+from vitzoo.argument_types import checked
 from vitzoo.config.resolution import Overrides, nested
 from vitzoo.errors import RunError, UserError
 from vitzoo.evaluation.folders import free_folder
@@ -21,10 +21,10 @@ from vitzoo.evaluation.report import Report, write_report, written
 from vitzoo.evaluation.run import Evaluation
 from vitzoo.evaluation.text_report import has_predictions, write_text_report
 from vitzoo.outputs import checked_file, checked_folder, only_writer
+from vitzoo.overwriting import Reads, check_apart, check_files_in, check_is_none_of
 from vitzoo.parallel import processes
 from vitzoo.parallel.mesh import show_mesh
-from vitzoo.parts import OwnFaults
-from vitzoo.replaced import Reads, check_apart, check_files_in, check_is_none_of
+from vitzoo.registry import UserPartFaults
 from vitzoo.staging import remove_leftovers
 from vitzoo.weights.load import ImageInfo
 from vitzoo.weights.opened import name_of
@@ -100,7 +100,7 @@ def _results(
     results = {}
     for name, folder in folders.items():
         try:
-            with OwnFaults():
+            with UserPartFaults():
                 results[name] = evaluate_one(ready, name, folder, predictions, out)
         except UserError as error:
             refusal = of_evaluator(name, ready.evaluators[name], error) if ready.own else error

@@ -23,7 +23,7 @@ from vitzoo.nn.execution import Execution
 from vitzoo.parallel.mesh import devices, make_mesh
 from vitzoo.parallel.processes import place_all
 from vitzoo.parallel.sharding import param_shardings, rules_of
-from vitzoo.parts import find
+from vitzoo.registry import find
 from vitzoo.schema import patch
 from vitzoo.weights.load import ImageInfo, Info, fitted, information
 from vitzoo.weights.model import builder, with_sizes

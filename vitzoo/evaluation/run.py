@@ -18,10 +18,10 @@ from vitzoo.data.spread import Spread
 from vitzoo.errors import UserError
 from vitzoo.evaluation.classes import Mapping as ClassMapping
 from vitzoo.evaluation.classes import match
-from vitzoo.names import are_same
 from vitzoo.objectives.base import Objective
 from vitzoo.parallel.mesh import padded_batch_size
 from vitzoo.parallel.sharding import put, replicated, rows_of_this_process
+from vitzoo.spelling import are_same
 from vitzoo.steps.compile import batch_shapes, compile_eval_step, compiled_together
 from vitzoo.steps.evaluate import make_eval_step
 from vitzoo.steps.train import Teach

@@ -21,7 +21,7 @@ from vitzoo.evaluation.of_checkpoint import state_beside
 from vitzoo.evaluation.ready import make_ready
 from vitzoo.outputs import checked_new_folder
 from vitzoo.parallel.processes import place_all
-from vitzoo.schema import nearest
+from vitzoo.spelling import nearest
 from vitzoo.weights.opened import locate_own
 
 ALIKE = ("model", "classes", "preprocessing", "tokenizer")

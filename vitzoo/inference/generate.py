@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
-from vitzoo.checked import checked
+from vitzoo.argument_types import checked
 from vitzoo.data.text.answers import conversation
 from vitzoo.data.text.unicode import check_whole
 from vitzoo.decoding.generate import how_of
 from vitzoo.errors import UserError
 from vitzoo.inference.generator import Answer, Encoded, Generator, Prompt, check_prompts
 from vitzoo.outputs import checked_file, write_whole
-from vitzoo.replaced import Reads
+from vitzoo.overwriting import Reads
 from vitzoo.weights.load import TextInfo
 
 Turns = Sequence[Mapping[str, str]]

@@ -10,7 +10,7 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from vitzoo.checked import checked
+from vitzoo.argument_types import checked
 from vitzoo.data.image_files import IMAGE_ENDINGS
 from vitzoo.data.text.lines import STANDARD_INPUT
 from vitzoo.errors import UserError
@@ -20,8 +20,8 @@ from vitzoo.inference.predictor import Predictor, row
 from vitzoo.inference.text_predict import predict_texts
 from vitzoo.inference.writers import write_features, write_predictions
 from vitzoo.outputs import checked_file, wrote
+from vitzoo.overwriting import Reads, check_apart
 from vitzoo.paths import expanded
-from vitzoo.replaced import Reads, check_apart
 from vitzoo.weights.opened import open_weights
 
 ENDINGS = {".txt", ".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".md", *IMAGE_ENDINGS}

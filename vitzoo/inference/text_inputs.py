@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from vitzoo import names
+from vitzoo import spelling
 from vitzoo.data.text.lines import read_lines
 from vitzoo.data.text.settings import Text
 from vitzoo.data.text.sources.fields import asked_for, converter, form_of, several_fit
@@ -101,7 +101,7 @@ def _as_input(one: Any, number: int, text: Text) -> TextInput:
     if not isinstance(one, Mapping):
         raise UserError("inputs", type(one).__name__, f"text {number} is neither text nor a record of fields")
     try:
-        one = names.by_name({name: value for name, value in one.items() if isinstance(name, str)})
+        one = spelling.by_name({name: value for name, value in one.items() if isinstance(name, str)})
     except ValueError as error:
         raise UserError("inputs", None, f"text {number} {error}") from None
     for setting, name in asked_for(text, GIVEN).items():

@@ -13,7 +13,7 @@ from vitzoo.inference.text_inputs import TextInput, gather_texts
 from vitzoo.inference.text_predictor import TextPredictor
 from vitzoo.inference.text_writers import shown, write_embeddings, write_rows
 from vitzoo.outputs import checked_file, wrote
-from vitzoo.replaced import Reads, check_apart
+from vitzoo.overwriting import Reads, check_apart
 
 
 def predict_texts(

@@ -14,11 +14,11 @@ from vitzoo.data.text.labelled import word_tokens
 from vitzoo.data.text.layout import Layout
 from vitzoo.data.text.tokenizers.base import Ids
 from vitzoo.errors import UserError
-from vitzoo.hints import shell_flag
 from vitzoo.inference.text_inputs import TextInput
 from vitzoo.models.text import is_prefix_lm
 from vitzoo.objectives.inputs import logits_of
-from vitzoo.parts import find
+from vitzoo.registry import find
+from vitzoo.spelling import shell_flag
 from vitzoo.weights.load import TextInfo
 
 Batch = Mapping[str, jax.Array]

@@ -23,10 +23,10 @@ from vitzoo.objectives.base import WithEmbeddings
 from vitzoo.objectives.distillation import TEACHER_LOGITS
 from vitzoo.optim import build as optim
 from vitzoo.parallel.sharding import Rules, rules_of
-from vitzoo.parts import find
 from vitzoo.planning import known_data, row_shapes
 from vitzoo.planning.cost import VOCABULARY
 from vitzoo.planning.length import total_steps
+from vitzoo.registry import find
 from vitzoo.steps import state as states
 from vitzoo.steps.train import Step, make_train_step, row_keys
 

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from vitzoo import parts
+from vitzoo import registry
 from vitzoo.models.encoder_decoder import EncoderDecoder
 from vitzoo.models.geometry import ImageGeometry
 from vitzoo.nn import state
@@ -27,7 +27,7 @@ VOCABULARY = {"transformer": 37_000}
 def published() -> list[Row]:
     """The published variants of every model: by model, then by family, then by size."""
     rows = []
-    for name in parts.PARTS["model"]:
+    for name in registry.PARTS["model"]:
         variants = _model(name).PUBLISHED
         families = list(dict.fromkeys(map(family, variants)))
         own = [row(name, variant) for variant in variants]
@@ -104,7 +104,7 @@ def _body(model: Any, variant: str, pixels: int) -> Any:
 
 
 def _model(name: str) -> Any:
-    return parts.find("model", name)
+    return registry.find("model", name)
 
 
 def _abstract(model: Any, config: Any) -> tuple[Any, state.Params]:

@@ -16,7 +16,7 @@ from vitzoo.evaluation.run import Evaluation
 from vitzoo.nn import state as modules
 from vitzoo.objectives.base import Objective, WithEmbeddings
 from vitzoo.objectives.inputs import EXAMPLE_WEIGHT
-from vitzoo.parts import find
+from vitzoo.registry import find
 
 
 def check_fits(choice: ModelChoice, resolved: Resolved) -> None:

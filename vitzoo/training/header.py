@@ -10,11 +10,11 @@ from vitzoo.checkpoints import steps
 from vitzoo.checkpoints.store import Store
 from vitzoo.config.comparison import Differences
 from vitzoo.data import left_out
-from vitzoo.hints import shell_flag
 from vitzoo.parallel import processes
 from vitzoo.parallel.mesh import show_mesh
-from vitzoo.parts import find
+from vitzoo.registry import find
 from vitzoo.schema import to_json
+from vitzoo.spelling import shell_flag
 from vitzoo.steps.state import evaluated
 from vitzoo.training import evaluated_data, metrics, room
 from vitzoo.training.saving import Saving

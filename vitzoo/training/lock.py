@@ -14,9 +14,9 @@ from pathlib import Path
 
 from vitzoo.checkpoints import steps
 from vitzoo.errors import RunError, UserError
+from vitzoo.overwriting import check_spoils_no_run
 from vitzoo.parallel import processes
 from vitzoo.paths import folder_of_checkpoints
-from vitzoo.replaced import check_spoils_no_run
 from vitzoo.training.run_folder import CONFIG, RUN_FILES, existing, start_from
 
 LOCK = ".lock"

@@ -12,8 +12,8 @@ from vitzoo.config.agreement import check_same
 from vitzoo.data import left_out
 from vitzoo.parallel import processes
 from vitzoo.parallel.sharding import put
-from vitzoo.parts import OwnFaults
 from vitzoo.paths import folder_to_fill
+from vitzoo.registry import UserPartFaults
 from vitzoo.training import curves, header, run_folder, setup, start
 from vitzoo.training.compilation_cache import use_compilation_cache
 from vitzoo.training.heap import keep_heap
@@ -56,7 +56,7 @@ def train(config: Any, workdir: str | Path, out: TextIO | None = None) -> dict[s
     use_compilation_cache()
     left_out.begin()
     mesh = setup.mesh_of(experiment)
-    with locked(workdir), OwnFaults() as faults, Signals() as signals, contextlib.ExitStack() as opened:
+    with locked(workdir), UserPartFaults() as faults, Signals() as signals, contextlib.ExitStack() as opened:
         # ------------------------------------------------------------------ the same run as before?
         differences = run_folder.check_config(workdir, resolved.values)
         store = opened.enter_context(contextlib.closing(Store(workdir / "checkpoints", experiment.checkpoint.keep)))

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from vitzoo.config.experiment import Log
-from vitzoo.errors import UserError
-from vitzoo.hints import install_extra
+from vitzoo.errors import UserError, install_extra
 from vitzoo.parallel import processes
 from vitzoo.training.events import Events
 

@@ -19,9 +19,9 @@ from vitzoo.config.comparison import UNSET, Differences, compare
 from vitzoo.config.experiment import DURATIONS
 from vitzoo.config.kept import NEEDED, read_kept
 from vitzoo.errors import RunError, UserError
-from vitzoo.hints import shell_flag
+from vitzoo.overwriting import Reads, check_stays_outside
 from vitzoo.parallel import processes
-from vitzoo.replaced import Reads, check_stays_outside
+from vitzoo.spelling import shell_flag
 
 CONFIG = "config.json"
 PROVENANCE = "provenance.json"

@@ -29,8 +29,8 @@ from vitzoo.objectives.base import Objective
 from vitzoo.optim import build as optim
 from vitzoo.parallel import mesh as meshes
 from vitzoo.parallel.sharding import rows_of_this_process, rules_of
-from vitzoo.parts import PARTS, find
 from vitzoo.planning.length import total_steps
+from vitzoo.registry import PARTS, find
 from vitzoo.schema import to_json
 from vitzoo.steps import state as states
 from vitzoo.steps.compile import batch_shapes, compile_train_step

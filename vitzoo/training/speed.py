@@ -4,9 +4,9 @@ from collections.abc import Callable
 from typing import Any, TextIO
 
 from vitzoo.nn.state import abstract, merge
-from vitzoo.parts import PARTS
 from vitzoo.planning.devices import peak_flops
 from vitzoo.planning.flops import count
+from vitzoo.registry import PARTS
 from vitzoo.steps.compile import batch_shapes
 from vitzoo.training.progress import Progress
 from vitzoo.training.setup import Task

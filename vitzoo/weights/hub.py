@@ -12,8 +12,7 @@ from typing import Any
 
 from vitzoo.data.folders import cache_folder
 from vitzoo.data.text.tokenizers.published import FILES
-from vitzoo.errors import UserError
-from vitzoo.hints import install_extra
+from vitzoo.errors import UserError, install_extra
 from vitzoo.paths import home
 from vitzoo.weights.files.open import SUFFIXES
 

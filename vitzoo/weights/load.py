@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from vitzoo.checked import checked
+from vitzoo.argument_types import checked
 from vitzoo.checkpoints.locate import Located
 from vitzoo.config.experiment import ModelChoice
 from vitzoo.data.image_feed import for_channels, preprocessing_of

@@ -7,7 +7,7 @@ from typing import Any
 from vitzoo.config.experiment import config_class_of
 from vitzoo.models.geometry import image_shape
 from vitzoo.nn.execution import DEFAULT, Execution
-from vitzoo.parts import find
+from vitzoo.registry import find
 from vitzoo.schema import build
 
 

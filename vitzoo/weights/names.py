@@ -1,7 +1,7 @@
 """Names of published weights that aren't paths: those of the catalogue, and those of the hub."""
 
 from vitzoo.errors import UserError
-from vitzoo.hints import misspelt
+from vitzoo.spelling import misspelt
 from vitzoo.weights import catalogue, hub
 
 NEARLY = 0.9  # likeness from which a name is taken for a slip of one in the catalogue

@@ -8,7 +8,7 @@ from vitzoo.checkpoints.locate import Located
 from vitzoo.errors import UserError
 from vitzoo.nn import state
 from vitzoo.nn.paths import flatten
-from vitzoo.parts import PARTS
+from vitzoo.registry import PARTS
 from vitzoo.schema import to_json
 from vitzoo.weights.model import builder, config_of
 

@@ -17,8 +17,9 @@ from vitzoo.errors import UserError
 from vitzoo.models.geometry import image_shape
 from vitzoo.nn import state
 from vitzoo.nn.paths import flatten, unflatten
-from vitzoo.parts import find
-from vitzoo.schema import build, convert_fields, nearest, to_json
+from vitzoo.registry import find
+from vitzoo.schema import build, convert_fields, to_json
+from vitzoo.spelling import nearest
 from vitzoo.staging import temporary_folder
 from vitzoo.weights.files.open import open_source
 from vitzoo.weights.files.source import Source

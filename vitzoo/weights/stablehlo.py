@@ -14,7 +14,7 @@ from vitzoo.errors import UserError
 from vitzoo.models.text import is_prefix_lm, kind_of
 from vitzoo.nn.execution import Execution
 from vitzoo.outputs import checked_file, write_whole
-from vitzoo.replaced import Reads
+from vitzoo.overwriting import Reads
 from vitzoo.weights.load import ImageInfo, load
 
 SUFFIX = ".stablehlo"

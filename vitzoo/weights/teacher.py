@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
-from vitzoo import names
+from vitzoo import spelling
 from vitzoo.checkpoints.locate import Located
 from vitzoo.data.image_feed import ImageFeed, for_channels, preprocessing_of
 from vitzoo.data.mixing import denormalise, normalise
@@ -23,7 +23,7 @@ from vitzoo.nn.paths import flatten, unflatten
 from vitzoo.objectives.distillation import TEACHER_LOGITS
 from vitzoo.parallel.processes import place
 from vitzoo.parallel.sharding import param_shardings, rules_of
-from vitzoo.parts import find
+from vitzoo.registry import find
 from vitzoo.steps.state import with_shardings
 from vitzoo.weights.load import fitted
 from vitzoo.weights.model import builder, config_of
@@ -157,9 +157,9 @@ def _columns(
         if count != wanted:
             raise UserError(FIELD, name, f"tells {count} classes apart, the student {wanted}")
         return None
-    known = names.positions(theirs)
-    missing = [one for one in mine if names.normalise(one) not in known]
+    known = spelling.positions(theirs)
+    missing = [one for one in mine if spelling.normalise(one) not in known]
     if missing:
         raise UserError(FIELD, name, f"doesn't know {len(missing)} of the {len(mine)} classes, such as {missing[0]}")
-    places = tuple(known[names.normalise(one)][0] for one in mine)
+    places = tuple(known[spelling.normalise(one)][0] for one in mine)
     return None if places == tuple(range(count)) else places

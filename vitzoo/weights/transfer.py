@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from vitzoo import names
+from vitzoo import spelling
 from vitzoo.errors import UserError
 from vitzoo.nn.paths import flatten, is_stacked, unflatten
 from vitzoo.weights.adapt import Flat, Scales, adapt
@@ -102,14 +102,14 @@ def match_head(old: Sequence[str] | None, old_count: int, new: Sequence[str] | N
     text = f"{old_count} → {new_count}, new, zero-initialised"
     if old_count != new_count:
         return Head(None, text)
-    if (old is None and new is None) or (old is not None and new is not None and names.are_same(old, new)):
+    if (old is None and new is None) or (old is not None and new is not None and spelling.are_same(old, new)):
         return Head(tuple(range(old_count)), f"the same {old_count} classes")
     if old is None or new is None:
         return Head(None, f"{text} (one side names no classes)")
-    places = names.positions(old)
-    if len(places) != len(old) or set(places) != set(names.positions(new)):
+    places = spelling.positions(old)
+    if len(places) != len(old) or set(places) != set(spelling.positions(new)):
         return Head(None, f"{text} (other class names)")
-    return Head(tuple(places[names.normalise(name)][0] for name in new), "put in the order of the new class names")
+    return Head(tuple(places[spelling.normalise(name)][0] for name in new), "put in the order of the new class names")
 
 
 def transfer(

@@ -14,7 +14,7 @@ from vitzoo.data.settings import Data
 from vitzoo.data.sources.base import Example, SourceInfo
 from vitzoo.data.sources.records import Records
 from vitzoo.errors import UserError
-from vitzoo.schema import nearest
+from vitzoo.spelling import nearest
 
 Record = Mapping[str, Any]
 

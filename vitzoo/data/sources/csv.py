@@ -6,7 +6,7 @@ import pathlib
 import re
 from collections.abc import Sequence
 
-from vitzoo import names
+from vitzoo import spelling
 from vitzoo.data.settings import Data
 from vitzoo.data.sources import delimited
 from vitzoo.data.sources.base import Table
@@ -95,8 +95,8 @@ def _read(file: pathlib.Path, data: Data) -> tuple[list[str], list[Record]]:
         raise UserError("data.name", data.name, str(error)) from None
     if len(lines) < 2:
         raise UserError("data.name", data.name, f"{file} has no rows; {HEADER_HELP}")
-    header = [names.normalise(cell) for cell in lines[0].cells]
-    for name, places in names.positions(header).items():
+    header = [spelling.normalise(cell) for cell in lines[0].cells]
+    for name, places in spelling.positions(header).items():
         if name and len(places) > 1:
             raise UserError("data.name", data.name, f"has {len(places)} columns called {name}; give each its own name")
     for row in lines[1:]:
@@ -108,7 +108,7 @@ def _read(file: pathlib.Path, data: Data) -> tuple[list[str], list[Record]]:
 
 def _column(header: Sequence[str], setting: str, asked: str, usual: Sequence[str]) -> str:
     if asked:
-        column = names.normalise(asked)
+        column = spelling.normalise(asked)
         if column not in header:
             raise UserError(f"data.{setting}", asked, f"no such column; there are: {_listed(header)}")
         return column
@@ -167,7 +167,7 @@ def _named(row: Record, columns: Sequence[str], multi_label: bool, data: Data) -
 
 
 def _split(row: Record, column: str, data: Data) -> str:
-    name = names.normalise(row[column])
+    name = spelling.normalise(row[column])
     if not name:
         raise UserError("data.name", data.name, f"{row.where} names no split")
     if name.lower() == ALL:

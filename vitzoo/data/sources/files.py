@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from vitzoo import literals, names
+from vitzoo import literals, spelling
 from vitzoo.data import left_out
 from vitzoo.data.duplicates import differing, equal_files, equal_notes, hold_out, torn_note
 from vitzoo.data.settings import Data
@@ -28,7 +28,7 @@ _STANDARD = {alias: name for name, aliases in SPLIT_NAMES.items() for alias in a
 
 def standard_split(name: str) -> str | None:
     """train, validation or test for their usual names, in any case; None for others."""
-    return _STANDARD.get(names.normalise(name).lower())
+    return _STANDARD.get(spelling.normalise(name).lower())
 
 
 def split_below(path: pathlib.PurePath, levels: int, split: str | None) -> pathlib.PurePath | None:
@@ -103,12 +103,12 @@ def table_of_files(files: Sequence[LabelledFile], data: Data, *, multi_label: bo
 def _one_spelling(files: Sequence[LabelledFile]) -> tuple[Sequence[LabelledFile], tuple[str, ...]]:
     """The files with labels in one spelling, and a note of those that had several."""
     spellings = {label for file in files for label in file.labels}
-    if all(names.normalise(label) == label for label in spellings):
+    if all(spelling.normalise(label) == label for label in spellings):
         return files, ()
     files = [
-        dataclasses.replace(file, labels=tuple(dict.fromkeys(map(names.normalise, file.labels)))) for file in files
+        dataclasses.replace(file, labels=tuple(dict.fromkeys(map(spelling.normalise, file.labels)))) for file in files
     ]
-    return files, names.joined_note(spellings, "class", "classes")
+    return files, spelling.joined_note(spellings, "class", "classes")
 
 
 class FileBytes:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from vitzoo import names
+from vitzoo import spelling
 from vitzoo.data.text.unicode import HALF, is_whole
 from vitzoo.errors import UserError
 
@@ -85,11 +85,11 @@ def class_names(name: str, classes: Sequence[str]) -> tuple[str, ...]:
         if not is_whole(one):
             message = f"has a class {one!a}, which {HALF}; rename its folder, or write it as UTF-8"
             raise UserError("data.name", name, message)
-    for written in names.positions(classes).values():
+    for written in spelling.positions(classes).values():
         if len(written) > 1:
             which = " and ".join(f"{number} ({classes[number]!a})" for number in written)
             raise UserError("data.name", name, f"has one name for the classes {which}; each class has its own")
-    return tuple(map(names.normalise, classes))
+    return tuple(map(spelling.normalise, classes))
 
 
 def refuse_unlabelled(info: Any) -> None:

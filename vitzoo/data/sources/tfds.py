@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow_datasets as tfds
 
-from vitzoo import names
+from vitzoo import spelling
 from vitzoo.data import splits
 from vitzoo.data.duplicates import content_key
 from vitzoo.data.folders import data_folders
@@ -194,7 +194,7 @@ def _feature_key(data: Data, setting: str, features: Any, wanted: Any) -> str:
     fitting = [key for key, feature in features.items() if wanted(feature)]
     asked = getattr(data, setting)
     if asked:
-        if (found := names.find(asked, fitting)) is None:
+        if (found := spelling.find(asked, fitting)) is None:
             raise UserError(
                 f"data.{setting}", asked, f"no such feature in {data.name}; there are: {', '.join(fitting) or 'none'}"
             )

@@ -17,7 +17,7 @@ from vitzoo.data.folders import data_folders
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.prepared_files import PreparedRecords, builder_of_folder, check_shards
 from vitzoo.errors import UserError
-from vitzoo.hints import shell_flag
+from vitzoo.spelling import shell_flag
 
 NAME = re.compile(r"(?P<name>\w+)(?:/(?P<config>[\w.\-]+))?(?::(?P<version>[\d.*]+))?")
 

@@ -24,8 +24,7 @@ from vitzoo.data.sources.tfds_folders import (
     missing,
     no_name,
 )
-from vitzoo.errors import RunError, UserError
-from vitzoo.hints import install_extra
+from vitzoo.errors import RunError, UserError, install_extra
 from vitzoo.staging import remove_leftovers, staged
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from vitzoo import parts
+from vitzoo import registry
 from vitzoo.data import left_out
 from vitzoo.data.progress import progress
 from vitzoo.data.settings import Data
@@ -22,7 +22,7 @@ KINDS = ("text:", "jsonl:")
 
 def is_text(name: str) -> bool:
     """Whether a dataset is of text: its name says so, or what the user's own makes."""
-    return name.startswith(KINDS) or name.partition("/")[0] in parts.PARTS["text_dataset"] or makes_text(name)
+    return name.startswith(KINDS) or name.partition("/")[0] in registry.PARTS["text_dataset"] or makes_text(name)
 
 
 def check_text(name: str, *, split: str = "", text: Mapping[str, Any] | None = None, **settings: Any) -> dict[str, Any]:

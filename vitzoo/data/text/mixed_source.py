@@ -10,7 +10,8 @@ from vitzoo.data.text.settings import Mixture, Text
 from vitzoo.data.text.sources.base import TextSource, all_text, text_info
 from vitzoo.data.text.sources.open import open_text
 from vitzoo.errors import UserError
-from vitzoo.schema import nearest, patch
+from vitzoo.schema import patch
+from vitzoo.spelling import nearest
 
 NAME = "mixture"
 OF_ONE = ("name", "split", "dir", "bad_files", "validation_fraction")

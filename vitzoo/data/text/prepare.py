@@ -14,10 +14,10 @@ from vitzoo.data.text.sources.open import open_text
 from vitzoo.data.text.tokenizers.open import byte_length
 from vitzoo.data.text.tokenizers.train import train_tokenizer
 from vitzoo.errors import UserError
-from vitzoo.hints import shell_flag
 from vitzoo.outputs import checked_new_folder, whole_folder
-from vitzoo.replaced import Reads
+from vitzoo.overwriting import Reads
 from vitzoo.schema import build
+from vitzoo.spelling import shell_flag
 
 KEPT = ("bpe", "unigram", "wordpiece")
 """Kinds that have a published form; the others need no preparing."""

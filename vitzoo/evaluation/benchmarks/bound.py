@@ -13,7 +13,7 @@ from vitzoo.evaluation.benchmarks.row import Benchmark
 from vitzoo.evaluation.ready import Ready
 from vitzoo.evaluation.run import Evaluation
 from vitzoo.models.text import kind_of
-from vitzoo.parts import find
+from vitzoo.registry import find
 from vitzoo.schema import build, patch
 
 SOURCE_TOKENS = 512

@@ -23,9 +23,9 @@ from vitzoo.evaluation.ready import Ready, make_ready
 from vitzoo.evaluation.report import written
 from vitzoo.evaluation.run import Evaluation, Rows
 from vitzoo.outputs import checked_folder, only_writer
+from vitzoo.overwriting import Reads, check_files_in
 from vitzoo.parallel import processes
-from vitzoo.parts import find
-from vitzoo.replaced import Reads, check_files_in
+from vitzoo.registry import find
 
 
 def matthews_correlation(evaluation: Evaluation, rows: Rows, metrics: Mapping[str, float]) -> float:

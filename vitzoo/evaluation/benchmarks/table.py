@@ -11,7 +11,7 @@ from vitzoo.errors import UserError
 from vitzoo.evaluation.benchmarks.images import IMAGES, measured_by
 from vitzoo.evaluation.benchmarks.row import Benchmark
 from vitzoo.evaluation.benchmarks.texts import TEXTS
-from vitzoo.schema import nearest
+from vitzoo.spelling import nearest
 
 BENCHMARKS: dict[str, Benchmark] = {row.name: row for row in (*IMAGES, *TEXTS)}
 GROUPS: tuple[str, ...] = tuple(dict.fromkeys(row.group[0] for row in BENCHMARKS.values() if row.group[0]))

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from vitzoo import names
+from vitzoo import spelling
 from vitzoo.data.sources.base import fingerprint
 from vitzoo.data.sources.label_check import refuse_unlabelled
 from vitzoo.errors import UserError
@@ -69,7 +69,7 @@ class Both:
 
 
 def _same_names(ours: Sequence[str] | None, others: Sequence[str] | None) -> bool:
-    return ours == others if ours is None or others is None else names.are_same(ours, others)
+    return ours == others if ours is None or others is None else spelling.are_same(ours, others)
 
 
 Rows = Mapping[str, np.ndarray]

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from vitzoo.evaluation.text_metrics.rouge import f_measure
-from vitzoo.names import normalise
+from vitzoo.spelling import normalise
 
 
 def accuracy(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> float:
-    """Share of predictions that are one of their references, as names are compared: see `vitzoo.names`."""
+    """Share of predictions that are one of their references, as names are compared: see `vitzoo.spelling`."""
     pairs = zip(predictions, references, strict=True)
     return float(np.mean([normalise(prediction) in set(map(normalise, right)) for prediction, right in pairs]))
 

@@ -7,9 +7,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from vitzoo.errors import UserError
+from vitzoo.errors import UserError, install_extra
 from vitzoo.evaluation.text_metrics import answers, rouge
-from vitzoo.hints import install_extra
 
 BLEU_TOKENIZERS = ("13a", "intl", "char", "zh", "none")
 

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from vitzoo.errors import UserError
-from vitzoo.schema import LARGEST_INTEGER, default_of
+from vitzoo.limits import LARGEST_INTEGER
+from vitzoo.schema import default_of
 from vitzoo.weights.files.json_file import shown
 from vitzoo.weights.files.source import Source
 from vitzoo.weights.formats.known import type_of, what_it_says

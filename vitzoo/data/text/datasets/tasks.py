@@ -14,7 +14,7 @@ from vitzoo.data.text.sources.as_pairs import WITHHELD
 from vitzoo.data.text.sources.base import text_info
 from vitzoo.data.text.sources.template import Template, plain, read_field
 from vitzoo.errors import UserError
-from vitzoo.schema import nearest
+from vitzoo.spelling import nearest
 
 
 @dataclasses.dataclass(frozen=True)

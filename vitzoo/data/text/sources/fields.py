@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from vitzoo import literals, names
+from vitzoo import literals, spelling
 from vitzoo.data.text.settings import Text
 from vitzoo.data.text.sources.labels import whole_number
 from vitzoo.data.text.sources.template import Template, names_of, value_of
@@ -111,7 +111,7 @@ def several_fit(own: Mapping[str, Any], record: Mapping[str, Any], text: Text) -
 
 def asked_for(text: Text, settings: Sequence[str] = SETTINGS) -> dict[str, str]:
     """The fields that settings name, by setting."""
-    return {setting: name for setting in settings if (name := names.normalise(getattr(text, setting)))}
+    return {setting: name for setting in settings if (name := spelling.normalise(getattr(text, setting)))}
 
 
 def form_of(

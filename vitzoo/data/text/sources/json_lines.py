@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from vitzoo import names
+from vitzoo import spelling
 from vitzoo.data.duplicates import differing, equal_notes, numbered, torn_note
 from vitzoo.data.file_tree import is_visible
 from vitzoo.data.settings import Data
@@ -34,7 +34,7 @@ class LineReader:
 
     def __call__(self, index: int) -> dict[str, Any]:
         file, _, start, length = self.places[index].tolist()
-        example = converter(self.own)(names.by_name(json.loads(self.files.read(file, start, start + length))))
+        example = converter(self.own)(spelling.by_name(json.loads(self.files.read(file, start, start + length))))
         if "label" in example:
             label = example["label"]
             example["label"] = number(label) if self.index is None else self.index[class_name(label)]

@@ -4,7 +4,7 @@ import json
 import pathlib
 from typing import Any
 
-from vitzoo import names
+from vitzoo import spelling
 from vitzoo.data import left_out
 from vitzoo.data.settings import Data
 from vitzoo.data.text.settings import Text
@@ -80,7 +80,7 @@ class Records:
         bad = (f"{self.bad:,} records left out, can't be read",) if self.bad else ()
         if self.unusable is not None:
             return (*bad, f"labels aren't used: {self.unusable.message}")
-        return (*bad, *names.joined_note(self._class_names.spellings, "class", "classes"))
+        return (*bad, *spelling.joined_note(self._class_names.spellings, "class", "classes"))
 
     def _takes(self, content: bytes, where: str) -> bool:
         """Whether a line holds an example, whose labels are kept. Another one stops, or is named and left out."""

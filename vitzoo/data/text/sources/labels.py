@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from vitzoo import names
+from vitzoo import spelling
 
 LARGEST = float(np.finfo(np.float32).max)
 SHOWN = 40  # characters of a label in a message
@@ -22,7 +22,7 @@ def class_name(label: Any) -> str:
     if isinstance(label, str):
         if not label.strip():
             raise ValueError(f"the label {_shown(label)} is empty")
-        return names.normalise(label)
+        return spelling.normalise(label)
     if isinstance(label, bool):
         return str(label).lower()
     whole = whole_number(label)

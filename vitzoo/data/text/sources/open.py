@@ -4,7 +4,7 @@ import inspect
 import re
 from collections.abc import Callable
 
-from vitzoo import parts
+from vitzoo import registry
 from vitzoo.data.folders import PATH_KINDS, check_path
 from vitzoo.data.open import SOURCE, made, refuse_lacking
 from vitzoo.data.settings import Data
@@ -32,7 +32,8 @@ def open_text(data: Data, split: str | None = None, text: Text | None = None) ->
 
 def open_text_dataset(data: Data, text: Text) -> TextDataset:
     """The dataset behind `data.name`, all splits: `text:FILE|FOLDER`, `jsonl:FILE|FOLDER`, one of
-    `parts.PARTS["text_dataset"]`, the user's `module:Class` (made from `data`, or from `data` and `text`), else TFDS's.
+    `registry.PARTS["text_dataset"]`, the user's `module:Class` (made from `data`, or from `data` and `text`), else
+    TFDS's.
     """
     check_path(data.name)
     kind, colon, rest = data.name.partition(":")
@@ -44,15 +45,15 @@ def open_text_dataset(data: Data, text: Text) -> TextDataset:
         from vitzoo.data.text.sources.json_lines import open_json_lines
 
         return open_json_lines(data, rest, text)
-    if (known := data.name.partition("/")[0]) in parts.PARTS["text_dataset"]:
-        return _made(parts.find("text_dataset", known), data, text)
-    if known in parts.PARTS["dataset"] or kind in IMAGES:
+    if (known := data.name.partition("/")[0]) in registry.PARTS["text_dataset"]:
+        return _made(registry.find("text_dataset", known), data, text)
+    if known in registry.PARTS["dataset"] or kind in IMAGES:
         raise UserError("data.name", data.name, "holds images, and the objective takes text: text:, jsonl: ...")
     if kind in ("text", "jsonl"):
         raise UserError("data.name", data.name, "names no file or folder")
     found = None
     if colon and not _TFDS_VERSION.fullmatch(data.name):
-        found = parts.find("text_dataset", data.name)
+        found = registry.find("text_dataset", data.name)
         if not hasattr(found, "download_and_prepare"):
             return _made(found, data, text)
     from vitzoo.data.text.sources.tfds import TfdsTexts
@@ -67,10 +68,10 @@ def makes_text(name: str) -> bool:
         UserError: it can't be imported.
     """
     kind, _, rest = name.partition(":")
-    known = kind in PATH_KINDS or kind.split("/")[0] in parts.PARTS["dataset"]
+    known = kind in PATH_KINDS or kind.split("/")[0] in registry.PARTS["dataset"]
     if not rest or known or _TFDS_VERSION.fullmatch(name):
         return False
-    found = parts.find("dataset", name)
+    found = registry.find("dataset", name)
     if hasattr(found, "download_and_prepare"):
         return False
     try:

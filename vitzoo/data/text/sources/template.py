@@ -4,7 +4,7 @@ import string
 from collections.abc import Mapping
 from typing import Any
 
-from vitzoo import names
+from vitzoo import spelling
 from vitzoo.data.text.unicode import HALF, is_whole
 
 FORM = "names fields in braces, `question: {question} context: {context}`; {{ and }} are braces themselves"
@@ -37,7 +37,7 @@ class Template(str):
 
     def _parts(self) -> list[tuple[str, str | None, str | None, str | None]]:
         parts = [
-            (before, None if name is None else names.normalise(name), form, conversion)
+            (before, None if name is None else spelling.normalise(name), form, conversion)
             for before, name, form, conversion in string.Formatter().parse(self)
         ]
         for _, name, form, conversion in parts:

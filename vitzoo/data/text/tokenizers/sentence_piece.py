@@ -17,8 +17,7 @@ from vitzoo.data.text.tokenizers.base import (
 )
 from vitzoo.data.text.tokenizers.library import ROLE_NAMES, SPACE
 from vitzoo.data.text.unicode import check_whole
-from vitzoo.errors import UserError
-from vitzoo.hints import install_extra
+from vitzoo.errors import UserError, install_extra
 
 
 class SentencePieceTokenizer(TextTokenizer):

@@ -24,8 +24,7 @@ from vitzoo.data.text.tokenizers.open import load_tokenizer
 from vitzoo.data.text.tokenizers.panics import as_errors
 from vitzoo.data.text.tokenizers.sentence_piece import SentencePieceTokenizer
 from vitzoo.data.text.unicode import check_whole
-from vitzoo.errors import UserError
-from vitzoo.hints import install_extra
+from vitzoo.errors import UserError, install_extra
 from vitzoo.schema import to_json
 
 LONGEST_WORD = 1000  # characters: to count the pairs of a word takes the square of its length

@@ -320,19 +320,19 @@ def test_a_part_that_fails_is_named_with_its_line_before_anything_is_written(her
 
 
 def test_a_part_that_fails_when_a_run_has_begun_is_its_failure(here):
-    from vitzoo import parts
+    from vitzoo import registry
 
     (here / "my_metric.py").write_text(
         f"from my_parts import *\ndef helper(): {BOOM}\nclass Bad(Margin):\n"
         "    def metrics(self, rows, num_classes): helper()\n"
     )
-    evaluator = parts.find("evaluator", "my_metric:Bad", "evaluate.margin.name")
-    faults = parts.OwnFaults()
+    evaluator = registry.find("evaluator", "my_metric:Bad", "evaluate.margin.name")
+    faults = registry.UserPartFaults()
     faults.begun = True
     with pytest.raises(vitzoo.RunError) as failure, faults:
         evaluator().metrics({}, 0)
     assert str(failure.value) == "evaluate.margin.name = my_metric:Bad: my_metric.py:2: ValueError: boom"
-    with pytest.raises(ZeroDivisionError), parts.OwnFaults():  # no part of a user's own had a hand in it
+    with pytest.raises(ZeroDivisionError), registry.UserPartFaults():  # no part of a user's own had a hand in it
         1 / 0  # noqa: B018
 
 

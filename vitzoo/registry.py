@@ -83,7 +83,7 @@ PARTS: dict[str, dict[str, str]] = {
 }
 
 
-OWN: dict[str, str] = {}
+USER_PARTS: dict[str, str] = {}
 """The user's own parts that were found, and the setting that names each."""
 
 
@@ -106,10 +106,10 @@ def find(kind: str, name: str, field: str = "") -> type:
     if name in known:
         module, _, attribute = known[name].partition(":")
         return getattr(importlib.import_module(module), attribute)
-    return _own(name, field)
+    return _user_part(name, field)
 
 
-def _own(name: str, field: str) -> type:
+def _user_part(name: str, field: str) -> type:
     """The user's own part of this name.
 
     Raises:
@@ -120,7 +120,7 @@ def _own(name: str, field: str) -> type:
         lacking = "behind" if module else "before"
         raise UserError(field, name, f"has no name {lacking} the colon; your own is written package.module:Class")
     _refuse_pythons(name, field, module)
-    OWN[name] = field
+    USER_PARTS[name] = field
     try:
         found = getattr(importlib.import_module(module), attribute)
     except (Exception, SystemExit) as error:  # whatever the user's own module raises
@@ -139,26 +139,26 @@ def _refuse_pythons(name: str, field: str, module: str) -> None:
         raise UserError(field, name, f"is of Python's own module {module}; {wanted}")
 
 
-class OwnFaults:
+class UserPartFaults:
     """A block in which an exception out of a user's own part ends as a refusal that names the part and the line; once
     `begun` is set, as a failure.
     """
 
     begun = False
 
-    def __enter__(self) -> "OwnFaults":
+    def __enter__(self) -> "UserPartFaults":
         return self
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if isinstance(error, Exception) and (refusal := own_fault(error)) is not None:
+        if isinstance(error, Exception) and (refusal := user_part_fault(error)) is not None:
             raise (RunError(str(refusal)) if self.begun else refusal) from error
 
 
-def own_fault(error: Exception) -> UserError | None:
+def user_part_fault(error: Exception) -> UserError | None:
     """The refusal of the user's own part out of whose code an exception came; None where it came out of none."""
     if isinstance(error, UserError | RunError) or "RESOURCE_EXHAUSTED" in str(error):
         return None
-    files = _own_files()
+    files = _user_part_files()
     passed = [(frame.f_code, line) for frame, line in traceback.walk_tb(error.__traceback__)]
     passed = [(code, line) for code, line in passed if code.co_filename in files]
     if not passed:
@@ -169,13 +169,13 @@ def own_fault(error: Exception) -> UserError | None:
     name = next((part for part in reversed(parts) if part), next(iter(files[code.co_filename].values())))
     said = str(error).strip().partition("\n")[0]
     place = f"{Path(code.co_filename).name}:{line}: {type(error).__name__}"
-    return UserError(OWN[name], name, f"{place}: {said}" if said else place)
+    return UserError(USER_PARTS[name], name, f"{place}: {said}" if said else place)
 
 
-def _own_files() -> dict[str, dict[str, str]]:
+def _user_part_files() -> dict[str, dict[str, str]]:
     """The files of the user's own parts, and in each the parts by the name that they have there."""
     files: dict[str, dict[str, str]] = {}
-    for name in OWN:
+    for name in USER_PARTS:
         module, _, attribute = name.partition(":")
         file = getattr(sys.modules.get(module), "__file__", None)
         if file:
