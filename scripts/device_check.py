@@ -40,8 +40,8 @@ from vitzoo.optim.optimizers import AdamW
 from vitzoo.optim.schedules import Constant
 from vitzoo.parallel.mesh import make_mesh
 from vitzoo.parallel.sharding import put
-from vitzoo.planning.devices import peak_flops
-from vitzoo.planning.flops import count
+from vitzoo.planning.jaxprs import count_flops
+from vitzoo.planning.topology import peak_flops
 from vitzoo.steps import state as states
 from vitzoo.steps.compile import compile_train_step
 from vitzoo.steps.train import make_train_step
@@ -199,7 +199,7 @@ def speed(name: str, variant: str, batch_size: int, steps: int = 20) -> dict[str
         family = Family(GPT, config, CausalLanguageModelling(), long_texts, lambda batch, key: dict(batch))
     run = Training(family, jax.devices()[:1], "bfloat16")
     batch = put(family.batches(batch_size, 1)[0], run.mesh)
-    flops = count(run.step, run.shapes, jax.eval_shape(lambda: batch), 0)
+    flops = count_flops(run.step, run.shapes, jax.eval_shape(lambda: batch), 0)
     for _ in range(2):
         run.state, scalars = run.compiled(run.state, batch)
     jax.block_until_ready(scalars)

@@ -6,7 +6,7 @@ import pytest
 from vitzoo.config import list_configs, resolve
 from vitzoo.errors import UserError
 from vitzoo.parallel.mesh import make_mesh
-from vitzoo.planning import length, remedy, search
+from vitzoo.planning import search, training_data
 from vitzoo.planning.blueprint import blueprint
 from vitzoo.planning.estimate import Forecast
 from vitzoo.planning.topology import parse
@@ -62,7 +62,7 @@ def test_every_config_can_be_planned(name):
         assert best.flops > 0
         assert best.memory.activations > 0
         # what fits on a CPU is the machine's matter
-        assert best.fits or text == "cpu:8" or remedy.nearest(forecast, search.Fixed())
+        assert best.fits or text == "cpu:8" or search.nearest(forecast, search.Fixed())
 
 
 def test_the_examples_of_known_sets_and_of_the_user_count(draw):
@@ -71,7 +71,7 @@ def test_the_examples_of_known_sets_and_of_the_user_count(draw):
                          complete=False).experiment  # fmt: skip
     assert blueprint(experiment, "cpu").steps is None  # three epochs of who knows how many rows
     assert blueprint(experiment, "cpu", examples=80).steps == 3 * 80 // 8
-    assert length.total_steps(experiment, None) is None
+    assert training_data.total_steps(experiment, None) is None
 
 
 def test_a_config_without_a_model_says_that_one_must_be_named():

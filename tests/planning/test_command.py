@@ -9,7 +9,7 @@ import pytest
 
 from vitzoo.cli import main
 from vitzoo.cli.output import last_line
-from vitzoo.planning import ahead, plan
+from vitzoo.planning import plan, tpu_compiler
 
 ARGUMENTS = ("plan", "--config", "quickstart", "--topology", "h100:8", "--price-per-device-hour", "2.5")
 
@@ -104,6 +104,6 @@ def test_a_checkpoints_model_and_rows_are_those_of_the_training(small_gpt, capsy
 
 
 def test_compiling_without_the_compiler_is_refused(monkeypatch, capsys):
-    monkeypatch.setattr(ahead.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(tpu_compiler.importlib.util, "find_spec", lambda name: None)
     assert main(["plan", "--config", "quickstart", "--topology", "v5e:2x2", "--compile", "2"]) == 2
     assert "--compile = 2: needs the compiler of the extra `plan`" in capsys.readouterr().err

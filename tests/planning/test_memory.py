@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import pytest
 from jax import lax
 
-from vitzoo.planning import live
+from vitzoo.planning import jaxprs
 from vitzoo.planning.layout import Layout
 from vitzoo.planning.memory import ROWS, Estimator, OnDevice
 
@@ -27,7 +27,7 @@ class Plain:
 
 def peak(function, *shapes):
     arrays = [jax.ShapeDtypeStruct(shape, jnp.float32) for shape in shapes]
-    return live.peak(live.program(jax.make_jaxpr(function)(*arrays)), Plain())
+    return jaxprs.peak_bytes(jaxprs.inlined(jax.make_jaxpr(function)(*arrays)), Plain())
 
 
 def test_products_lie_in_memory_until_their_last_use_and_what_is_elementwise_does_not():
@@ -42,7 +42,7 @@ def test_a_loop_takes_its_stack_and_the_room_of_its_body():
         return lax.scan(lambda x, _: (x @ a, x), a, None, length=7)
 
     square = 4 * 10 * 10
-    assert peak(function, (10, 10)) == 7 * square + square + live.GAPS * square  # the stack, the carry, a product
+    assert peak(function, (10, 10)) == 7 * square + square + jaxprs.GAPS * square  # the stack, the carry, a product
 
 
 def test_what_is_called_counts_as_if_it_stood_there():

@@ -7,7 +7,7 @@ import pytest
 
 from vitzoo.config import resolve
 from vitzoo.errors import UserError
-from vitzoo.planning import remedy, search
+from vitzoo.planning import search
 from vitzoo.planning.estimate import Forecast
 from vitzoo.planning.search import Fixed
 from vitzoo.planning.topology import parse
@@ -81,7 +81,7 @@ def test_a_remedy_is_accepted(forecast_of, fixed, share, flag):
     open_least = min(one.memory.peak for one in search.ranked(forecast, Fixed()))
     tight = shrunk(forecast, open_least + share * (least - open_least))
     assert not search.ranked(tight, fixed)[0].fits
-    found = remedy.nearest(tight, fixed)
+    found = search.nearest(tight, fixed)
     assert found.flags.startswith(flag)
     changes = dict(re.findall(r"--config\.(\w+)=(\S+)", found.flags))
     changes |= {"accumulate": int(changes["accumulate"])} if "accumulate" in changes else {}
@@ -92,7 +92,7 @@ def test_a_remedy_is_accepted(forecast_of, fixed, share, flag):
 def test_where_the_state_alone_is_too_large_more_devices_are_named(forecast_of):
     forecast = forecast_of("gpt/gpt2:1558M", "v5e:1x1")  # 12 bytes for each of 1.56e9 parameters in 15.75 GiB
     with pytest.raises(UserError) as refusal:
-        raise remedy.refusal(forecast, Fixed(), search.ranked(forecast, Fixed())[0])
+        raise search.refusal(forecast, Fixed(), search.ranked(forecast, Fixed())[0])
     assert refusal.value.field == "topology"
     named = re.search(r"nearest that fits: --topology (\S+)$", refusal.value.message)[1]
     assert search.ranked(forecast.on(parse(named)), Fixed())[0].fits

@@ -4,7 +4,7 @@ import pytest
 
 from vitzoo.errors import UserError
 from vitzoo.planning import topology
-from vitzoo.planning.devices import DEVICES, GIB, peak_flops
+from vitzoo.planning.topology import DEVICES, GIB, peak_flops
 
 
 @pytest.mark.parametrize(

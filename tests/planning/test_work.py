@@ -2,7 +2,7 @@
 
 import pytest
 
-from vitzoo.planning import flops
+from vitzoo.planning import jaxprs
 from vitzoo.planning.estimate import Forecast, Setting
 from vitzoo.planning.topology import parse
 
@@ -29,7 +29,7 @@ def test_flops_of_a_traced_micro_batch_are_those_of_the_whole_step(draw, name):
     drawn = draw(name, "cpu")
     forecast = Forecast(drawn, parse("cpu:8"))
     batch = drawn.batch(drawn.experiment.data.batch_size)
-    assert forecast.estimator.flops("full") == flops.count(drawn.step("full", 1), drawn.state, batch, 0)
+    assert forecast.estimator.flops("full") == jaxprs.count_flops(drawn.step("full", 1), drawn.state, batch, 0)
 
 
 def sent(drawn, mesh, remat="none", accumulate=1):

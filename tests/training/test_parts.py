@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import pytest
 
 from vitzoo.errors import RunError
-from vitzoo.planning.devices import peak_flops
-from vitzoo.planning.length import total_steps
+from vitzoo.planning.topology import peak_flops
+from vitzoo.planning.training_data import total_steps
 from vitzoo.training.intervals import due, period
 from vitzoo.training.progress import Progress
 from vitzoo.training.window import Window

@@ -55,7 +55,7 @@ def arguments(parser: Parser) -> None:
 def run(args: argparse.Namespace) -> Result:
     """Forecasts memory, work and time."""
     from vitzoo.config import resolve
-    from vitzoo.planning import ahead, topology
+    from vitzoo.planning import topology, tpu_compiler
     from vitzoo.planning.plan import plan
 
     where = topology.parse(args.topology)
@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> Result:
         raise UserError(
             "--compile", args.compile, f"{'--formula' if args.formula else where} compiles nothing; leave it out"
         )
-    if args.compile and not ahead.is_there(where):
+    if args.compile and not tpu_compiler.is_available(where):
         raise UserError("--compile", args.compile, "needs the compiler of the extra `plan`: pip install -e '.[plan]'")
     resolved, choice = _of_checkpoint(resolve(args.config, overrides=args.overrides, complete=False), args.overrides)
     made = plan(
@@ -174,7 +174,7 @@ def _setting(made: "Plan", one: "Estimate") -> list[str]:
 
 
 def _remarks(made: "Plan", formula: bool) -> list[str]:
-    from vitzoo.planning import ahead
+    from vitzoo.planning import tpu_compiler
 
     where, lines = made.topology, [""]
     lines += [
@@ -183,7 +183,7 @@ def _remarks(made: "Plan", formula: bool) -> list[str]:
         for one in made.fallbacks
     ]
     lines += [f"note      {note}" for note in made.blueprint.notes]
-    if where.device.platform == "tpu" and not formula and not ahead.is_there(where):
+    if where.device.platform == "tpu" and not formula and not tpu_compiler.is_available(where):
         lines.append("note      by formula alone: pip install 'vitzoo[plan]' compiles it, without a TPU")
     if where.device.platform == "gpu":
         lines.append("note      JAX takes 75 % of a GPU's memory; XLA_PYTHON_CLIENT_MEM_FRACTION=0.9 gives more")

@@ -23,9 +23,9 @@ from vitzoo.objectives.base import WithEmbeddings
 from vitzoo.objectives.distillation import TEACHER_LOGITS
 from vitzoo.optim import build as optim
 from vitzoo.parallel.sharding import Rules, rules_of
-from vitzoo.planning import known_data, row_shapes
+from vitzoo.planning import training_data
 from vitzoo.planning.cost import VOCABULARY
-from vitzoo.planning.length import total_steps
+from vitzoo.planning.training_data import total_steps
 from vitzoo.registry import find
 from vitzoo.steps import state as states
 from vitzoo.steps.train import Step, make_train_step, row_keys
@@ -78,14 +78,14 @@ class Blueprint:
     def chain(self) -> optim.Chain:
         """The optimizer."""
         graph, shapes = self.model("none")
-        statistics, steps = modules.statistics_of(graph, shapes), self.steps or known_data.UNKNOWN
+        statistics, steps = modules.statistics_of(graph, shapes), self.steps or training_data.UNKNOWN
         return optim.build(self.experiment.optimizer, self._schedule, shapes, statistics, steps)
 
     @functools.cached_property
     def _schedule(self) -> Callable:
-        experiment, examples = self.experiment, self.examples or known_data.UNKNOWN
+        experiment, examples = self.experiment, self.examples or training_data.UNKNOWN
         peak = experiment.optimizer.learning_rate
-        return experiment.schedule.make(self.steps or known_data.UNKNOWN, experiment.data.batch_size, examples, peak)
+        return experiment.schedule.make(self.steps or training_data.UNKNOWN, experiment.data.batch_size, examples, peak)
 
     @functools.cached_property
     def state(self) -> states.State:
@@ -100,7 +100,7 @@ class Blueprint:
 
     def batch(self, size: int) -> dict[str, jax.ShapeDtypeStruct]:
         """Shapes of a batch of `size` rows, as it is loaded."""
-        return row_shapes.batch_of(dict(self.row), size)
+        return training_data.batch_of(dict(self.row), size)
 
     def prepared(self, size: int) -> dict[str, jax.ShapeDtypeStruct]:
         """Shapes of such a batch as the model is given it."""
@@ -157,9 +157,9 @@ def blueprint(
         raise UserError(
             "model.name", None, "must be given: a checkpoint in init_from, or --config.model.name and .variant"
         )
-    if known_data.is_text(experiment):
+    if training_data.is_text(experiment):
         config, objective, row, notes = _of_text(experiment, choice, examples)
-        count, info = examples, known_data.texts(experiment, examples)
+        count, info = examples, training_data.texts(experiment, examples)
     else:
         config, objective, row, count, info, notes = _of_images(experiment, choice, examples)
     return Blueprint(
@@ -178,12 +178,12 @@ def blueprint(
 
 def _of_images(experiment: Any, choice: ModelChoice, examples: int | None) -> tuple:
     stated = choice.changes.get("num_classes") or choice.base.get("num_classes")
-    info, count, notes = known_data.images(experiment.data, examples, stated)
+    info, count, notes = training_data.images(experiment.data, examples, stated)
     source, feed = types.SimpleNamespace(info=info), feed_of(experiment)  # of a source, only this is asked
     config = feed.complete(choice.config(**feed.model_fields(source)), source)
     size = config.image_size if isinstance(config.image_size, tuple) else (config.image_size,) * 2
     objective = experiment.objective.bind(info, config)
-    row = row_shapes.image_row(
+    row = training_data.image_row(
         size,
         config.channels,
         getattr(config, "num_classes", None),
@@ -198,7 +198,7 @@ def _of_images(experiment: Any, choice: ModelChoice, examples: int | None) -> tu
 
 def _of_text(experiment: Any, choice: ModelChoice, examples: int | None) -> tuple:
     feed: Any = feed_of(experiment)
-    info = known_data.texts(experiment, examples)
+    info = training_data.texts(experiment, examples)
     size, notes = _vocabulary(experiment.tokenizer, choice)
     fields: dict[str, Any] = {"vocabulary_size": size, "head": feed.head, "prefix_lm": feed.prefix_lm}
     if feed.head in ("classes", "token_classes"):
@@ -207,7 +207,7 @@ def _of_text(experiment: Any, choice: ModelChoice, examples: int | None) -> tupl
             notes = (*notes, f"{TEXT_CLASSES} classes assumed (--config.model.num_classes states them)")
     config = choice.config(**fields)
     feed.check_length(config, experiment.text)
-    row = row_shapes.text_row(experiment.objective.rows, experiment.text, config, number=feed.head == "number")
+    row = training_data.text_row(experiment.objective.rows, experiment.text, config, number=feed.head == "number")
     return config, experiment.objective.bind(info, config), row, notes
 
 

@@ -14,7 +14,7 @@ from vitzoo.models.geometry import ImageGeometry
 from vitzoo.nn import state
 from vitzoo.nn.execution import Execution
 from vitzoo.nn.paths import flatten
-from vitzoo.planning import flops
+from vitzoo.planning import jaxprs
 from vitzoo.planning.models import ImageRow, Row, TextRow
 
 TEXT_LENGTH = 512
@@ -59,7 +59,7 @@ def forward_flops(model: tuple[Any, state.Params], *inputs: jax.ShapeDtypeStruct
         inputs: what it is called with.
     """
     graph, shapes = model
-    return flops.count(lambda params, *inputs: state.merge(graph, params)(*inputs), shapes, *inputs)
+    return jaxprs.count_flops(lambda params, *inputs: state.merge(graph, params)(*inputs), shapes, *inputs)
 
 
 def _image_row(name: str, model: Any, variant: str) -> ImageRow:

@@ -14,7 +14,7 @@ from jax.extend.core import ClosedJaxpr
 
 from vitzoo.nn.state import merge, statistics
 from vitzoo.objectives.base import WithEmbeddings
-from vitzoo.planning import flops, live
+from vitzoo.planning import jaxprs
 from vitzoo.planning.blueprint import Blueprint
 from vitzoo.planning.layout import Layout
 
@@ -89,7 +89,7 @@ class Estimator:
     def __init__(self, blueprint: Blueprint, like: "Estimator | None" = None):
         self.blueprint = blueprint
         self._traces: dict[str, ClosedJaxpr] = {} if like is None else like._traces
-        self._programs: dict[str, live.Program] = {} if like is None else like._programs
+        self._programs: dict[str, jaxprs.Program] = {} if like is None else like._programs
         self._flops: dict[str, int] = {} if like is None else like._flops
         self._activations: dict[tuple[str, OnDevice], float] = {} if like is None else like._activations
         self._batches: dict[int, int] = {}
@@ -120,13 +120,13 @@ class Estimator:
         step = blueprint.state["step"]
         return jax.make_jaxpr(differentiate)(trained, frozen, blueprint.prepared(ROWS), key, memory, step)
 
-    def program(self, remat: str) -> live.Program:
+    def program(self, remat: str) -> jaxprs.Program:
         """The same with calls inlined."""
         if remat not in self._programs:
-            self._programs[remat] = live.program(self.trace(remat))
+            self._programs[remat] = jaxprs.inlined(self.trace(remat))
         return self._programs[remat]
 
-    def looped(self, remat: str) -> live.Program:
+    def looped(self, remat: str) -> jaxprs.Program:
         """The same with layers in loops, where the config unrolls them: what devices send doesn't depend on it."""
         if self.blueprint.experiment.scan is not False:
             return self.program(remat)
@@ -139,7 +139,7 @@ class Estimator:
     def flops(self, remat: str) -> int:
         """FLOPs of the products of a step, recomputation included, all devices together."""
         if remat not in self._flops:
-            self._flops[remat] = flops.of_jaxpr(self.trace(remat))
+            self._flops[remat] = jaxprs.flops_of(self.trace(remat))
         return round(self._flops[remat] * self.blueprint.experiment.data.batch_size / ROWS)
 
     def memory(self, layout: Layout, remat: str, accumulate: int) -> Memory:
@@ -170,7 +170,7 @@ class Estimator:
     def activations(self, weigh: OnDevice, remat: str) -> float:
         """Bytes of activations of a micro-batch on a device."""
         if (remat, weigh) not in self._activations:
-            self._activations[remat, weigh] = live.peak(self.program(remat), weigh)
+            self._activations[remat, weigh] = jaxprs.peak_bytes(self.program(remat), weigh)
         return self._activations[remat, weigh]
 
     def _compute_copy(self, layout: Layout) -> float:
@@ -191,7 +191,7 @@ class Estimator:
     def mixed(self) -> int:
         """Bytes of the row that a row is mixed with, which lies on another device; 0 where rows stay by themselves."""
         prepare, batch = self.blueprint.prepare, self.blueprint.batch(ROWS)
-        program = live.program(jax.make_jaxpr(lambda batch: prepare(batch, jax.random.key(0)))(batch))
+        program = jaxprs.inlined(jax.make_jaxpr(lambda batch: prepare(batch, jax.random.key(0)))(batch))
         rolled = [program.avals[one.made[0]] for one in program.operations if one.kind == "concatenate"]
         return sum(bytes_of(aval) // ROWS for aval in rolled if aval.shape and aval.shape[0] == ROWS)
 

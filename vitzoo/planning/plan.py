@@ -7,12 +7,12 @@ from typing import Any
 from vitzoo.config import Resolved
 from vitzoo.config.experiment import ModelChoice
 from vitzoo.errors import UserError
-from vitzoo.planning import ahead, flops, remedy, search
-from vitzoo.planning.ahead import Compiled
+from vitzoo.planning import jaxprs, search, tpu_compiler
 from vitzoo.planning.blueprint import Blueprint, blueprint
 from vitzoo.planning.estimate import Estimate, Forecast, Setting
 from vitzoo.planning.layout import Fallback
 from vitzoo.planning.topology import Topology
+from vitzoo.planning.tpu_compiler import Compiled
 
 SHOWN = 4
 """Runners-up in the table."""
@@ -139,10 +139,10 @@ def plan(
     forecast, fixed = Forecast(drawn, topology), search.fixed_by(resolved)
     ranked = search.ranked(forecast, fixed)
     if not ranked[0].fits:
-        raise remedy.refusal(forecast, fixed, ranked[0])
+        raise search.refusal(forecast, fixed, ranked[0])
     fitting = [one for one in ranked if one.fits]
     compiled: dict[Setting, Compiled] = {}
-    if compiles and ahead.is_there(topology):
+    if compiles and tpu_compiler.is_available(topology):
         fitting, compiled = _compile(resolved, forecast, fitting, runners_up, say)
     winner = fitting[0].setting
     whole = drawn.batch(resolved.experiment.data.batch_size)
@@ -152,7 +152,7 @@ def plan(
         ranked=tuple(fitting),
         compiled=compiled,
         fallbacks=tuple(forecast.layout(winner.mesh).fallbacks),
-        flops=flops.count(drawn.step(winner.remat, winner.accumulate), drawn.state, whole, 0),
+        flops=jaxprs.count_flops(drawn.step(winner.remat, winner.accumulate), drawn.state, whole, 0),
         price=price,
     )
 
@@ -168,7 +168,7 @@ def _compile(
     compiled: dict[Setting, Compiled] = {}
     for one in fitting[: 1 + runners_up]:
         say(f"compiling {one.setting.shown_mesh}, remat={one.setting.remat}, accumulate={one.setting.accumulate} ...")
-        compiled[one.setting] = ahead.compiled(resolved, forecast.blueprint, forecast.topology, one.setting)
+        compiled[one.setting] = tpu_compiler.compile_step(resolved, forecast.blueprint, forecast.topology, one.setting)
     fit = [one for one in fitting if one.setting not in compiled or compiled[one.setting].fits]
     if fit and fit[0].setting in compiled:
         return fit, compiled

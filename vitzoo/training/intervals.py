@@ -3,7 +3,7 @@
 from fractions import Fraction
 from typing import Any
 
-from vitzoo.planning.length import exact
+from vitzoo.planning.training_data import exact
 
 
 def due(step: int, period: Fraction | None) -> bool:

@@ -29,7 +29,7 @@ from vitzoo.objectives.base import Objective
 from vitzoo.optim import build as optim
 from vitzoo.parallel import mesh as meshes
 from vitzoo.parallel.sharding import rows_of_this_process, rules_of
-from vitzoo.planning.length import total_steps
+from vitzoo.planning.training_data import total_steps
 from vitzoo.registry import PARTS, find
 from vitzoo.schema import to_json
 from vitzoo.steps import state as states

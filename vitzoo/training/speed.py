@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import Any, TextIO
 
 from vitzoo.nn.state import abstract, merge
-from vitzoo.planning.devices import peak_flops
-from vitzoo.planning.flops import count
+from vitzoo.planning.jaxprs import count_flops
+from vitzoo.planning.topology import peak_flops
 from vitzoo.registry import PARTS
 from vitzoo.steps.compile import batch_shapes
 from vitzoo.training.progress import Progress
@@ -44,9 +44,9 @@ def flops_per_example(task: Task) -> float:
     """
     if task.resolved.values["objective"]["name"] not in PARTS["objective"]:
         size = task.resolved.experiment.data.batch_size
-        return count(task.step, task.state, batch_shapes(task.stream.rows.padding(), size), 0) / size
+        return count_flops(task.step, task.state, batch_shapes(task.stream.rows.padding(), size), 0) / size
 
     def forward(params: Any, *arguments: Any) -> Any:
         return merge(abstract(task.build)[0], params)(*arguments)
 
-    return 3 * count(forward, task.state["params"], *task.feed.arguments(task.model_config))
+    return 3 * count_flops(forward, task.state["params"], *task.feed.arguments(task.model_config))

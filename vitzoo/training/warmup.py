@@ -7,7 +7,7 @@ from typing import Any
 from vitzoo.config import Resolved
 from vitzoo.config.experiment import DURATIONS
 from vitzoo.errors import UserError
-from vitzoo.planning.length import exact, total_steps
+from vitzoo.planning.training_data import exact, total_steps
 
 SPANS = ("warmup", "cooldown")
 UNITS = ("steps", "epochs", "examples", "fraction")

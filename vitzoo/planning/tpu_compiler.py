@@ -1,6 +1,7 @@
 """The real step compiled for TPUs that aren't here, with the compiler of the extra `plan`: what it says of the memory.
 
-It runs in a process of its own, since the compiler's library must be loaded with settings of its own.
+It runs in a process of its own, since the compiler's library must be loaded with settings of its own: `compile_step`
+starts this file, whose `main` reads what to compile from its input and writes what it takes.
 """
 
 import dataclasses
@@ -12,11 +13,20 @@ import subprocess
 import sys
 from typing import Any
 
-from vitzoo.config import Resolved
+import jax
+import numpy as np
+from jax.experimental import mesh_utils, topologies
+from jax.sharding import AxisType, Mesh
+
+from vitzoo.config import Resolved, resolve
+from vitzoo.config.experiment import ModelChoice
 from vitzoo.errors import RunError
-from vitzoo.planning.blueprint import Blueprint
+from vitzoo.parallel.mesh import AXES
+from vitzoo.planning.blueprint import Blueprint, blueprint
 from vitzoo.planning.estimate import Setting
 from vitzoo.planning.topology import Topology
+from vitzoo.steps import state as states
+from vitzoo.steps.compile import jit_train_step
 
 LIBRARY = "libtpu"
 ENVIRONMENT = {
@@ -51,12 +61,12 @@ class Compiled:
     fits: bool
 
 
-def is_there(topology: Topology) -> bool:
+def is_available(topology: Topology) -> bool:
     """Whether this topology can be compiled for here."""
     return topology.device.platform == "tpu" and importlib.util.find_spec(LIBRARY) is not None
 
 
-def compiled(resolved: Resolved, blueprint: Blueprint, topology: Topology, setting: Setting) -> Compiled:
+def compile_step(resolved: Resolved, blueprint: Blueprint, topology: Topology, setting: Setting) -> Compiled:
     """Compiles the step of a setting; takes a minute to a few.
 
     Raises:
@@ -66,17 +76,17 @@ def compiled(resolved: Resolved, blueprint: Blueprint, topology: Topology, setti
     asked: dict[str, Any] = {"values": resolved.values, "choice": choice, "examples": blueprint.examples}
     asked |= {"topology": str(topology), "setting": dataclasses.asdict(setting)}
     done = subprocess.run(
-        [sys.executable, "-m", "vitzoo.planning.ahead_child"],
+        [sys.executable, "-m", "vitzoo.planning.tpu_compiler"],
         input=json.dumps(asked, default=str),
         env={**os.environ, **ENVIRONMENT},
         capture_output=True,
         text=True,
         check=False,
     )
-    return read(done.stdout, done.stderr, topology)
+    return read_output(done.stdout, done.stderr, topology)
 
 
-def read(output: str, errors: str, topology: Topology) -> Compiled:
+def read_output(output: str, errors: str, topology: Topology) -> Compiled:
     """What the child said.
 
     Raises:
@@ -93,3 +103,32 @@ def read(output: str, errors: str, topology: Topology) -> Compiled:
                 return Compiled(0, needed, needed, False)
     said = [line for line in errors.splitlines() if line.strip()]
     raise RunError(f"the compiler for {topology} ended without a program: {said[-1] if said else 'it said nothing'}")
+
+
+def main() -> None:
+    """Compiles and prints one line of JSON."""
+    asked: dict[str, Any] = json.load(sys.stdin)
+    setting = Setting(**{**asked["setting"], "mesh": tuple(asked["setting"]["mesh"])})
+    resolved = resolve(asked["values"])
+    plan = blueprint(resolved.experiment, "tpu", ModelChoice(**asked["choice"]), asked["examples"])
+    mesh = _mesh(asked["topology"], setting.mesh)
+    places = states.shardings(plan.state, plan.rules, mesh)
+    step = jit_train_step(plan.step(setting.remat, setting.accumulate), mesh, places)
+    batch = plan.batch(resolved.experiment.data.batch_size)
+    seed = jax.ShapeDtypeStruct((), np.uint32)
+    memory = step.lower(states.with_shardings(plan.state, places), batch, seed).compile().memory_analysis()
+    results = memory.output_size_in_bytes - memory.alias_size_in_bytes
+    taken = {"arguments": memory.argument_size_in_bytes, "temporary": memory.temp_size_in_bytes + results}
+    taken |= {"peak": memory.peak_memory_in_bytes}
+    print(json.dumps(taken), flush=True)
+
+
+def _mesh(topology: str, shape: tuple[int, ...]) -> Mesh:
+    alone = {"chips_per_host_bounds": (1, 1, 1)} if topology.endswith(("1x1", "1x1x1")) else {}
+    described = topologies.get_topology_desc(platform="tpu", topology_name=topology, **alone)
+    devices = mesh_utils.create_device_mesh(shape, list(described.devices), allow_split_physical_axes=True)
+    return Mesh(devices, AXES, axis_types=(AxisType.Auto,) * len(AXES))
+
+
+if __name__ == "__main__":
+    main()

@@ -3,16 +3,16 @@
 import pytest
 
 from vitzoo.errors import RunError
-from vitzoo.planning import ahead
-from vitzoo.planning.ahead import Compiled
+from vitzoo.planning import tpu_compiler
 from vitzoo.planning.topology import parse
+from vitzoo.planning.tpu_compiler import Compiled
 
 WHERE = parse("v5e:2x2")
 
 
 def test_a_compiled_step_is_one_line_of_json_after_whatever_else_is_printed():
     said = 'noise\n{"arguments": 10, "temporary": 20, "peak": 25}\n'
-    assert ahead.read(said, "", WHERE) == Compiled(10, 20, 25, fits=True)
+    assert tpu_compiler.read_output(said, "", WHERE) == Compiled(10, 20, 25, fits=True)
 
 
 @pytest.mark.parametrize(
@@ -24,18 +24,18 @@ def test_a_compiled_step_is_one_line_of_json_after_whatever_else_is_printed():
     ],
 )  # fmt: skip
 def test_lack_of_memory_says_what_was_needed(message, gib):
-    found = ahead.read("", message, WHERE)
+    found = tpu_compiler.read_output("", message, WHERE)
     assert not found.fits
     assert found.peak == pytest.approx(gib * 2**30)
 
 
 def test_anything_else_is_told_in_one_line():
     with pytest.raises(RunError, match="ended without a program: ValueError: odd"):
-        ahead.read("", "Traceback ...\nValueError: odd\n", WHERE)
+        tpu_compiler.read_output("", "Traceback ...\nValueError: odd\n", WHERE)
 
 
 def test_only_tpus_are_compiled_for_and_only_with_the_library(monkeypatch):
-    monkeypatch.setattr(ahead.importlib.util, "find_spec", lambda name: object())
-    assert [ahead.is_there(parse(text)) for text in ("v5e:2x2", "h100:8", "cpu:8")] == [True, False, False]
-    monkeypatch.setattr(ahead.importlib.util, "find_spec", lambda name: None)
-    assert not ahead.is_there(WHERE)
+    monkeypatch.setattr(tpu_compiler.importlib.util, "find_spec", lambda name: object())
+    assert [tpu_compiler.is_available(parse(text)) for text in ("v5e:2x2", "h100:8", "cpu:8")] == [True, False, False]
+    monkeypatch.setattr(tpu_compiler.importlib.util, "find_spec", lambda name: None)
+    assert not tpu_compiler.is_available(WHERE)

@@ -1,18 +1,23 @@
-"""What is in memory at the fullest moment of a computation, from its jaxpr: nothing runs and nothing is compiled.
+"""What a computation takes, from its jaxpr: FLOPs, and the memory at its fullest moment. Nothing runs or is compiled.
 
-Compilers fuse: what is computed element by element is made where it is used, and never lies in memory by itself. So
-only results of products, gathers and loops take room here, each from where it is made to its last use. A loop takes
-what it stacks up (the residuals that a backward pass needs), and besides, while it runs, what its body takes.
+XLA's own count of FLOPs takes the body of a scan once and a custom kernel for nothing.
+
+Of memory: compilers fuse, so that what is computed element by element is made where it is used, and never lies in
+memory by itself. So only results of products, gathers and loops take room here, each from where it is made to its last
+use. A loop takes what it stacks up (the residuals that a backward pass needs), and besides, while it runs, what its
+body takes.
 """
 
 import dataclasses
 import functools
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
+import jax
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
-from vitzoo.jax_internals import called, scan_of
+from vitzoo.jax_internals import called, contracted, held_by, output_axis, repeats, scan_of
 
 
 class Weigher(Protocol):
@@ -113,12 +118,12 @@ class Program:
         return found
 
 
-def program(jaxpr: ClosedJaxpr) -> Program:
+def inlined(jaxpr: ClosedJaxpr) -> Program:
     """The jaxpr as a program. Its results are of no concern: gradients lie where their parameters do."""
     return _Reader().read(jaxpr.jaxpr, 0)
 
 
-def peak(given: Program, weigh: Weigher) -> float:
+def peak_bytes(given: Program, weigh: Weigher) -> float:
     """Bytes at the fullest moment, beyond the inputs'."""
     return max(_held(given, weigh), default=0.0)
 
@@ -129,7 +134,7 @@ def _held(given: Program, weigh: Weigher) -> Iterator[float]:
     for place, operation in enumerate(given.operations):
         measure = weigh.array if operation.body is None else weigh.stack
         live |= {var: measure(given.avals[var]) for var in given.written.intersection(operation.made)}
-        inside = 0.0 if operation.body is None else GAPS * peak(operation.body, weigh)
+        inside = 0.0 if operation.body is None else GAPS * peak_bytes(operation.body, weigh)
         gathered = [given.avals[var] for var in operation.given] if operation.kind == "dot_general" else []
         yield sum(live.values()) + inside + sum(map(weigh.operand, gathered))
         for var in given.ends.get(place, ()):
@@ -182,3 +187,52 @@ class _Reader:
             body = _Reader().read(loop.body, loop.carried)  # what it stacks up goes there at once
             return Operation(kind, given, made, params, loop.length, loop.carried, body)
         return Operation(kind, given, made, params)
+
+
+def count_flops(function: Callable, *args: Any, **kwargs: Any) -> int:
+    """Floating-point operations in the matrix products and convolutions of `function(*args, **kwargs)`.
+
+    A multiplication and an addition count as two. The body of a scan counts as often as it runs, a `cond` as its
+    costliest branch, a kernel as often as its grid has cells, and whatever `jax.checkpoint` computes anew, again.
+
+    Args:
+        function: anything that JAX can trace.
+        args, kwargs: arrays or `jax.ShapeDtypeStruct`s, nested as the function takes them.
+
+    Raises:
+        ValueError: a `while_loop` holds matrix products: how often it runs isn't known.
+    """
+    return flops_of(jax.make_jaxpr(function)(*args, **kwargs))
+
+
+def flops_of(jaxpr: ClosedJaxpr) -> int:
+    """The same of what was traced."""
+    return _flops(jaxpr.jaxpr)
+
+
+def _flops(jaxpr: Jaxpr) -> int:
+    return sum(_equation(equation) for equation in jaxpr.eqns)
+
+
+def _equation(equation: Any) -> int:
+    kind = equation.primitive.name
+    if kind == "dot_general":
+        return _dot(equation)
+    if kind == "conv_general_dilated":
+        return _convolution(equation)
+    inside = [_flops(jaxpr) for value in equation.params.values() for jaxpr in held_by(value)]
+    if kind == "cond":
+        return max(inside)
+    if kind == "while" and sum(inside):
+        raise ValueError("a while_loop holds matrix products; use lax.scan, whose length is known")
+    return repeats(equation) * sum(inside)
+
+
+def _dot(equation: Any) -> int:
+    left = equation.invars[0].aval.shape
+    return 2 * math.prod(equation.outvars[0].aval.shape) * math.prod(left[axis] for axis in contracted(equation))
+
+
+def _convolution(equation: Any) -> int:
+    kernel = equation.invars[1].aval.shape
+    return 2 * math.prod(equation.outvars[0].aval.shape) * math.prod(kernel) // kernel[output_axis(equation)]

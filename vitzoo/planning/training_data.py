@@ -1,8 +1,13 @@
-"""What is known of a training's data without reading them: how many examples, which images, how many classes."""
+"""What a training reads, told without reading it: how many examples and steps, which images, the shapes of a row.
+
+`vitzoo.data.text.rows` says what the arrays of a row of text hold.
+"""
 
 import dataclasses
-from typing import Any
+from fractions import Fraction
+from typing import Any, overload
 
+import jax
 import numpy as np
 
 from vitzoo.config.experiment import feed_kind
@@ -10,7 +15,10 @@ from vitzoo.data import splits
 from vitzoo.data.open import open_source
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.base import SourceInfo
+from vitzoo.data.text.masked import chosen_of
+from vitzoo.data.text.row_kinds import has_source
 from vitzoo.errors import UserError
+from vitzoo.models.text import is_prefix_lm, kind_of
 from vitzoo.paths import expanded
 
 
@@ -102,3 +110,94 @@ def _info(data: Data, count: int | None, classes: int, shape: tuple[int, int] | 
         fingerprint="",
         labels=lambda: np.arange(classes, dtype=np.int32),  # as if all classes had as many examples
     )
+
+
+MOST = 2**31 - 1  # steps, which devices count in int32
+
+
+@overload
+def total_steps(experiment: Any, examples: int) -> int: ...
+
+
+@overload
+def total_steps(experiment: Any, examples: int | None) -> int | None: ...
+
+
+def total_steps(experiment: Any, examples: int | None) -> int | None:
+    """The length of a training in steps: every example of the last epoch is seen, so a part of a step counts as one.
+
+    Args:
+        examples: rows of an epoch; None where they aren't known, and then the length is only known of a config that
+            doesn't count epochs.
+
+    Raises:
+        UserError: so many epochs are more steps than can be counted.
+    """
+    if experiment.total_steps is not None:
+        return experiment.total_steps
+    if experiment.total_examples is not None:
+        seen: Fraction | int = experiment.total_examples
+    elif examples is None:
+        return None
+    else:
+        seen = exact(experiment.total_epochs) * examples
+    steps = max(1, experiment.min_steps, -(-seen // experiment.data.batch_size))
+    if steps > MOST:
+        message = f"of {examples:,} examples come to {float(steps):.3g} steps; there can be {MOST:,}"
+        raise UserError("total_epochs", experiment.total_epochs, message)
+    return steps
+
+
+def exact(number: float) -> Fraction:
+    """The number as it is written: 0.1 means a tenth, not its nearest binary fraction."""
+    return Fraction(str(number))
+
+
+Shapes = dict[str, jax.ShapeDtypeStruct]
+
+
+def image_row(
+    size: tuple[int, int], channels: int, classes: int | None, multi_label: bool, pixel: type = np.uint8
+) -> Shapes:
+    """A row of images, as training loads it."""
+    label = _array(np.float32, classes or 0) if multi_label else _array(np.int32)
+    return {"image": _array(pixel, *size, channels), "label": label, "weight": _array(np.float32)}
+
+
+def text_row(rows: str, text: Any, config: Any, number: bool = False) -> Shapes:
+    """A row of text, as training loads it.
+
+    Args:
+        rows: a key of `vitzoo.data.text.feed.MAKERS` from which models learn.
+        text: the config's section.
+        config: the model's settings.
+        number: labels are numbers, not classes.
+    """
+    length = text.sequence_length
+    integers, more = ["tokens", "targets", "segments", "positions"], {}
+    if has_source(rows, kind_of(config)):
+        source = ("source_tokens", "source_segments", "source_positions")
+        more = {name: _array(np.int32, text.source_length) for name in source}
+    elif is_prefix_lm(config):
+        more = {"prefix": _array(bool, length)}
+    elif rows == "masked":
+        room = length - 2 - int(text.next_sentence)
+        integers.append("sentence_types")
+        more = {"chosen": _array(np.int32, chosen_of(room, text.mask_rate))}
+        more |= {"label": _array(np.int32)} if text.next_sentence else {}
+    elif rows == "labelled":
+        integers.append("sentence_types")
+        more = {"label": _array(np.float32 if number else np.int32)}
+    elif rows == "tagged":
+        integers.append("words")
+    row = {name: _array(np.int32, length) for name in integers} | more
+    return row | {"weights": _array(np.float32, length), "weight": _array(np.float32)}
+
+
+def batch_of(row: Shapes, size: int) -> Shapes:
+    """A batch of `size` such rows."""
+    return {name: jax.ShapeDtypeStruct((size, *leaf.shape), leaf.dtype) for name, leaf in row.items()}
+
+
+def _array(dtype: Any, *shape: int) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(shape, dtype)
