@@ -1,4 +1,4 @@
-"""The fastest setting that fits, by formula, among meshes, remat policies and micro-batches; else the nearest that does."""
+"""The fastest setting that fits, by formula, among meshes, remat policies and micro-batches; else the nearest one."""
 
 import dataclasses
 import math
