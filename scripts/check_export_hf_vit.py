@@ -61,7 +61,7 @@ def _converted(target: Path, scratch: Path, seed: int, fields: dict, preprocessi
     import jax
     import jax.numpy as jnp
 
-    from vitzoo.checkpoints.description import describe
+    from vitzoo.checkpoints.metadata import describe
     from vitzoo.checkpoints.store import Store
     from vitzoo.config.experiment import ModelChoice
     from vitzoo.data.image_feed import described_preprocessing

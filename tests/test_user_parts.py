@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 
 import vitzoo
-from vitzoo.checkpoints import read
+from vitzoo.checkpoints.arrays import read_params
 from vitzoo.checkpoints.locate import locate
 from vitzoo.cli import main
 from vitzoo.config import resolve
@@ -110,7 +110,7 @@ def test_a_model_of_ones_own_is_fine_tuned_to_other_classes(run, here):
     with pytest.raises(vitzoo.UserError, match=r"the model has no blocks to count .* 1 is off"):
         vitzoo.train("vit/finetune", here / "lines", changes)
     vitzoo.train("vit/finetune", here / "lines", {**changes, "optimizer.layer_decay": 1.0})
-    before, after = (flatten(read.read_params(locate(str(one)), "auto")[0]) for one in (run, here / "lines"))
+    before, after = (flatten(read_params(locate(str(one)), "auto")[0]) for one in (run, here / "lines"))
     assert after["head/kernel"].shape == (32, 2)
     assert after["head/kernel"].any()
     assert before["hidden/kernel"].tobytes() == after["hidden/kernel"].tobytes()

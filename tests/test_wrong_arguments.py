@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import vitzoo
-from vitzoo.checkpoints.one_at_a_time import one_at_a_time
+from vitzoo.checkpoints.orbax import one_at_a_time
 from vitzoo.data.settings import Preprocessing
 from vitzoo.errors import UserError
 from vitzoo.inference.inputs import gather

@@ -168,17 +168,19 @@ def compare(straight: Path, killed: Path) -> list[str]:
     """What differs between the ends of two runs."""
     import jax
 
-    from vitzoo.checkpoints import loop_values, manifest, read
+    from vitzoo.checkpoints import manifest, metadata
+    from vitzoo.checkpoints.arrays import read_arrays
 
     found = []
     left, right = (workdir / "checkpoints" / str(STEPS) for workdir in (straight, killed))
     manifest.verify(right)
     for item in ("params", "ema", "optimizer"):
         pairs = zip(
-            *(jax.tree_util.tree_leaves_with_path(read.arrays(side / item)) for side in (left, right)), strict=True
+            *(jax.tree_util.tree_leaves_with_path(read_arrays(side / item)) for side in (left, right)),
+            strict=True,
         )
         found += [f"{item}{jax.tree_util.keystr(path)}" for (path, a), (_, b) in pairs if not bitwise(a, b)]
-    if loop_values.read(left) != loop_values.read(right):
+    if metadata.read_loop(left) != metadata.read_loop(right):
         found.append("loop")
     if lines_of(straight) != lines_of(killed):
         found.append("metrics.jsonl")

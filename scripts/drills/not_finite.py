@@ -17,7 +17,7 @@ import jax
 import numpy as np
 
 import vitzoo
-from vitzoo.checkpoints import read
+from vitzoo.checkpoints.arrays import read_arrays
 from vitzoo.data.pipeline import TrainStream
 from vitzoo.errors import RunError
 
@@ -69,7 +69,7 @@ def not_finite(workdir: Path) -> list[str]:
     found = []
     for step in common.saved(workdir):
         for item in ("params", "optimizer"):
-            leaves = jax.tree.leaves(read.arrays(workdir / "checkpoints" / str(step) / item))
+            leaves = jax.tree.leaves(read_arrays(workdir / "checkpoints" / str(step) / item))
             found += [f"{step}/{item}"] * any(not np.isfinite(leaf).all() for leaf in leaves)
     return found
 

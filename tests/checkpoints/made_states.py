@@ -7,7 +7,7 @@ import optax
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from vitzoo.checkpoints import description
+from vitzoo.checkpoints import metadata
 from vitzoo.checkpoints.store import Store
 
 OPTIMIZER = optax.chain(optax.clip_by_global_norm(1.0), optax.scale_by_adam(), optax.add_decayed_weights(0.1))
@@ -22,7 +22,7 @@ def make_state(step, rows=8, ema=True):
 
 
 def describe(step):
-    return description.describe(
+    return metadata.describe(
         version="0",
         model={"name": "vit"},
         objective={"name": "classification"},

@@ -8,7 +8,8 @@ import orbax.checkpoint as ocp
 import pytest
 from made_states import describe, make_state
 
-from vitzoo.checkpoints import loop_values, manifest, read
+from vitzoo.checkpoints import manifest, metadata
+from vitzoo.checkpoints.arrays import read_arrays
 from vitzoo.checkpoints.average import average, mean_params
 from vitzoo.checkpoints.locate import locate
 from vitzoo.checkpoints.steps import listed
@@ -30,7 +31,7 @@ def run(tmp_path):
 
 
 def params(folder, step):
-    return read.arrays(folder / "checkpoints" / str(step) / "params")
+    return read_arrays(folder / "checkpoints" / str(step) / "params")
 
 
 def test_the_mean_is_of_the_last_checkpoints_and_can_be_located(run, tmp_path):
@@ -41,9 +42,9 @@ def test_the_mean_is_of_the_last_checkpoints_and_can_be_located(run, tmp_path):
     assert (output / "config.json").read_text() == (run / "config.json").read_text()
     parts = [params(run, step) for step in (4, 6)]
     wanted = jax.tree.map(lambda a, b: ((a.astype(np.float64) + b) / 2).astype(a.dtype), *parts)
-    jax.tree.map(np.testing.assert_array_equal, read.arrays(found.folder / "params"), wanted)
+    jax.tree.map(np.testing.assert_array_equal, read_arrays(found.folder / "params"), wanted)
     assert not (found.folder / "optimizer").exists()
-    assert loop_values.read(found.folder) == {"step": 6, "updates": 5, "skipped": 1, "averaged": [4, 6]}
+    assert metadata.read_loop(found.folder) == {"step": 6, "updates": 5, "skipped": 1, "averaged": [4, 6]}
 
 
 def test_what_cannot_be_averaged_is_refused_and_nothing_is_written(run, tmp_path):

@@ -13,11 +13,12 @@ import pytest
 from jax.experimental import multihost_utils
 from made_states import abstract_of, array_file, describe, flip_bit, make_state, place, same, save
 
-from vitzoo.checkpoints import manifest, read, steps
+from vitzoo.checkpoints import manifest, steps
 from vitzoo.checkpoints import store as store_module
+from vitzoo.checkpoints.arrays import read_params
 from vitzoo.checkpoints.average import average
-from vitzoo.checkpoints.best import best_step
 from vitzoo.checkpoints.locate import locate
+from vitzoo.checkpoints.steps import best_step
 from vitzoo.checkpoints.store import Store
 from vitzoo.checksums import crc32
 from vitzoo.errors import RunError, UserError
@@ -188,7 +189,7 @@ def test_only_the_item_asked_for_is_read_and_the_average_preferred(folder):
     located = locate(folder.parent)
     for item in ("optimizer", "params"):
         os.rename(folder / "3" / item, folder.parent / item)
-    weights, which = read.read_params(located)
+    weights, which = read_params(located)
     assert which == "ema"
     assert same(weights, make_state(3)["ema"])
     assert isinstance(weights["head"]["kernel"], np.ndarray)
@@ -200,9 +201,9 @@ def test_an_average_that_was_never_made_is_refused(folder):
     store.save(1, make_state(1, ema=False), describe(1), {"best": None})
     store.close()
     located = locate(folder.parent)
-    assert read.read_params(located)[1] == "raw"
+    assert read_params(located)[1] == "raw"
     with pytest.raises(UserError, match="without a moving average"):
-        read.read_params(located, "ema")
+        read_params(located, "ema")
 
 
 @pytest.mark.parametrize("name", ["exp[1]", "a[b]/run", "back\\slash"])

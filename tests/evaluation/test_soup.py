@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from made_checkpoint import TINY, make_run, random_params
 
-from vitzoo.checkpoints import read
+from vitzoo.checkpoints.arrays import read_params
 from vitzoo.checkpoints.locate import locate
 from vitzoo.cli import main
 from vitzoo.errors import UserError
@@ -33,7 +33,7 @@ def runs(tmp_path_factory):
 
 
 def params_of(folder):
-    return read.read_params(locate(folder))[0]
+    return read_params(locate(folder))[0]
 
 
 def mean_of(folders):

@@ -12,7 +12,7 @@ import optax
 import pytest
 
 import vitzoo
-from vitzoo.checkpoints import read
+from vitzoo.checkpoints.arrays import read_arrays
 from vitzoo.cli import main
 from vitzoo.errors import UserError
 from vitzoo.nn.paths import flatten
@@ -166,6 +166,6 @@ def test_a_run_logs_it_and_a_resumed_one_goes_on_with_that_of_its_step(tmp_path,
         assert [*logged] == [1, 2, 3, 4]
         assert [*logged.values()] == pytest.approx([0.04, BY_HAND[2], 0.22, BY_HAND[6]], rel=1e-6)
     whole, resumed = (
-        flatten(read.arrays(tmp_path / name / "checkpoints" / "4" / "params")) for name in ("whole", "resumed")
+        flatten(read_arrays(tmp_path / name / "checkpoints" / "4" / "params")) for name in ("whole", "resumed")
     )
     assert all(resumed[path].tobytes() == leaf.tobytes() for path, leaf in whole.items())

@@ -6,7 +6,7 @@ import pytest
 from test_own_programs import devices, first_step, here, run_of, state_of, trained  # noqa: F401
 
 import vitzoo
-from vitzoo.checkpoints import read
+from vitzoo.checkpoints.arrays import read_arrays
 from vitzoo.cli import main
 from vitzoo.config.experiment import ModelChoice
 from vitzoo.models.vit import Config as ViTConfig
@@ -87,7 +87,7 @@ def test_nothing_can_be_predicted_with_it(mae, more, capsys):
 
 def of_encoder(workdir, step=24):
     """The encoder's leaves as they lie in the run's checkpoint."""
-    leaves = flatten(read.arrays(workdir / "checkpoints" / str(step) / "params"))
+    leaves = flatten(read_arrays(workdir / "checkpoints" / str(step) / "params"))
     return {path.removeprefix("encoder/"): leaf for path, leaf in leaves.items() if path.startswith("encoder/")}
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import vitzoo
-from vitzoo.checkpoints import read
+from vitzoo.checkpoints.arrays import read_arrays
 from vitzoo.checkpoints.average import average
 from vitzoo.cli import main
 from vitzoo.config import resolve
@@ -60,7 +60,7 @@ def trained(name, workdir, *, stop=None, monkeypatch=None, **changes):
 
 
 def state_of(workdir, item):
-    return flatten(read.arrays(workdir / "checkpoints" / str(max(steps(workdir))) / item))
+    return flatten(read_arrays(workdir / "checkpoints" / str(max(steps(workdir))) / item))
 
 
 def steps(workdir):

@@ -12,7 +12,8 @@ import pytest
 import train_together
 from families import FAMILIES, STEPS, evaluators_of, write_texts
 
-from vitzoo.checkpoints import loop_values, manifest, read
+from vitzoo.checkpoints import manifest, metadata
+from vitzoo.checkpoints.arrays import read_arrays
 from vitzoo.cli import main
 from vitzoo.config import resolve
 from vitzoo.config.agreement import check_same
@@ -227,9 +228,9 @@ def test_what_two_processes_save_is_whole_and_one_reads_it(alone, together):
     assert common.saved(together[0]) == common.saved(alone[1])
     folders = [run / "checkpoints" / str(STEPS) for run in (alone[1], together[0])]
     manifest.verify(folders[1])
-    left, right = (loop_values.read(folder) for folder in folders)
+    left, right = (metadata.read_loop(folder) for folder in folders)
     assert (left["step"], left["updates"], left["evaluated"]) == (right["step"], right["updates"], right["evaluated"])
-    shapes = [jax.tree.map(lambda leaf: leaf.shape, read.arrays(folder / "optimizer")) for folder in folders]
+    shapes = [jax.tree.map(lambda leaf: leaf.shape, read_arrays(folder / "optimizer")) for folder in folders]
     assert shapes[0] == shapes[1]
 
 

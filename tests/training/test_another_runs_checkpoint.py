@@ -8,8 +8,7 @@ import pytest
 from made_checkpoint import TINY, make_run
 from made_text_run import make_text_run
 
-from vitzoo.checkpoints.belonging import other_setting
-from vitzoo.checkpoints.locate import locate
+from vitzoo.checkpoints.locate import locate, other_setting
 from vitzoo.cli import main
 from vitzoo.errors import UserError
 

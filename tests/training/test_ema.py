@@ -12,7 +12,7 @@ from PIL import Image
 from striped import Stripes, config
 
 import vitzoo
-from vitzoo.checkpoints import read
+from vitzoo.checkpoints.arrays import read_arrays
 from vitzoo.cli import main
 from vitzoo.cli.dry_run import dry_run
 from vitzoo.config import resolve
@@ -76,8 +76,8 @@ def test_evaluation_during_training_is_of_the_weights_that_it_names(runs, which)
     assert f"step 4  test  weights {which}  n 20" in said
     assert f", weights {which}\n" in next(line + "\n" for line in said.splitlines() if line.startswith("best "))
     folder = workdir / "checkpoints" / "4"
-    raw = measured(workdir, read.arrays(folder / "params"))
-    own = measured(workdir, read.arrays(folder / "ema")) if which == "ema" else raw
+    raw = measured(workdir, read_arrays(folder / "params"))
+    own = measured(workdir, read_arrays(folder / "ema")) if which == "ema" else raw
     assert which == "raw" or abs(own - raw) > 1e-3  # else this test would show nothing
     assert held_out[-1]["loss"] == pytest.approx(own, rel=1e-5)
 
@@ -136,8 +136,8 @@ def test_an_average_that_will_not_forget_its_start_is_remarked(ema, steps, left,
 def test_a_warm_start_forgets_the_first_parameters(runs):
     # the decay after n steps is (1 + n) / (10 + n) here: over 4 steps 2/11 · 3/12 · 4/13 · 5/14 = 0.5 % of the start
     folders = [runs["ema"][0] / "checkpoints" / str(step) for step in (1, 2, 3, 4)]
-    params = [read.arrays(folder / "params")["head"]["bias"].astype(np.float64) for folder in folders]
-    means = [read.arrays(folder / "ema")["head"]["bias"].astype(np.float64) for folder in folders]
+    params = [read_arrays(folder / "params")["head"]["bias"].astype(np.float64) for folder in folders]
+    means = [read_arrays(folder / "ema")["head"]["bias"].astype(np.float64) for folder in folders]
     for n in (2, 3, 4):
         decay = (1 + n) / (10 + n)
         expected = decay * means[n - 2] + (1 - decay) * params[n - 1]

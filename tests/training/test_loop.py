@@ -16,7 +16,8 @@ import numpy as np
 import pytest
 from striped import Stripes, config
 
-from vitzoo.checkpoints import loop_values, read
+from vitzoo.checkpoints import metadata
+from vitzoo.checkpoints.arrays import read_arrays
 from vitzoo.checkpoints.locate import locate
 from vitzoo.checkpoints.steps import listed
 from vitzoo.checkpoints.store import Store
@@ -73,9 +74,9 @@ def steps_of(workdir):
 def assert_same_end(workdir, straight, step=20):
     left, right = (folder / "checkpoints" / str(step) for folder in (straight, workdir))
     for item in ITEMS:
-        pairs = zip(*(jax.tree.leaves(read.arrays(side / item)) for side in (left, right)), strict=True)
+        pairs = zip(*(jax.tree.leaves(read_arrays(side / item)) for side in (left, right)), strict=True)
         assert all(a.tobytes() == b.tobytes() for a, b in pairs), item
-    assert loop_values.read(left) == loop_values.read(right)
+    assert metadata.read_loop(left) == metadata.read_loop(right)
     assert lines_of(workdir) == lines_of(straight)
 
 
@@ -326,7 +327,7 @@ def test_a_step_that_is_not_finite_is_skipped_and_counted(tmp_path, monkeypatch)
     train = [line for line in lines_of(tmp_path) if line["split"] == "train"]
     assert [line["skipped"] for line in train] == [0, 1, 1, 1, 1, 1, 1]
     assert all(np.isfinite(line["loss"]) for line in train)
-    assert loop_values.read(tmp_path / "checkpoints" / "20")["updates"] == 19
+    assert metadata.read_loop(tmp_path / "checkpoints" / "20")["updates"] == 19
     assert summary["finished"]
 
 

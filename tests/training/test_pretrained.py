@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from striped import config, finetune
 
-from vitzoo.checkpoints import loop_values, read
+from vitzoo.checkpoints import metadata
+from vitzoo.checkpoints.arrays import read_arrays
 from vitzoo.checkpoints.locate import locate
 from vitzoo.cli.dry_run import dry_run
 from vitzoo.config import resolve
@@ -55,7 +56,7 @@ def tuned(pretrained, tmp_path_factory):
 @pytest.mark.gate
 def test_weights_are_the_average_all_but_the_new_head_and_resized_positions(pretrained, tuned):
     before, after = (
-        flatten(read.arrays(locate(run).folder / item)) for run, item in ((pretrained, "ema"), (tuned[0], "params"))
+        flatten(read_arrays(locate(run).folder / item)) for run, item in ((pretrained, "ema"), (tuned[0], "params"))
     )
     changed = {path for path in after if before[path].tobytes() != after[path].tobytes()}
     assert changed == {"head/kernel", "head/bias", "positions/embedding"}
@@ -75,9 +76,9 @@ def test_what_became_of_the_weights_is_said(tuned):
 
 @pytest.mark.gate
 def test_it_starts_at_step_0_with_fresh_moments(tuned):
-    counters = loop_values.read(locate(tuned[0]).folder)
+    counters = metadata.read_loop(locate(tuned[0]).folder)
     assert (counters["step"], counters["updates"]) == (3, 3)
-    moments = flatten(read.arrays(locate(tuned[0]).folder / "optimizer"))
+    moments = flatten(read_arrays(locate(tuned[0]).folder / "optimizer"))
     assert int(moments["updates"]) == 3
 
 
@@ -104,7 +105,7 @@ def test_a_longer_training_with_its_state_is_the_one_that_was_never_interrupted(
     _, said = run(resolve(pretraining(total_steps=7), overrides=flags), tmp_path / "longer")
     assert "at step 4, with its optimizer state" in said
     for item in ("params", "ema", "optimizer"):
-        left, right = (read.arrays(tmp_path / name / "checkpoints" / "7" / item) for name in ("straight", "longer"))
+        left, right = (read_arrays(tmp_path / name / "checkpoints" / "7" / item) for name in ("straight", "longer"))
         assert all(
             a.tobytes() == b.tobytes() for a, b in zip(jax.tree.leaves(left), jax.tree.leaves(right), strict=True)
         )

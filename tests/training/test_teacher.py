@@ -13,7 +13,7 @@ from made_checkpoint import TINY, make_run
 from striped import config
 
 import vitzoo
-from vitzoo.checkpoints import loop_values
+from vitzoo.checkpoints import metadata
 from vitzoo.checkpoints.locate import locate
 from vitzoo.cli import main
 from vitzoo.config import resolve
@@ -90,7 +90,7 @@ def test_the_teacher_is_said_and_recorded_and_not_saved(teacher, student):
     assert f"teacher {teacher}, step 7:" in said
     checkpoint = locate(workdir).folder
     assert not any("teacher" in path.name for path in checkpoint.iterdir())
-    marks = loop_values.read(checkpoint)["teacher"]
+    marks = metadata.read_loop(checkpoint)["teacher"]
     assert marks["checkpoint"] == str(teacher)
     assert json.loads((workdir / "provenance.json").read_text())["teacher"] == marks
     lines = [json.loads(line) for line in (workdir / "metrics.jsonl").read_text().splitlines()]

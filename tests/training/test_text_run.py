@@ -10,8 +10,8 @@ import jax
 import pytest
 
 import vitzoo.config
+from vitzoo.checkpoints.arrays import read_params
 from vitzoo.checkpoints.locate import locate
-from vitzoo.checkpoints.read import read_params
 from vitzoo.errors import UserError
 from vitzoo.evaluation.evaluate import evaluate
 from vitzoo.inference.generate import generate

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from vitzoo.checkpoints import description
+from vitzoo.checkpoints import metadata
 from vitzoo.checkpoints.store import Store
 from vitzoo.models.vit import Config, ViT
 from vitzoo.nn import state
@@ -49,7 +49,7 @@ def make_run(
     images |= {"interpolation": "bilinear", "antialias": True, "crop_fraction": 1.0}
     images |= {"mean": [127.5] * config.channels, "std": [127.5] * config.channels, **(preprocessing or {})}
     objective = {"name": "classification", "loss": loss}
-    content = description.describe(
+    content = metadata.describe(
         version="0",
         model=model,
         objective=objective,

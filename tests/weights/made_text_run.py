@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from vitzoo.checkpoints import description
+from vitzoo.checkpoints import metadata
 from vitzoo.checkpoints.store import Store
 from vitzoo.data.text.settings import Text
 from vitzoo.data.text.tokenizers.characters import ByteTokenizer
@@ -45,7 +45,7 @@ def make_text_run(folder, name, data, *, text=None, evaluate=None, objective=Non
     saved |= {"step": jnp.int32(3), "updates": jnp.int32(3), "skipped": jnp.int32(0)}
     text = Text(**{"sequence_length": 48, "source_length": 48, **(text or {})})
     model = {"name": name, "variant": "", **to_json(config)}
-    content = description.describe(
+    content = metadata.describe(
         version="0",
         model=model,
         objective=objective,

@@ -21,7 +21,7 @@ from published import copied, refused
 from test_t5x import as_t5x, scanned, write
 
 import vitzoo
-from vitzoo.checkpoints import growth
+from vitzoo.checkpoints import arrays as saved
 from vitzoo.errors import UserError
 from vitzoo.nn import paths, state
 from vitzoo.weights.files import npz
@@ -298,7 +298,7 @@ def packed(path, arrays):
 
 
 def test_an_archive_that_would_grow_without_measure_is_refused_by_its_largest_array(tmp_path, monkeypatch):
-    monkeypatch.setattr(growth, "ALWAYS_FINE", 2**23)
+    monkeypatch.setattr(saved, "ALWAYS_FINE", 2**23)
     file = packed(tmp_path / "a.npz", {"small": (2**18,), "Transformer/posembed_input/pos_embedding": (1, 2**13, 2**9)})
     with pytest.raises(
         UserError, match=r"would grow from [\d,]+ to 17,\d+,\d+ bytes, most of them Transformer/posembed"
@@ -311,7 +311,7 @@ def test_a_checkpoint_of_zeros_without_measure_is_refused_before_they_are_read(p
     def with_zeros(config, seed=0):
         return paths.unflatten({**paths.flatten(random_params(config, seed)), path: np.zeros(2**22, np.float32)})
 
-    monkeypatch.setattr(growth, "ALWAYS_FINE", 2**22)
+    monkeypatch.setattr(saved, "ALWAYS_FINE", 2**22)
     monkeypatch.setattr(made_checkpoint, "random_params", with_zeros)
     made_checkpoint.make_run(tmp_path / "run", ema=False)
     monkeypatch.setattr(ocp.Checkpointer, "restore", lambda *_, **__: pytest.fail("numbers were read"))

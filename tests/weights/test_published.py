@@ -16,7 +16,7 @@ from made_checkpoint import make_run
 from made_text_run import made_model
 
 import vitzoo
-from vitzoo.checkpoints import growth
+from vitzoo.checkpoints import arrays as saved
 from vitzoo.cli import main
 from vitzoo.data.text.settings import Tokenizer
 from vitzoo.data.text.tokenizers.open import open_tokenizer
@@ -164,8 +164,8 @@ def test_files_that_are_cut_off_or_would_grow_without_measure_are_refused(folder
             open_weights(folder)
     bomb = tmp_path / "bomb.npz"
     np.savez_compressed(bomb, x=np.zeros(3_000_000, np.float32))  # 12 MB of zeros in 12 kB
-    monkeypatch.setattr(growth, "ALWAYS_FINE", 2**20)
-    monkeypatch.setattr(growth, "LARGEST_RATIO", 100)
+    monkeypatch.setattr(saved, "ALWAYS_FINE", 2**20)
+    monkeypatch.setattr(saved, "LARGEST_RATIO", 100)
     with pytest.raises(UserError, match="would grow"):
         open_source(str(bomb))
 

@@ -8,10 +8,11 @@ from typing import Any
 import jax
 import numpy as np
 
-from vitzoo.checkpoints import belonging, description, loop_values, manifest, read, steps
-from vitzoo.checkpoints.locate import Located, locate
-from vitzoo.checkpoints.loop_values import COUNTERS
-from vitzoo.checkpoints.one_at_a_time import one_at_a_time
+from vitzoo.checkpoints import manifest, metadata, steps
+from vitzoo.checkpoints.arrays import read_arrays
+from vitzoo.checkpoints.locate import Located, locate, stray
+from vitzoo.checkpoints.metadata import COUNTERS
+from vitzoo.checkpoints.orbax import one_at_a_time
 from vitzoo.checkpoints.steps import CHECKPOINTS
 from vitzoo.checkpoints.store import Store
 from vitzoo.errors import UserError
@@ -75,9 +76,9 @@ def _in_a_row(run: Path, there: list[int], last: int) -> tuple[list[int], int | 
         found.insert(0, before)
         folder = _verified(run, found[0])
         older = max((step for step in there if step < found[0]), default=None)
-        best = loop_values.read(folder).get("best")
+        best = metadata.read_loop(folder).get("best")
         known = older if best is None or best["step"] != older else None
-        before = description.read(folder).get(description.PREVIOUS, known)
+        before = metadata.read_description(folder).get(metadata.PREVIOUS, known)
     return found, before
 
 
@@ -109,7 +110,7 @@ def mean_params(folders: list[Path]) -> Any:
     total: Any = None
     for folder in folders:
         try:
-            params = read.arrays(folder / "params")
+            params = read_arrays(folder / "params")
         except manifest.Damaged as error:
             raise UserError("--workdir", str(folder), str(error)) from None
         check_finite("--workdir", folder, params)
@@ -159,7 +160,7 @@ def _verified(run: Path, step: int) -> Path:
     folder = run / CHECKPOINTS / str(step)
     try:
         steps.verify(folder)
-        other = belonging.stray(run, description.read(folder))
+        other = stray(run, metadata.read_description(folder))
     except manifest.Damaged as error:
         raise UserError("--workdir", str(run), str(error)) from None
     if other:
@@ -181,7 +182,7 @@ def write_mean(newest: Located, mean: Any, averaged: list[Any], target: Path) ->
         RunError: it couldn't be written.
     """
     config = newest.run / "config.json" if newest.run else None
-    counters = loop_values.read(newest.folder)
+    counters = metadata.read_loop(newest.folder)
     state = {"params": mean} | {name: counters[name] for name in COUNTERS}
     assets = newest.folder / "assets"
     with whole_folder(target) as folder:

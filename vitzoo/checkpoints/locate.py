@@ -1,17 +1,24 @@
-"""From what a user writes (`RUN`, `RUN@best`, `RUN@STEP`, `RUN/checkpoints/STEP`) to one verified checkpoint folder."""
+"""From what a user writes (`RUN`, `RUN@best`, `RUN@STEP`, `RUN/checkpoints/STEP`) to one verified checkpoint folder.
+
+A checkpoint is of the run in whose folder it lies by what it says of itself, compared with the run's `config.json`.
+"""
 
 import dataclasses
+import json
 import shlex
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from vitzoo import literals
-from vitzoo.checkpoints import belonging, description, manifest, steps
-from vitzoo.checkpoints.best import best_step
-from vitzoo.checkpoints.steps import CHECKPOINTS
+from vitzoo import literals, strict_json
+from vitzoo.checkpoints import manifest, metadata, steps
+from vitzoo.checkpoints.steps import CHECKPOINTS, best_step
 from vitzoo.errors import UserError
 from vitzoo.paths import check_checkpoint_can_be_read, named_path, readable_path
 
+CONFIG = "config.json"
+_NAMES = (("model", "name"), ("model", "variant"), ("objective", "name"))
 WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
 """Names by which others publish weights in a folder, best first."""
 
@@ -88,10 +95,10 @@ def _checked(text: str, folder: Path, run: Path | None, verified: bool = False) 
     try:
         if not verified:
             steps.verify(folder)
-        content = description.read(folder)
+        content = metadata.read_description(folder)
     except manifest.Damaged as error:
         raise UserError("checkpoint", text, str(error)) from None
-    if other := belonging.stray(run, content):
+    if other := stray(run, content):
         raise UserError("checkpoint", text, f"{folder} {other}; to use it, move it out of this run's folder")
     return Located(folder, int(content["step"]), run, content)
 
@@ -143,3 +150,53 @@ def _nearby(path: Path) -> str:
 def _join(items: list) -> str:
     shown = [str(item) for item in items[:8]]
     return ", ".join(shown) + (f" and {len(items) - 8} more" if len(items) > 8 else "")
+
+
+def other_name(values: Mapping[str, Any], description: Mapping[str, Any]) -> str:
+    """What tells a checkpoint's model or objective apart from its run's; empty where nothing does.
+
+    Args:
+        values: of the run's config; what it leaves out, as with `init_from`, may be anything.
+        description: the content of the checkpoint's `model.json`.
+    """
+    for section, field in _NAMES:
+        stated = values.get(section)
+        wanted = stated.get(field) if isinstance(stated, dict) else None
+        if wanted and wanted != (found := description[section].get(field, "")):
+            return of_another_run(f"{section}.{field}", found, wanted)
+    return ""
+
+
+def other_setting(wanted: Mapping[str, Any], found: Mapping[str, Any], section: str) -> str:
+    """The same of all settings that both have.
+
+    Args:
+        wanted: the run's, by name.
+        found: the checkpoint's.
+        section: that they are of.
+    """
+    for name, value in json.loads(json.dumps(dict(wanted))).items():
+        if name in found and _plain(found[name]) != _plain(value):
+            return of_another_run(f"{section}.{name}", found[name], value)
+    return ""
+
+
+def _plain(value: Any) -> Any:
+    """A setting's value, comparable: 8 and [8, 8] are the same size."""
+    return value[0] if isinstance(value, list) and value and all(one == value[0] for one in value) else value
+
+
+def of_another_run(setting: str, found: Any, wanted: Any) -> str:
+    """What is said of a checkpoint with another value of a setting than its run has."""
+    return f"is of another run: its {setting} is {found or 'none'}, this run's ({CONFIG}) {wanted}"
+
+
+def stray(run: Path | None, description: Mapping[str, Any]) -> str:
+    """`other_name` of a checkpoint in a run's folder; empty where there is no config that can be read."""
+    if run is None:
+        return ""
+    try:
+        values = strict_json.read(run / CONFIG)
+    except (OSError, ValueError):  # whoever needs it says so
+        return ""
+    return other_name(values, description) if isinstance(values, dict) else ""

@@ -11,11 +11,10 @@ import numpy as np
 import orbax.checkpoint as ocp
 from orbax.checkpoint import checkpoint_managers as policies
 
-from vitzoo.checkpoints import description as model_json
-from vitzoo.checkpoints import loop_values, manifest, read, steps
-from vitzoo.checkpoints.complete import Shapes, check_complete, shapes_of
-from vitzoo.checkpoints.loop_values import COUNTERS
-from vitzoo.checkpoints.quiet import cause_of, quiet
+from vitzoo.checkpoints import manifest, metadata, steps
+from vitzoo.checkpoints.arrays import Shapes, check_complete, restore_arrays, shapes_of
+from vitzoo.checkpoints.metadata import COUNTERS
+from vitzoo.checkpoints.orbax import cause_of, quiet
 from vitzoo.errors import RunError, UserError
 from vitzoo.parallel import processes
 
@@ -90,7 +89,7 @@ class Store:
         if step == self._last:
             return
         self.wait()
-        self._saving = (step, {**description, model_json.PREVIOUS: self._last}, assets)
+        self._saving = (step, {**description, metadata.PREVIOUS: self._last}, assets)
         self._arrays = {name: shapes_of(jax.tree.leaves(state[name])) for name in TREES if name in state}
         best = loop.get("best")
         self._best = best["step"] if best else None
@@ -149,11 +148,11 @@ class Store:
 
     def loop(self, step: int) -> dict:
         """The loop's plain values in a checkpoint."""
-        return loop_values.read(self.folder / str(step))
+        return metadata.read_loop(self.folder / str(step))
 
     def description(self, step: int) -> dict:
         """The content of a checkpoint's `model.json`."""
-        return model_json.read(self.folder / str(step))
+        return metadata.read_description(self.folder / str(step))
 
     def _open(self) -> ocp.CheckpointManager:
         """Orbax's manager, made with the first save so that refused runs leave no folder."""
@@ -182,7 +181,7 @@ class Store:
         (folder,) = self.folder.glob(f"{step}.orbax-checkpoint-tmp*")
         for name, shapes in self._arrays.items():
             check_complete(folder / name, shapes)
-        model_json.write(folder, description)
+        metadata.write_description(folder, description)
         if assets is not None:
             shutil.copytree(assets, folder / "assets")
         manifest.write(folder)
@@ -204,8 +203,8 @@ def restore(folder: Path, abstract: dict, field: str = "workdir") -> tuple[dict,
         field: the setting to name in a refusal.
     """
     try:
-        loop = loop_values.read(folder)
-        state = {name: read.arrays_as(folder / name, abstract[name]) for name in TREES if name in abstract}
+        loop = metadata.read_loop(folder)
+        state = {name: restore_arrays(folder / name, abstract[name]) for name in TREES if name in abstract}
     except manifest.Damaged as error:
         raise UserError(field, str(folder), str(error)) from error
     for name in COUNTERS:

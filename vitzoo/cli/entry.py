@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
-from vitzoo.checkpoints.quiet import is_orbax_waiting
+from vitzoo.checkpoints.orbax import is_orbax_waiting
 from vitzoo.cli.allocator import keep_freed_memory
 from vitzoo.cli.arguments import Parser, expand_flagfiles, set_platform, split_overrides
 from vitzoo.cli.early_end import leave_on_sigterm

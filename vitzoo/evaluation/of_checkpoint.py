@@ -5,9 +5,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from vitzoo.checkpoints import loop_values
+from vitzoo.checkpoints import metadata
+from vitzoo.checkpoints.arrays import restore_arrays
 from vitzoo.checkpoints.manifest import Damaged
-from vitzoo.checkpoints.read import arrays_as
 from vitzoo.data.sources.base import SourceInfo
 from vitzoo.errors import UserError
 from vitzoo.evaluation.ready import Ready
@@ -52,7 +52,7 @@ def state_beside(ready: Ready, evaluation: Evaluation) -> dict[str, Any]:
         assert ready.teacher is not None
         state["teacher"], marks = ready.teacher.load()
         if ready.located.run is not None:
-            then = loop_values.read(ready.located.folder).get("teacher")
+            then = metadata.read_loop(ready.located.folder).get("teacher")
             ready.teacher.check_same(then, marks, "the loss would be another")
     return state
 
@@ -65,6 +65,6 @@ def _memory(ready: Ready, objective: Any) -> Any:
     shapes = jax.eval_shape(lambda params: memory_of(objective, params), ready.params)
     places = optimizer_shardings(shapes, ready.params, jax.tree.map(lambda leaf: leaf.sharding, ready.params))
     try:
-        return arrays_as(folder, with_shardings(shapes, places))
+        return restore_arrays(folder, with_shardings(shapes, places))
     except Damaged as error:
         raise UserError("name", "objective", str(error)) from error

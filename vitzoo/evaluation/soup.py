@@ -11,9 +11,9 @@ from typing import Any, TextIO
 import jax
 import numpy as np
 
+from vitzoo.checkpoints.arrays import chosen_weights, read_params
 from vitzoo.checkpoints.average import check_finite, check_has_mean, write_mean
 from vitzoo.checkpoints.locate import Located
-from vitzoo.checkpoints.read import chosen_weights, read_params
 from vitzoo.config.resolution import Overrides, nested
 from vitzoo.errors import UserError
 from vitzoo.evaluation.evaluate import bound

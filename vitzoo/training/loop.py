@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any, TextIO
 
-from vitzoo.checkpoints.one_at_a_time import one_at_a_time
+from vitzoo.checkpoints.orbax import one_at_a_time
 from vitzoo.checkpoints.store import Store
 from vitzoo.config import resolve
 from vitzoo.config.agreement import check_same

@@ -12,7 +12,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from vitzoo.checkpoints import description
+from vitzoo.checkpoints import metadata
 from vitzoo.config import Resolved
 from vitzoo.config.contracts import check_bound
 from vitzoo.config.experiment import CHOICES, ModelChoice
@@ -125,7 +125,7 @@ class Task:
     def describe(self, step: int) -> dict[str, Any]:
         """The content of `model.json` for a checkpoint of this step."""
         values, config = self.resolved.values, self.model_config
-        return description.describe(
+        return metadata.describe(
             version=_version(),
             model={"name": self.choice.name, "variant": self.choice.variant, **to_json(config)},
             objective=values["objective"],

@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from vitzoo.checkpoints import belonging
+from vitzoo.checkpoints.locate import of_another_run, other_name, other_setting
 from vitzoo.checkpoints.store import Store, restore
 from vitzoo.config import Resolved
 from vitzoo.data.folders import is_moved
@@ -37,10 +37,10 @@ def is_finished(resolved: Resolved, store: Store, found: int | None) -> bool:
     named = [] if resolved.experiment.init_from else resolved.experiment.model.changes
     model = {name: values["model"][name] for name in named if values["model"].get(name) is not None}
     other = (
-        belonging.other_name(values, saved)
-        or belonging.other_setting(model, saved["model"], "model")
-        or belonging.other_setting(values["objective"], saved["objective"], "objective")
-        or ("" if data[0] == data[1] or is_moved(*data) else belonging.told("data.name", data[1], data[0]))
+        other_name(values, saved)
+        or other_setting(model, saved["model"], "model")
+        or other_setting(values["objective"], saved["objective"], "objective")
+        or ("" if data[0] == data[1] or is_moved(*data) else of_another_run("data.name", data[1], data[0]))
     )
     total = store.loop(found).get("total_steps")
     _refuse_other(store, found, other or _other_length(found, total, resolved.experiment.total_steps))
@@ -52,8 +52,8 @@ def _other_length(step: int, total: int | None, wanted: int | None) -> str:
     if wanted is None:
         return ""
     if total not in (None, wanted):
-        return belonging.told("total_steps", total, wanted)
-    return belonging.told("step", step, f"total_steps {wanted}") if step > wanted else ""
+        return of_another_run("total_steps", total, wanted)
+    return of_another_run("step", step, f"total_steps {wanted}") if step > wanted else ""
 
 
 def _refuse_other(store: Store, step: int, other: str) -> None:
@@ -116,7 +116,7 @@ def check(task: Task, store: Store, found: int | None) -> list[str]:
             raise UserError("workdir", str(workdir), f"{WEIGHTS_ALONE}; {run_folder.start_from(workdir)}")
         saved, loop = store.description(found), store.loop(found)
         _check_data(task, workdir, saved)
-        other = belonging.other_setting(task.describe(found)["model"], saved["model"], "model")
+        other = other_setting(task.describe(found)["model"], saved["model"], "model")
         _refuse_other(store, found, other or _other_length(found, loop.get("total_steps"), task.total_steps))
         then = loop.get("evaluated_data", {})
         changed = evaluated_data.check_same(task, then, run_folder.start_from(workdir))

@@ -13,7 +13,7 @@ import safetensors
 import safetensors.numpy
 
 from vitzoo.checkpoints.locate import Located
-from vitzoo.checkpoints.one_at_a_time import one_at_a_time
+from vitzoo.checkpoints.orbax import one_at_a_time
 from vitzoo.checkpoints.store import Store
 from vitzoo.data.text.tokenizers.open import load_tokenizer
 from vitzoo.errors import UserError

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from vitzoo.checkpoints.arrays import read_params
 from vitzoo.checkpoints.locate import Located, locate, published_weights
 from vitzoo.checkpoints.manifest import MANIFEST
-from vitzoo.checkpoints.read import read_params
 from vitzoo.checkpoints.steps import CHECKPOINTS
 from vitzoo.config.experiment import config_class_of
 from vitzoo.errors import UserError

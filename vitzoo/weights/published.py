@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import vitzoo
-from vitzoo.checkpoints.description import describe
 from vitzoo.checkpoints.locate import Located
+from vitzoo.checkpoints.metadata import describe
 from vitzoo.config.experiment import config_class_of
 from vitzoo.data.image_feed import described_preprocessing, for_channels
 from vitzoo.data.settings import Preprocessing

@@ -14,7 +14,7 @@ from typing import IO
 import ml_dtypes
 import numpy as np
 
-from vitzoo.checkpoints.growth import growth
+from vitzoo.checkpoints.arrays import growth
 from vitzoo.errors import UserError
 from vitzoo.weights.files.source import Header, Tensors
 

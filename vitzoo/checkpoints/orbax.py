@@ -1,11 +1,13 @@
-"""Orbax's own words kept off the terminal: what went wrong is one line of ours."""
+"""How Orbax behaves in our process: silent, as what went wrong is one line of ours, and for one thread at a time."""
 
+import functools
 import logging
 import os
 import re
 import sys
 import threading
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
 
 
 class _WithoutOrbax(logging.Filter):
@@ -50,3 +52,26 @@ def _unraisable(report: Any) -> None:
     # after a failed save TensorStore's threads still report to a loop that Orbax has closed
     if not (report.exc_type is RuntimeError and str(report.exc_value) == "Event loop is closed"):
         _before(report)
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+_turn = threading.RLock()
+
+
+def one_at_a_time(function: Callable[P, R]) -> Callable[P, R]:
+    """A function that saves checkpoints: of all such functions one thread calls one at a time, and the others wait. A
+    training also has the devices.
+    """
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        if not _turn.acquire(blocking=False):
+            print("note    waits for another thread of this process, which saves", file=sys.stderr, flush=True)
+            _turn.acquire()
+        try:
+            return function(*args, **kwargs)
+        finally:
+            _turn.release()
+
+    return call

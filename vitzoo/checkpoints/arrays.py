@@ -1,22 +1,91 @@
-"""Reading one item of a checkpoint (`params`, `ema`, `optimizer`, `loop`) without touching the others."""
+"""Reading one item of a checkpoint (`params`, `ema`, `optimizer`) without touching the others, if it is whole."""
 
+import collections
+import json
 import math
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 import orbax.checkpoint as ocp
+import tensorstore as ts
 
-from vitzoo.checkpoints.growth import growth
 from vitzoo.checkpoints.locate import Located
 from vitzoo.checkpoints.manifest import Damaged
-from vitzoo.checkpoints.quiet import quiet
+from vitzoo.checkpoints.orbax import quiet
 from vitzoo.errors import UserError
 from vitzoo.nn.paths import flatten
 
+LARGEST_RATIO = 16
+"""Of numbers to bytes on disk: weights hardly shrink."""
+ALWAYS_FINE = 2**30
+"""Bytes of numbers that are unpacked whatever they take on disk."""
 
-def arrays(folder: Path) -> Any:
+
+def growth(sizes: Mapping[str, int], packed: int) -> str:
+    """What is wrong with arrays whose `sizes` in bytes are so much more than the `packed` ones on disk as no weights'
+    are; empty where nothing is.
+    """
+    if (size := sum(sizes.values())) <= max(ALWAYS_FINE, LARGEST_RATIO * packed):
+        return ""
+    largest = max(sizes, key=sizes.__getitem__)
+    return f"would grow from {packed:,} to {size:,} bytes, most of them {largest}: no weights do"
+
+
+Shapes = collections.Counter[tuple[int, ...]]
+_DESCRIPTION = ".zarray"
+
+
+def shapes_of(leaves: Iterable[Any]) -> Shapes:
+    """How many arrays there are of each shape."""
+    return collections.Counter(np.shape(leaf) for leaf in leaves)
+
+
+def check_complete(folder: Path, wanted: Shapes) -> None:
+    """Lists what a restore would read of one item.
+
+    Args:
+        folder: the item's, `params`.
+        wanted: the shapes that were to be saved.
+
+    Raises:
+        Damaged: an array, or a part of one, isn't there.
+    """
+    if not wanted:
+        return
+    if not (folder / "_METADATA").is_file():
+        raise Damaged(folder, "has no description of its arrays")
+    found = _found(folder)
+    if missing := wanted - found:
+        shape = next(iter(missing))
+        raise Damaged(folder, f"{missing.total():,} of {wanted.total():,} arrays are missing, one of shape {shape}")
+
+
+def _found(folder: Path) -> Shapes:
+    """The shapes of the arrays of which every chunk is there."""
+    base = {"driver": "file", "path": f"{folder.absolute()}/"}
+    try:
+        store = ts.KvStore.open({"driver": "ocdbt", "base": base}).result()
+        keys = [key.decode() for key in store.list().result()]
+        names = [key.removesuffix(_DESCRIPTION) for key in keys if key.endswith(_DESCRIPTION)]
+        descriptions = {name: json.loads(store[name + _DESCRIPTION]) for name in names}
+    except (ValueError, KeyError, OSError) as error:
+        raise Damaged(folder, f"can't be listed ({str(error).splitlines()[0][:200]})") from None
+    chunks = collections.Counter(key.rpartition("/")[0] + "/" for key in keys if not key.endswith(_DESCRIPTION))
+    return collections.Counter(
+        tuple(array["shape"])
+        for name, array in descriptions.items()
+        if chunks[name] == math.prod(map(_parts, array["shape"], array["chunks"]))
+    )
+
+
+def _parts(size: int, chunk: int) -> int:
+    return -(-size // chunk)
+
+
+def read_arrays(folder: Path) -> Any:
     """An item saved as a tree of arrays, read as nested dicts of numpy arrays [as saved].
 
     Raises:
@@ -42,7 +111,7 @@ def _sizes(tree: Any) -> dict[str, int]:
     return {path: math.prod(leaf.shape) * np.dtype(leaf.dtype).itemsize for path, leaf in flatten(tree).items()}
 
 
-def arrays_as(folder: Path, abstract: Any) -> Any:
+def restore_arrays(folder: Path, abstract: Any) -> Any:
     """An item restored into `abstract`: a tree of ShapeDtypeStruct with shardings, which may be of another mesh.
 
     Raises:
@@ -75,7 +144,7 @@ def read_params(located: Located, weights: str = "auto", abstract: Any = None) -
     which = chosen_weights(located, weights)
     folder = located.folder / {"ema": "ema", "raw": "params"}[which]
     try:
-        return (arrays(folder) if abstract is None else arrays_as(folder, abstract)), which
+        return (read_arrays(folder) if abstract is None else restore_arrays(folder, abstract)), which
     except Damaged as error:
         raise UserError("checkpoint", str(located.folder), str(error)) from error
 
