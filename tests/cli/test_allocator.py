@@ -6,12 +6,12 @@ import sys
 
 import pytest
 
-from vitzoo.cli import allocator
+from vitzoo.cli import entry
 
 GLIBC = hasattr(ctypes.CDLL(None), "gnu_get_libc_version")
 LARGE = """
 import resource
-from vitzoo.cli.allocator import keep_freed_memory
+from vitzoo.cli.entry import keep_freed_memory
 kept = keep_freed_memory()
 import numpy as np
 def faults():
@@ -35,40 +35,40 @@ def asked(monkeypatch):
             found[name] = value
             return 1
 
-    monkeypatch.setattr(allocator.ctypes, "CDLL", lambda name: Library)
+    monkeypatch.setattr(entry.ctypes, "CDLL", lambda name: Library)
     monkeypatch.delenv("MALLOC_ARENA_MAX", raising=False)
     monkeypatch.setenv("JAX_PLATFORMS", "cpu")
     return found
 
 
 def test_one_heap_keeps_all_that_is_freed(asked):
-    assert allocator.keep_freed_memory()
+    assert entry.keep_freed_memory()
     assert asked == {
-        allocator.ARENA_MAX: 1,
-        allocator.MMAP_MAX: 0,
-        allocator.TRIM_THRESHOLD: -1,
-        allocator.TOP_PAD: 2**28,
+        entry.ARENA_MAX: 1,
+        entry.MMAP_MAX: 0,
+        entry.TRIM_THRESHOLD: -1,
+        entry.TOP_PAD: 2**28,
     }
 
 
 def test_what_the_user_set_is_left_alone(asked, monkeypatch):
     monkeypatch.setenv("MALLOC_ARENA_MAX", "4")
-    assert not allocator.keep_freed_memory()
+    assert not entry.keep_freed_memory()
     assert not asked
 
 
 def test_beside_an_accelerator_nothing_changes(asked, monkeypatch):
-    monkeypatch.setattr(allocator.importlib.util, "find_spec", lambda name: name == "libtpu" or None)
-    assert allocator.keep_freed_memory()  # JAX_PLATFORMS=cpu
+    monkeypatch.setattr(entry.importlib.util, "find_spec", lambda name: name == "libtpu" or None)
+    assert entry.keep_freed_memory()  # JAX_PLATFORMS=cpu
     asked.clear()
     monkeypatch.delenv("JAX_PLATFORMS")
-    assert not allocator.keep_freed_memory()
+    assert not entry.keep_freed_memory()
     assert not asked
 
 
 def test_another_c_library_is_left_alone(asked, monkeypatch):
-    monkeypatch.setattr(allocator.ctypes, "CDLL", lambda name: object())
-    assert not allocator.keep_freed_memory()
+    monkeypatch.setattr(entry.ctypes, "CDLL", lambda name: object())
+    assert not entry.keep_freed_memory()
 
 
 @pytest.mark.parametrize("asked_for", [{}, {"MALLOC_PERTURB_": "0"}], ids=["kept", "default"])

@@ -6,8 +6,8 @@ import time
 import jax
 import numpy as np
 
+from vitzoo.cli.arguments import add_flags, together
 from vitzoo.cli.output import Result
-from vitzoo.cli.processes import add_flags, together
 from vitzoo.parallel import processes
 from vitzoo.parallel.cluster import end
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import families
 
+from vitzoo.cli.arguments import add_flags, together
 from vitzoo.cli.output import Result
-from vitzoo.cli.processes import add_flags, together
 from vitzoo.parallel.cluster import end
 
 

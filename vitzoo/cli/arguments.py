@@ -1,6 +1,9 @@
-"""What is typed: flags by argparse, flag files as absl's, `--config.KEY=VALUE` kept as text for the config's schema."""
+"""What is typed: flags by argparse, flag files as absl's, `--config.KEY=VALUE` kept as text for the config's schema.
+
+The flags of commands that run as several processes, and running them so."""
 
 import argparse
+import functools
 import os
 import re
 import sys
@@ -8,10 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+from vitzoo.cli.output import Result
 from vitzoo.errors import UserError
 from vitzoo.limits import Limits, check_limits
 from vitzoo.literals import FlagText
 from vitzoo.overwriting import of_command
+from vitzoo.parallel.cluster import cluster_of, joined
 from vitzoo.paths import readable_path
 from vitzoo.schema import convert
 from vitzoo.spelling import misspelt, nearest, shell_flag
@@ -201,3 +206,46 @@ def set_platform(overrides: Sequence[str]) -> None:
     asked = [text.partition("=")[2] for text in overrides if text.startswith("platform=")]
     if asked and asked[-1] and "jax" not in sys.modules:
         os.environ["JAX_PLATFORMS"] = asked[-1]
+
+
+Run = Callable[[argparse.Namespace], Result]
+
+
+def add_process_flags(parser: Parser) -> None:
+    """`--coordinator`, `--num-processes`, `--process-id`, `--distributed`."""
+    parser.add_argument(
+        "--coordinator", metavar="HOST:PORT", help="of several processes: where process 0 is to be reached"
+    )
+    parser.add_argument(
+        "--num-processes", metavar="N", type=typed("--num-processes", int, minimum=1), help="how many they are"
+    )
+    parser.add_argument(
+        "--process-id", metavar="I", type=typed("--process-id", int, minimum=0), help="which this is, from 0"
+    )
+    parser.add_argument(
+        "--distributed",
+        action=argparse.BooleanOptionalAction,
+        help="one of several processes, which Slurm, Open MPI, a TPU slice or Kubernetes names (found by itself where "
+        "srun, mpirun or a TPU slice on Kubernetes started several)",
+    )
+
+
+def runs_together(*, preemption: bool) -> Callable[[Run], Run]:
+    """A command that runs with the other processes, where flags or environment name some.
+
+    Args:
+        preemption: SIGTERM asks the command for a checkpoint; else it ends the process.
+    """
+
+    def of(run: Run) -> Run:
+        @functools.wraps(run)
+        def started(args: argparse.Namespace) -> Result:
+            cluster = cluster_of(args.coordinator, args.num_processes, args.process_id, args.distributed, os.environ)
+            if cluster is None:
+                return run(args)
+            with joined(cluster, preemption=preemption):
+                return run(args)
+
+        return started
+
+    return of

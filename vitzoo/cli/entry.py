@@ -1,19 +1,21 @@
-"""Where every command begins and ends: the command is found and run, and whatever goes wrong is one line."""
+"""Where every command begins and ends: the process is prepared, the command run, and whatever goes wrong is one line."""
 
 import contextlib
 import contextvars
+import ctypes
 import importlib
+import importlib.util
 import os
+import signal
 import sys
 import tempfile
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
+from types import FrameType
 
 from vitzoo.checkpoints.orbax import is_orbax_waiting
-from vitzoo.cli.allocator import keep_freed_memory
 from vitzoo.cli.arguments import Parser, expand_flagfiles, set_platform, split_overrides
-from vitzoo.cli.early_end import leave_on_sigterm
 from vitzoo.cli.output import last_line, one_line
 from vitzoo.errors import RunError, UserError, out_of_disk, out_of_memory
 from vitzoo.parallel import cluster
@@ -181,3 +183,59 @@ def _kept_trace(error: Exception) -> Path | None:
         Path(name).unlink(missing_ok=True)
         return None
     return Path(name)
+
+
+PREEMPTED = 75
+TRAINS = ("train", "sweep")
+
+
+def leave_on_sigterm(arguments: Sequence[str]) -> None:
+    """Lets a command that trains exit with 75, and one line, where SIGTERM finds it outside the loop, which has its own
+    way to end: launchers start it again. `vitzoo --help` and dry runs end as every program does.
+    """
+    if not arguments or arguments[0] not in TRAINS or "--dry-run" in arguments:
+        return
+    ours = os.getpid()
+
+    def leave(number: int, frame: FrameType | None) -> None:
+        if os.getpid() != ours:  # a process that we forked
+            os._exit(128 + number)
+        os.write(2, b"vitzoo: SIGTERM: ends at once; nothing was to be saved, and the same command goes on\n")
+        os._exit(PREEMPTED)
+
+    signal.signal(signal.SIGTERM, leave)
+
+
+# mallopt(3)
+TRIM_THRESHOLD, TOP_PAD, MMAP_MAX, ARENA_MAX = -1, -2, -4, -8
+GROWTH = 2**28  # bytes by which the heap grows
+ACCELERATORS = ("libtpu", "jax_plugins")  # the second is where plugins for GPUs and others register
+
+
+def keep_freed_memory() -> bool:
+    """Lets the process keep what it frees, in one heap, for the next step to use.
+
+    XLA allocates the temporaries of a step on the CPU anew each time. glibc returns large blocks to the kernel as soon
+    as they are free, and the kernel clears every page of the next ones: about a tenth of the time of
+    `t5/translate`, whose logits are large, and little of models with small ones (`scripts/bench_allocator.py`). To be
+    called before threads begin, which would have heaps of their own.
+
+    Returns:
+        Whether it is so now. Not with another C library, where MALLOC_... in the environment says what is wanted, or
+        where a plugin for an accelerator is installed: there the step's memory isn't the host's, and threads that
+        decode images are better off with heaps of their own.
+    """
+    if any(name.startswith("MALLOC_") for name in os.environ) or _may_accelerate():
+        return False
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is None:
+        return False
+    settings = {ARENA_MAX: 1, MMAP_MAX: 0, TRIM_THRESHOLD: -1, TOP_PAD: GROWTH}
+    return all(mallopt(name, value) == 1 for name, value in settings.items())
+
+
+def _may_accelerate() -> bool:
+    """Whether JAX may find anything but the CPU."""
+    if os.environ.get("JAX_PLATFORMS") == "cpu":
+        return False
+    return any(importlib.util.find_spec(name) for name in ACCELERATORS)

@@ -3,9 +3,8 @@
 import argparse
 from typing import TYPE_CHECKING
 
-from vitzoo.cli.arguments import Parser, typed
+from vitzoo.cli.arguments import Parser, add_process_flags, runs_together, typed
 from vitzoo.cli.output import Result, table
-from vitzoo.cli.processes import add_flags, together
 from vitzoo.errors import UserError
 
 if TYPE_CHECKING:
@@ -56,10 +55,10 @@ def arguments(parser: Parser) -> None:
         "--shots", metavar="K", type=typed("--shots", int, minimum=0), help="solved examples before each question"
     )
     parser.add_argument("--output", metavar="DIR", help="for the tables and pictures; else a folder of the run")
-    add_flags(parser)
+    add_process_flags(parser)
 
 
-@together(preemption=False)
+@runs_together(preemption=False)
 def run(args: argparse.Namespace) -> Result:
     """Measures a checkpoint."""
     if args.list_benchmarks:

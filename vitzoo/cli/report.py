@@ -64,7 +64,7 @@ def _folders(names: Sequence[str]) -> list[Path]:
         if not folder.is_dir():
             raise UserError("DIR", name, "is no folder; name runs, the folders that --workdir named")
         if folder.resolve() in [other.resolve() for other in folders]:
-            raise UserError("DIR", name, "is there twice")
+            raise UserError("DIR", name, "is given twice; name it once")
         folders.append(folder)
     return folders
 

@@ -3,9 +3,8 @@
 import argparse
 from pathlib import Path
 
-from vitzoo.cli.arguments import Parser
+from vitzoo.cli.arguments import Parser, add_process_flags, runs_together
 from vitzoo.cli.output import Result
-from vitzoo.cli.processes import add_flags, together
 from vitzoo.errors import UserError
 from vitzoo.paths import folder_of_checkpoints
 
@@ -27,10 +26,10 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--workdir", metavar="DIR", help="the run's folder: config, metrics, checkpoints")
     parser.add_argument("--config.KEY", metavar="VALUE", help="change one setting", dest="_")
     parser.add_argument("--dry-run", action="store_true", help="check all, print settings, data and rules, stop")
-    add_flags(parser)
+    add_process_flags(parser)
 
 
-@together(preemption=True)
+@runs_together(preemption=True)
 def run(args: argparse.Namespace) -> Result:
     """Trains, or shows what would be trained."""
     if args.workdir is None and not args.dry_run:
