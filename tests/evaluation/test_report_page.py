@@ -157,7 +157,7 @@ def test_the_command_prints_the_first_table_and_gives_it_as_json(runs, capsys, t
     [
         (["{root}"], "is no run: it has no config.json"),
         (["{root}/nothing"], "is no folder; name runs"),
-        (["{root}/a", "{root}/b/../a"], "b/../a: is there twice"),
+        (["{root}/a", "{root}/b/../a"], "b/../a: is given twice"),
         (["{root}/" + "a" * 256], "longer than 255 bytes"),
         (["~nobody-of-this-name/a"], "there is no user"),
         (["{root}/a", "--output", "page.txt"], "--output = page.txt: must end in .html"),

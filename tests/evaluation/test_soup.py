@@ -113,7 +113,7 @@ def test_what_makes_no_soup_is_refused_and_nothing_is_written(runs, tmp_path):
     output = tmp_path / "soup"
     for given, settings, message in [
         (runs[:1], {}, "two checkpoints or more"),
-        ([runs[0], runs[0]], {}, "is there twice"),
+        ([runs[0], runs[0]], {}, "is given twice"),
         ([runs[0], str(other)], {}, f"CKPT = {other}: has another model than {runs[0]}: depth 3 and 2"),
         (runs, {"greedy": "vall/accuracy"}, "did you mean val"),
         (runs, {"greedy": "val/acuracy"}, "did you mean accuracy"),

@@ -6,7 +6,7 @@ import time
 import jax
 import numpy as np
 
-from vitzoo.cli.arguments import add_flags, together
+from vitzoo.cli.arguments import add_process_flags, runs_together
 from vitzoo.cli.output import Result
 from vitzoo.parallel import processes
 from vitzoo.parallel.cluster import end
@@ -14,7 +14,7 @@ from vitzoo.parallel.cluster import end
 LATE = 40  # seconds; CPUs' processes wait 30 for each other
 
 
-@together(preemption=False)
+@runs_together(preemption=False)
 def run(given: argparse.Namespace) -> Result:
     from vitzoo.parallel.mesh import make_mesh
     from vitzoo.parallel.sharding import put, replicated
@@ -36,6 +36,6 @@ def run(given: argparse.Namespace) -> Result:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    add_flags(parser)
+    add_process_flags(parser)
     run(parser.parse_args())
     end(0)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import families
 
-from vitzoo.cli.arguments import add_flags, together
+from vitzoo.cli.arguments import add_process_flags, runs_together
 from vitzoo.cli.output import Result
 from vitzoo.parallel.cluster import end
 
@@ -20,7 +20,7 @@ def train(folder: Path, family: str, texts: Path) -> None:
     vitzoo.train(config, folder)
 
 
-@together(preemption=True)
+@runs_together(preemption=True)
 def run(given: argparse.Namespace) -> Result:
     train(given.folder, given.family, given.texts)
     return Result({})
@@ -31,6 +31,6 @@ if __name__ == "__main__":
     parser.add_argument("folder", type=Path)
     parser.add_argument("family", choices=families.FAMILIES)
     parser.add_argument("texts", type=Path)
-    add_flags(parser)
+    add_process_flags(parser)
     run(parser.parse_args())
     end(0)

@@ -1,6 +1,7 @@
 """What is typed: flags by argparse, flag files as absl's, `--config.KEY=VALUE` kept as text for the config's schema.
 
-The flags of commands that run as several processes, and running them so."""
+Also the flags of commands that run as several processes, and running them so.
+"""
 
 import argparse
 import functools

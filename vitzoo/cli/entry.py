@@ -1,4 +1,4 @@
-"""Where every command begins and ends: the process is prepared, the command run, and whatever goes wrong is one line."""
+"""Where every command begins and ends: its process is prepared, it is run, and whatever goes wrong is one line."""
 
 import contextlib
 import contextvars

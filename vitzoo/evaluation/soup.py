@@ -183,7 +183,7 @@ def _scorer(checkpoint: str, metric: str, weights: str, overrides: Overrides) ->
 def _check_alike(names: Sequence[str], located: Sequence[Located]) -> None:
     for index, (name, one) in enumerate(zip(names, located, strict=True)):
         if one.folder.resolve() in {other.folder.resolve() for other in located[:index]}:
-            raise UserError("CKPT", name, "is there twice")
+            raise UserError("CKPT", name, "is given twice; name it once")
         for part in ALIKE:
             here, there = (_compared(part, other) for other in (one, located[0]))
             if here != there:
