@@ -11,9 +11,9 @@ import PIL.Image
 import pytest
 
 from vitzoo import streams
+from vitzoo import streams as evaluation_progress
 from vitzoo.cli import main
 from vitzoo.data.progress import progress
-from vitzoo.evaluation import progress as evaluation_progress
 from vitzoo.evaluation import tables
 from vitzoo.training.progress import Progress
 

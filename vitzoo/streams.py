@@ -1,11 +1,15 @@
-"""Standard output and error: control characters in what is printed are shown, not obeyed, and a closed one is none."""
+"""Standard output and error: control characters are shown, not obeyed; a closed one is none; and the progress of work.
+
+Progress is a bar on a terminal, and a line every few seconds elsewhere.
+"""
 
 import contextlib
 import io
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TextIO, cast
 
 from vitzoo.errors import RunError
@@ -132,3 +136,37 @@ def _fill_descriptors() -> None:
             if nowhere != number:
                 os.dup2(nowhere, number)
                 os.close(nowhere)
+
+
+SECONDS = 10.0  # between two lines where there is no terminal
+
+
+@contextlib.contextmanager
+def counting(what: str, total: int, out: TextIO) -> Iterator[Callable[[int], None]]:
+    """While open, gives a function to be called with the number of examples done so far."""
+    if out.isatty():
+        with bar(what, total, out) as seen:
+            yield seen
+        return
+    start = last = time.monotonic()
+
+    def seen_plainly(done: int) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - last >= SECONDS and done:
+            last, rate = now, done / (now - start)
+            left = (total - done) / rate
+            print(f"{what}: {done:,} of {total:,}, {rate:,.0f} examples/s, {left:,.0f} s left", file=out, flush=True)
+
+    yield seen_plainly
+
+
+@contextlib.contextmanager
+def bar(what: str, total: int, out: TextIO) -> Iterator[Callable[[int], None]]:
+    """The terminal's bar."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console(out), transient=True) as progress:
+        task = progress.add_task(shown(what), total=total)
+        yield lambda done: progress.update(task, completed=done)

@@ -11,8 +11,8 @@ from vitzoo.data.text.feed import MAKERS
 from vitzoo.data.text.row_kinds import ACTS, ROWS
 from vitzoo.data.text.settings import Text
 from vitzoo.errors import UserError
-from vitzoo.evaluation.naming import of_evaluator
-from vitzoo.evaluation.perplexity import PerplexityEvaluator
+from vitzoo.evaluation.language_modelling import PerplexityEvaluator
+from vitzoo.evaluation.settings import of_evaluator
 
 PROSE = {"data.name": "text:book.txt"}
 

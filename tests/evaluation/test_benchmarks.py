@@ -17,7 +17,7 @@ from vitzoo.data.settings import Data
 from vitzoo.errors import RunError, UserError
 from vitzoo.evaluation.benchmarks import table
 from vitzoo.evaluation.benchmarks.evaluate import evaluate_benchmarks
-from vitzoo.evaluation.benchmarks.images import IMAGES
+from vitzoo.evaluation.benchmarks.suite import IMAGES
 from vitzoo.evaluation.benchmarks.table import BENCHMARKS, asked_for
 from vitzoo.models.vit import ViT
 from vitzoo.nn import state

@@ -15,10 +15,10 @@ import pytest
 from made_benchmarks import TEXT, F, prepare
 from made_text_run import make_text_run
 
+from vitzoo.evaluation import text_metrics
 from vitzoo.evaluation.benchmarks import evaluate
 from vitzoo.evaluation.benchmarks.evaluate import evaluate_benchmarks
 from vitzoo.evaluation.benchmarks.table import BENCHMARKS
-from vitzoo.evaluation.text_metrics import answers
 
 CLASSES = {  # names of each task's classes, and its texts
     "glue/cola": (["unacceptable", "acceptable"], ["sentence"]),
@@ -272,5 +272,5 @@ def test_numbers_are_correlated_as_in_scipy():
 
     said, right = ["1.0", "2.5", "what", "2.5", "nan", "4"], [["1"], ["3"], ["0.4"], ["2"], ["0.2"], ["5"]]
     values = [1.0, 2.5, -1.0, 2.5, -1.0, 4.0], [float(one[0]) for one in right]
-    assert answers.pearson(said, right) == pytest.approx(pearsonr(*values).statistic, abs=1e-6)
-    assert answers.spearman(said, right) == pytest.approx(spearmanr(*values).statistic, abs=1e-6)
+    assert text_metrics.pearson(said, right) == pytest.approx(pearsonr(*values).statistic, abs=1e-6)
+    assert text_metrics.spearman(said, right) == pytest.approx(spearmanr(*values).statistic, abs=1e-6)

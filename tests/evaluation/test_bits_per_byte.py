@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from vitzoo.evaluation.perplexity import Perplexity
+from vitzoo.evaluation.language_modelling import Perplexity
 
 
 def found(vocabulary, byte_lengths, targets, weights, counted=None, favour=0.0):

@@ -9,8 +9,7 @@ from made_checkpoint import DIGITS, TINY, random_params
 from vitzoo.data.image_feed import ImageFeed
 from vitzoo.data.settings import Data, Preprocessing
 from vitzoo.errors import UserError
-from vitzoo.evaluation.any_label import AnyLabelEvaluator
-from vitzoo.evaluation.calibration import CalibrationEvaluator
+from vitzoo.evaluation.classification import CalibrationEvaluator, RealAccuracyEvaluator
 from vitzoo.evaluation.run import Evaluation
 from vitzoo.models.vit import ViT
 from vitzoo.nn import state
@@ -72,11 +71,11 @@ def test_probabilities_that_are_right_have_no_error():
 def test_any_of_several_labels_is_right_and_images_without_one_are_left_out():
     logits = np.float32([[3, 1, 0], [3, 1, 0], [0, 1, 3], [0, 1, 3], [np.nan, 9, 0]])
     labels = np.float32([[1, 1, 0], [0, 1, 1], [0, 0, 1], [0, 0, 0], [0, 1, 0]])
-    rows = measured(logits, labels, AnyLabelEvaluator())
+    rows = measured(logits, labels, RealAccuracyEvaluator())
     assert rows["weight"].tolist() == [1, 1, 1, 0, 1]
     assert rows["label"].tolist()[:3] == [0, 1, 2]  # the prediction where it is right, else the first label
     real = {name: value[rows["weight"] > 0] for name, value in rows.items()}
-    assert AnyLabelEvaluator().metrics(real, 3) == {"accuracy": 0.5}  # what isn't finite is wrong
+    assert RealAccuracyEvaluator().metrics(real, 3) == {"accuracy": 0.5}  # what isn't finite is wrong
 
 
 def evaluation(evaluator, name):
@@ -96,7 +95,7 @@ def test_a_pass_of_a_model_is_calibrated_by_name_of_its_classes():
     ("evaluator", "name", "message"),
     [
         (CalibrationEvaluator(split="test"), "made_data:Several", "has several labels to an example"),
-        (AnyLabelEvaluator(split="test"), "made_data:Many", "measures several labels to an example"),
+        (RealAccuracyEvaluator(split="test"), "made_data:Many", "measures several labels to an example"),
     ],
 )
 def test_labels_of_another_kind_are_refused(evaluator, name, message):

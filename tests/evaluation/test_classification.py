@@ -9,7 +9,8 @@ from sklearn.calibration import calibration_curve
 from sklearn.metrics import average_precision_score, f1_score, top_k_accuracy_score
 
 from vitzoo.errors import UserError
-from vitzoo.evaluation.classification import ClassificationEvaluator, calibration_error, rank
+from vitzoo.evaluation.classification import ClassificationEvaluator, rank
+from vitzoo.evaluation.label_metrics import calibration_error
 
 
 def run(logits, label, evaluator=None):

@@ -11,12 +11,20 @@ from vitzoo.data.settings import Data
 from vitzoo.data.text.feed import TextFeed
 from vitzoo.data.text.settings import Text, Tokenizer
 from vitzoo.errors import UserError
-from vitzoo.evaluation.classification import ClassificationEvaluator, f1_scores
+from vitzoo.evaluation.classification import ClassificationEvaluator
+from vitzoo.evaluation.label_metrics import f1_scores
+from vitzoo.evaluation.language_modelling import MaskedEvaluator
 from vitzoo.evaluation.run import Evaluation
-from vitzoo.evaluation.text_entities import are_entity_tags, entities, entity_scores
-from vitzoo.evaluation.text_masked import MaskedEvaluator
-from vitzoo.evaluation.text_regression import RegressionEvaluator, correlation, ranks
-from vitzoo.evaluation.text_tagging import Tagging, TokenClassificationEvaluator
+from vitzoo.evaluation.text_labels import (
+    RegressionEvaluator,
+    Tagging,
+    TokenClassificationEvaluator,
+    are_entity_tags,
+    correlation,
+    entities,
+    entity_scores,
+    ranks,
+)
 from vitzoo.parallel.mesh import make_mesh
 
 WORDS = ["one", "two", "three", "four", "five", "six", "seven"]

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from vitzoo.evaluation.folders import free_folder, safe, short_name
+from vitzoo.evaluation.report import free_folder, safe, short_name
 
 
 @pytest.mark.parametrize(

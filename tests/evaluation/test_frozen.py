@@ -8,9 +8,8 @@ from made_checkpoint import TINY, random_params
 from vitzoo.data.image_feed import ImageFeed
 from vitzoo.data.settings import Data, Preprocessing
 from vitzoo.errors import UserError
-from vitzoo.evaluation.frozen.features import Examples
-from vitzoo.evaluation.frozen.knn import KNNEvaluator
-from vitzoo.evaluation.frozen.linear import FewShotEvaluator, LinearProbeEvaluator
+from vitzoo.evaluation.features import Examples
+from vitzoo.evaluation.frozen import FewShotEvaluator, KNNEvaluator, LinearProbeEvaluator
 from vitzoo.evaluation.run import Evaluation
 from vitzoo.models.vit import ViT
 from vitzoo.nn import state
@@ -55,7 +54,7 @@ def test_the_vote_is_dinos_and_of_equal_neighbours_the_earlier_one_counts():
 
 def test_blocks_of_questions_change_nothing(monkeypatch):
     whole = KNNEvaluator(k=(3, 50)).measure(TRAIN, TEST, CLASSES)
-    monkeypatch.setattr("vitzoo.evaluation.frozen.knn.ENTRIES", 300 * 7)
+    monkeypatch.setattr("vitzoo.evaluation.frozen.ENTRIES", 300 * 7)
     assert KNNEvaluator(k=(3, 50)).measure(TRAIN, TEST, CLASSES) == whole
 
 

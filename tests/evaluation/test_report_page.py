@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from vitzoo.cli.entry import main
-from vitzoo.evaluation.comparison import svg
+from vitzoo.evaluation import pictures
 
 RATES = {"a": 0.001, "b": 0.01}
 
@@ -119,14 +119,14 @@ def test_every_point_of_the_curves_is_that_of_the_runs(text):
     for number, run in enumerate(losses):
         for split, drawn in zip(("train", "val"), lines[2 * number : 2 * number + 2], strict=True):
             want = [
-                (svg.x_of(line["step"], (5, 20)), svg.y_of(line["loss"], bounds))
+                (pictures.x_of(line["step"], (5, 20)), pictures.y_of(line["loss"], bounds))
                 for line in run
                 if line["split"] == split
             ]
             assert drawn == pytest.approx([pytest.approx(point, abs=0.01) for point in want])
     assert len(lines) == 4 + 2 + 2  # loss of two splits, learning rate and accuracy of one, of two runs each
-    assert svg.y_of(bounds[0], bounds) == svg.HEIGHT - svg.BOTTOM
-    assert svg.y_of(bounds[1], bounds) == svg.TOP
+    assert pictures.y_of(bounds[0], bounds) == pictures.HEIGHT - pictures.BOTTOM
+    assert pictures.y_of(bounds[1], bounds) == pictures.TOP
 
 
 def test_pictures_and_sample_predictions_are_those_of_the_evaluations(runs, text):

@@ -14,11 +14,10 @@ from vitzoo.data.text.feed import TextFeed
 from vitzoo.data.text.settings import Text, Tokenizer
 from vitzoo.errors import UserError
 from vitzoo.evaluation.generation import GenerationEvaluator
-from vitzoo.evaluation.last_word import LastWordEvaluator
-from vitzoo.evaluation.multiple_choice import MultipleChoice, MultipleChoiceEvaluator
-from vitzoo.evaluation.perplexity import PerplexityEvaluator
+from vitzoo.evaluation.language_modelling import LastWordEvaluator, PerplexityEvaluator
+from vitzoo.evaluation.questions import MultipleChoice, MultipleChoiceEvaluator
 from vitzoo.evaluation.run import Evaluation
-from vitzoo.evaluation.text_metrics.table import scores
+from vitzoo.evaluation.text_metrics import scores
 from vitzoo.nn import state
 from vitzoo.parallel.mesh import make_mesh
 

@@ -3,9 +3,8 @@
 import pytest
 
 from vitzoo.errors import UserError
-from vitzoo.evaluation.text_metrics import answers, rouge, table
-from vitzoo.evaluation.text_metrics.answers import accuracy, distance, error_rate, macro_f1
-from vitzoo.evaluation.text_metrics.table import BETTER, OWN, SACRE, scores
+from vitzoo.evaluation import rouge, text_metrics
+from vitzoo.evaluation.text_metrics import BETTER, OWN, SACRE, accuracy, distance, error_rate, macro_f1, scores
 
 SAID = ["Big on dog mat on it's", "day sat 3 cat", "dog Big", "it's day mat Big red, a a the 3", "mat a on red, 3", ""]
 RIGHT = [
@@ -91,11 +90,11 @@ def test_bleu_and_chrf_are_sacrebleus_on_its_scale_with_its_signature():
 def test_without_sacrebleu_bleu_is_refused_in_one_line(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "sacrebleu.metrics", None)
     with pytest.raises(UserError, match=r"metrics = bleu: needs sacreBLEU: install the extra `text`"):
-        table.make_sacre("bleu")
+        text_metrics.make_sacre("bleu")
 
 
 def test_squads_numbers_leave_case_articles_and_punctuation_aside_and_take_the_best_reference():
-    assert answers.squad_normal("The Cat,  a dog's!") == "cat dogs"
+    assert text_metrics.squad_normal("The Cat,  a dog's!") == "cat dogs"
     said, right = ["The cat.", "in Rome", ""], [["dog", "cat"], ["Rome, Italy", "in Paris"], ["x"]]
     assert scores(["exact_match"], said, right).values["exact_match"] == pytest.approx(1 / 3)
     assert scores(["squad_f1"], said, right).values["squad_f1"] == pytest.approx((1 + 0.5 + 0) / 3)

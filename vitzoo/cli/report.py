@@ -28,8 +28,7 @@ def arguments(parser: Parser) -> None:
 
 def run(args: argparse.Namespace) -> Result:
     """Writes the page, and prints its first table."""
-    from vitzoo.evaluation.comparison.page import metrics_table, page
-    from vitzoo.evaluation.comparison.runs import names_of, read_run
+    from vitzoo.evaluation.comparison import metrics_table, names_of, page, read_run
     from vitzoo.outputs import checked_file, there, write_whole, wrote
     from vitzoo.overwriting import Reads
     from vitzoo.training import curves, metrics

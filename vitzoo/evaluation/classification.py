@@ -1,7 +1,7 @@
-"""The evaluator of classifiers: what is computed per example on device, and the exact metrics of a whole pass."""
+"""The evaluators of classifiers: of one label or several to an example, of any of several right ones; and calibration."""
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Self
 
 import jax
@@ -10,12 +10,11 @@ import numpy as np
 import optax
 
 from vitzoo.errors import UserError
-from vitzoo.evaluation.present import Present
-from vitzoo.evaluation.settings import Evaluator, check_rows
+from vitzoo.evaluation.classes import PresentClasses
+from vitzoo.evaluation.label_metrics import calibration_error, f1_scores, multi_label_metrics
+from vitzoo.evaluation.settings import Evaluator, Rows, check_rows
 from vitzoo.objectives.inputs import logits_of
 from vitzoo.schema import setting
-
-Rows = Mapping[str, np.ndarray]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,7 +70,7 @@ class ClassificationEvaluator(Evaluator):
     def examples_of(self, feed: Any, data: Any) -> Any:
         """Those of `data`, by name of the classes that occur where that is asked for."""
         source = feed.source(data)
-        return Present(source) if self.present_classes else source
+        return PresentClasses(source) if self.present_classes else source
 
     def bind(self, *, feed: Any, source: Any, config: Any) -> Self:
         """Refuses texts without classes."""
@@ -152,89 +151,123 @@ def rank(logits: jax.Array, label: jax.Array) -> jax.Array:
     return jnp.where(finite, before.sum(axis=-1), classes).astype(jnp.int32)
 
 
-def calibration_error(probability: np.ndarray, correct: np.ndarray, bins: int = 15) -> float:
-    """The expected calibration error (Guo et al. 2017, https://arxiv.org/abs/1706.04599, equation 3).
+@dataclasses.dataclass(frozen=True)
+class CalibrationEvaluator(Evaluator):
+    """Of softmax probabilities p and one class y each, means over the examples:
 
-    Predictions are sorted by probability into `bins` intervals (0, 1/bins], (1/bins, 2/bins] ..., one on an edge
-    into the lower, and the error is Σ over bins of (share of the examples in it) · |accuracy in it − mean probability
-    in it|.
-
-    Args:
-        probability: of the predicted class, `[n]`.
-        correct: whether the prediction is right, bool `[n]`.
+    - `expected_calibration_error`: over 15 bins of equal width, |accuracy − mean probability| of the prediction,
+      weighted by the share of examples (Guo et al. 2017, https://arxiv.org/abs/1706.04599, equation 3);
+    - `negative_log_likelihood`: −log p[y], in nats;
+    - `brier`: Σ over all classes c of (p[c] − [c = y])², from 0 to 2 (Brier 1950).
     """
-    if not np.isfinite(probability).all():
-        return float("nan")
-    # in float32, which is what probabilities are: np.float32(0.2) lies above 3 / 15 in float64, and is that edge
-    edges = (np.arange(1, bins) / bins).astype(np.float32)
-    which = np.searchsorted(edges, probability.astype(np.float32), side="left")
-    probability = probability.astype(np.float64)
-    gap = np.bincount(which, weights=correct - probability, minlength=bins)
-    return float(np.abs(gap).sum() / len(probability))
+
+    bins: int = setting(15, "of equal width, for the calibration error", minimum=2, execution=True)
+    all_classes: bool = setting(
+        False, "where the data have only some of the model's classes, predict among all of them", execution=True
+    )
+
+    CLASSES: ClassVar[bool] = True
+    ROWS: ClassVar[tuple[str, ...]] = ("labelled",)
+    BETTER: ClassVar[dict[str, Callable]] = {
+        "accuracy": max,
+        "expected_calibration_error": min,
+        "negative_log_likelihood": min,
+        "brier": min,
+    }
+
+    def bind(self, *, feed: Any, source: Any, config: Any) -> Self:
+        """Refuses several labels to an example."""
+        if hasattr(feed, "rows_of"):
+            check_rows("calibration", feed, config, "labelled", "classes")
+        if source.info.multi_label:
+            raise UserError(
+                "data.name", source.info.name, "has several labels to an example; calibration is of one each"
+            )
+        return self
+
+    def outputs(self, model: Callable, batch: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
+        """What a pass keeps of each example, [batch]: as `ClassificationEvaluator`, its loss without any smoothing, and
+        `brier`.
+        """
+        logits, label = logits_of(model, batch, train=False).astype(jnp.float32), batch["label"]
+        probability = jax.nn.softmax(logits)
+        apart = probability - jax.nn.one_hot(label, logits.shape[-1])
+        return {
+            "weight": batch["weight"],
+            "label": label,
+            "loss": optax.softmax_cross_entropy_with_integer_labels(logits, label),
+            "prediction": jnp.argmax(logits, axis=-1).astype(jnp.int32),
+            "probability": probability.max(-1),
+            "rank": rank(logits, label),
+            "brier": jnp.square(apart).sum(-1),
+        }
+
+    def metrics(self, rows: Rows, num_classes: int) -> dict[str, float]:
+        """The metrics of a pass, in float64 on the host.
+
+        Raises:
+            UserError: there are no rows, or a label lies outside the classes.
+        """
+        label, right = rows["label"], rows["rank"] == 0
+        if not len(label):
+            raise UserError("split", self.split, "holds no readable example, so there is nothing to evaluate")
+        if label.min() < 0 or label.max() >= num_classes:
+            wrong = label.min() if label.min() < 0 else label.max()
+            raise UserError("label", wrong, f"lies outside the model's classes, 0 to {num_classes - 1}")
+        return {
+            "accuracy": float(right.mean(dtype=np.float64)),
+            "expected_calibration_error": float(calibration_error(rows["probability"], right, self.bins)),
+            "negative_log_likelihood": float(rows["loss"].mean(dtype=np.float64)),
+            "brier": float(rows["brier"].mean(dtype=np.float64)),
+        }
 
 
-def multi_label_metrics(rows: Rows) -> dict[str, Any]:
-    """Mean average precision, F1 at probability 0.5, and loss, of labels, logits and probabilities `[n, classes]`.
-
-    The mean average precision leaves out classes that no example has, whose average precision is undefined; how many
-    those are is `classes_without_positives`. The macro F1 leaves out classes that are neither true nor predicted, as
-    scikit-learn's with `zero_division=nan`; one that is predicted and never true counts as 0. The micro F1 counts every
-    class.
+@dataclasses.dataclass(frozen=True)
+class RealAccuracyEvaluator(Evaluator):
+    """`accuracy`: how often the top prediction is one of an image's labels (ReaL, Beyer et al. 2020,
+    https://arxiv.org/abs/2006.07159). Images without a label aren't counted.
     """
-    truth = rows["label"] > 0.5
-    present = truth.any(axis=0)
-    metrics = {"loss": float(rows["loss"].mean(dtype=np.float64)), "classes_without_positives": int((~present).sum())}
-    metrics |= dict.fromkeys(("mean_average_precision", "f1_macro", "f1_micro"), float("nan"))
-    if not np.isfinite(rows["logit"]).all():
-        return metrics
-    if present.any():
-        metrics["mean_average_precision"] = float(average_precisions(rows)[present].mean())
-    hits, said, had = agreement(truth, rows["probability"] > 0.5)
-    counted = said + had > 0
-    if counted.any():
-        metrics["f1_macro"] = float((2 * hits[counted] / (said + had)[counted]).mean())
-        metrics["f1_micro"] = float(2 * hits.sum() / (said + had).sum())
-    return metrics
 
+    CLASSES: ClassVar[bool] = True
+    LEFT_OUT: ClassVar[str] = "without a label or unreadable"
+    """What becomes of examples that have no part in the metrics."""
+    BETTER: ClassVar[dict[str, Callable]] = {"accuracy": max}
 
-def f1_scores(
-    label: np.ndarray, said: np.ndarray, right: np.ndarray, classes: int, without: Sequence[int] = ()
-) -> tuple[float, float]:
-    """F1 averaged over the classes that are true or predicted, and of all examples together, as scikit-learn's; NaN
-    where there is no such class.
+    def bind(self, *, feed: Any, source: Any, config: Any) -> Self:
+        """Refuses data with one label to an example."""
+        if not source.info.multi_label:
+            raise UserError(
+                "name", "real_accuracy", "measures several labels to an example; of one it is `classification`"
+            )
+        return self
 
-    Args:
-        label: the true class of each example, int `[n]`.
-        said: the one predicted, int `[n]`.
-        right: whether that is right, bool `[n]`.
-        classes: how many there are.
-        without: classes that are left out of both.
-    """
-    hits, said, had = (np.bincount(values, minlength=classes) for values in (label[right], said, label))
-    kept = np.ones(classes, bool)
-    kept[list(without)] = False
-    present = kept & (said + had > 0)
-    if not present.any():
-        return float("nan"), float("nan")
-    both = (said + had).astype(np.float64)
-    return float((2 * hits[present] / both[present]).mean()), float(2 * hits[kept].sum() / both[kept].sum())
+    def metric_names(self, multi_label: bool, num_classes: int | None) -> tuple[str, ...]:
+        """The metrics that a best checkpoint can be chosen by."""
+        return tuple(self.BETTER)
 
+    def outputs(self, model: Callable, batch: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
+        """What a pass keeps of each example, [batch]: `weight`, 0 without a label; `prediction` and its `probability`;
+        `label`, the prediction where that is right, else the first of the example's labels; `rank`, 0 where it is
+        right, else 1.
+        """
+        logits, labels = logits_of(model, batch, train=False).astype(jnp.float32), batch["label"] > 0.5
+        prediction = jnp.argmax(logits, axis=-1).astype(jnp.int32)
+        hit = jnp.take_along_axis(labels, prediction[:, None], axis=-1)[:, 0]
+        right = hit & jnp.isfinite(logits).all(-1)
+        return {
+            "weight": jnp.where(labels.any(-1), batch["weight"], 0),
+            "label": jnp.where(hit, prediction, jnp.argmax(labels, axis=-1).astype(jnp.int32)),
+            "prediction": prediction,
+            "probability": jax.nn.softmax(logits).max(-1),
+            "rank": jnp.where(right, 0, 1).astype(jnp.int32),
+        }
 
-def average_precisions(rows: Rows) -> np.ndarray:
-    """Average precision of every class, float64 `[classes]`; NaN for a class that no example has.
+    def metrics(self, rows: Rows, num_classes: int) -> dict[str, float]:
+        """The metrics of a pass, on the host.
 
-    By logits: in float32, probabilities of sure predictions are all 1, and their order is lost.
-    """
-    from sklearn.metrics import average_precision_score
-
-    truth, logit = rows["label"] > 0.5, rows["logit"]
-    scores = [
-        average_precision_score(truth[:, c], logit[:, c]) if truth[:, c].any() else np.nan
-        for c in range(truth.shape[1])
-    ]
-    return np.array(scores, np.float64)
-
-
-def agreement(truth: np.ndarray, said: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """How often each class was rightly said, said, and true, int64 `[classes]` each, from bool `[n, classes]` twice."""
-    return (truth & said).sum(axis=0), said.sum(axis=0), truth.sum(axis=0)
+        Raises:
+            UserError: no example has a label.
+        """
+        if not len(rows["rank"]):
+            raise UserError("split", self.split, "holds no readable example with a label: nothing to evaluate")
+        return {"accuracy": float((rows["rank"] == 0).mean(dtype=np.float64))}

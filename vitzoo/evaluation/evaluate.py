@@ -12,20 +12,18 @@ import vitzoo
 from vitzoo.argument_types import checked
 from vitzoo.config.resolution import Overrides, nested
 from vitzoo.errors import RunError, UserError
-from vitzoo.evaluation.folders import free_folder
-from vitzoo.evaluation.naming import of_evaluator
 from vitzoo.evaluation.of_checkpoint import bound_objective, state_beside
-from vitzoo.evaluation.progress import counting
 from vitzoo.evaluation.ready import Ready, make_ready
-from vitzoo.evaluation.report import Report, write_report, written
+from vitzoo.evaluation.report import Report, free_folder, has_predictions, write_report, write_text_report, written
 from vitzoo.evaluation.run import Evaluation
-from vitzoo.evaluation.text_report import has_predictions, write_text_report
+from vitzoo.evaluation.settings import of_evaluator
 from vitzoo.outputs import checked_file, checked_folder, only_writer
 from vitzoo.overwriting import Reads, check_apart, check_files_in, check_is_none_of
 from vitzoo.parallel import processes
 from vitzoo.parallel.mesh import show_mesh
 from vitzoo.registry import UserPartFaults
 from vitzoo.staging import remove_leftovers
+from vitzoo.streams import counting
 from vitzoo.weights.load import ImageInfo
 from vitzoo.weights.opened import name_of
 

@@ -12,12 +12,12 @@ from vitzoo.data.text.questions import AskedSource
 from vitzoo.data.text.tokenizers.base import TextTokenizer
 from vitzoo.decoding.generate import GREEDY, How, how_of, write
 from vitzoo.errors import UserError
-from vitzoo.evaluation.asking import AskingEvaluator
-from vitzoo.evaluation.text_metrics.table import BETTER, BLEU_TOKENIZERS, SACRE, Scores, make_sacre, scores
+from vitzoo.evaluation.questions import AskingEvaluator
+from vitzoo.evaluation.settings import Rows
+from vitzoo.evaluation.text_metrics import BETTER, BLEU_TOKENIZERS, SACRE, Scores, make_sacre, scores
 from vitzoo.models.text import kind_of
 from vitzoo.schema import default_of, setting
 
-Rows = Mapping[str, np.ndarray]
 BEAM_SETTINGS = ("length_penalty", "length_normalisation", "early_stopping")
 
 

@@ -9,12 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from vitzoo.errors import UserError
-from vitzoo.evaluation.settings import Evaluator
+from vitzoo.evaluation.settings import Evaluator, Rows
 from vitzoo.nn.state import split
 from vitzoo.objectives.base import Objective, WithEmbeddings, WithMemory
 from vitzoo.steps.train import Teach
 
-Rows = Mapping[str, np.ndarray]
 TERM, METRIC = "term ", "metric "
 
 

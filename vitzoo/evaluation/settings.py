@@ -1,11 +1,16 @@
-"""What all evaluators share: which examples, and when."""
+"""What all evaluators share: which examples, and when; and their faults, named by the setting as a user writes it."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
+
+import numpy as np
 
 from vitzoo.errors import UserError
 from vitzoo.schema import setting
+
+Rows = Mapping[str, np.ndarray]
+"""What a pass keeps: by name, an array with an entry for each example."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,3 +91,25 @@ def check_rows(evaluator: str, feed: Any, config: Any, rows: str, head: str) -> 
         raise UserError("name", evaluator, f"measures {rows} rows, and these are {given}")
     if getattr(config, "head", head) != head:
         raise UserError("name", evaluator, f"measures a model with the head {head}; this one's is {config.head}")
+
+
+SHORT = ("split", "batch_size")
+"""Settings of the data that an evaluator has itself."""
+
+
+def of_evaluator(name: str, evaluator: Any, refusal: UserError) -> UserError:
+    """A refusal seen from outside an evaluator.
+
+    Args:
+        name: the evaluator's, `val`.
+        evaluator: its settings.
+        refusal: of one of them (`rows`), of one that it changes (`data.name`), of one of the config's that it leaves as
+            it is, or of a flag.
+    """
+    section, dot, field = refusal.field.partition(".")
+    if section == "data" and field in SHORT:
+        return UserError(f"evaluate.{name}.{field}", refusal.value, refusal.message)
+    changed = getattr(evaluator, section, None)
+    if section.startswith("--") or (dot and not (isinstance(changed, dict) and field in changed)):
+        return refusal
+    return refusal.under(f"evaluate.{name}")

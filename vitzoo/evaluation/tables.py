@@ -11,9 +11,9 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from vitzoo.evaluation.classification import agreement, average_precisions
+from vitzoo.evaluation.label_metrics import agreement, average_precisions
+from vitzoo.evaluation.settings import Rows
 
-Rows = Mapping[str, np.ndarray]
 SHOWN = 20  # rows of the printed per-class table; the file has all
 
 

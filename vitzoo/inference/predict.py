@@ -14,7 +14,6 @@ from vitzoo.argument_types import checked
 from vitzoo.data.image_files import IMAGE_ENDINGS
 from vitzoo.data.text.lines import STANDARD_INPUT
 from vitzoo.errors import UserError
-from vitzoo.evaluation.progress import counting
 from vitzoo.inference.inputs import gather
 from vitzoo.inference.predictor import Predictor, row
 from vitzoo.inference.text_predict import predict_texts
@@ -22,6 +21,7 @@ from vitzoo.inference.writers import write_features, write_predictions
 from vitzoo.outputs import checked_file, wrote
 from vitzoo.overwriting import Reads, check_apart
 from vitzoo.paths import expanded
+from vitzoo.streams import counting
 from vitzoo.weights.opened import open_weights
 
 ENDINGS = {".txt", ".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".md", *IMAGE_ENDINGS}

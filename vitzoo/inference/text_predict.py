@@ -8,12 +8,12 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from vitzoo.evaluation.progress import counting
 from vitzoo.inference.text_inputs import TextInput, gather_texts
 from vitzoo.inference.text_predictor import TextPredictor
 from vitzoo.inference.text_writers import shown, write_embeddings, write_rows
 from vitzoo.outputs import checked_file, wrote
 from vitzoo.overwriting import Reads, check_apart
+from vitzoo.streams import counting
 
 
 def predict_texts(

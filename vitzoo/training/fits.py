@@ -11,8 +11,8 @@ from vitzoo.data.feed import Feed
 from vitzoo.data.image_feed import ImageFeed
 from vitzoo.data.splits import NoSuchSplit
 from vitzoo.errors import UserError
-from vitzoo.evaluation.naming import of_evaluator
 from vitzoo.evaluation.run import Evaluation
+from vitzoo.evaluation.settings import of_evaluator
 from vitzoo.nn import state as modules
 from vitzoo.objectives.base import Objective, WithEmbeddings
 from vitzoo.objectives.inputs import EXAMPLE_WEIGHT

@@ -3,7 +3,7 @@
 from typing import Any
 
 from vitzoo.errors import RunError, UserError
-from vitzoo.evaluation.naming import of_evaluator
+from vitzoo.evaluation.settings import of_evaluator
 from vitzoo.steps.state import evaluated
 from vitzoo.training import evaluated_data
 from vitzoo.training.intervals import due, period

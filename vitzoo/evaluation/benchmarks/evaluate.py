@@ -17,15 +17,14 @@ from vitzoo.evaluation.benchmarks.bound import bound, with_data
 from vitzoo.evaluation.benchmarks.row import Benchmark
 from vitzoo.evaluation.benchmarks.table import asked_for, means, say_table
 from vitzoo.evaluation.evaluate import clear_folders, finite, say_first, say_metrics
-from vitzoo.evaluation.folders import safe
-from vitzoo.evaluation.progress import counting
 from vitzoo.evaluation.ready import Ready, make_ready
-from vitzoo.evaluation.report import written
+from vitzoo.evaluation.report import safe, written
 from vitzoo.evaluation.run import Evaluation, Rows
 from vitzoo.outputs import checked_folder, only_writer
 from vitzoo.overwriting import Reads, check_files_in
 from vitzoo.parallel import processes
 from vitzoo.registry import find
+from vitzoo.streams import counting
 
 
 def matthews_correlation(evaluation: Evaluation, rows: Rows, metrics: Mapping[str, float]) -> float:

@@ -8,9 +8,8 @@ from rich.table import Table
 
 from vitzoo import streams
 from vitzoo.errors import UserError
-from vitzoo.evaluation.benchmarks.images import IMAGES, measured_by
 from vitzoo.evaluation.benchmarks.row import Benchmark
-from vitzoo.evaluation.benchmarks.texts import TEXTS
+from vitzoo.evaluation.benchmarks.suite import IMAGES, TEXTS, measured_by
 from vitzoo.spelling import nearest
 
 BENCHMARKS: dict[str, Benchmark] = {row.name: row for row in (*IMAGES, *TEXTS)}

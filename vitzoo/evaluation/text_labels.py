@@ -1,7 +1,12 @@
-"""The evaluator of words' classes: parts of speech, named entities."""
+"""The evaluators of what texts and words are labelled with: words' classes and the entities that they tag, and numbers.
+
+Entities are counted as CoNLL's script counts them (Tjong Kim Sang and De Meulder 2003): one is right where its kind,
+its first and its last word are.
+"""
 
 import dataclasses
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import jax
@@ -9,14 +14,67 @@ import jax.numpy as jnp
 import numpy as np
 
 from vitzoo.errors import UserError
-from vitzoo.evaluation.classification import f1_scores, rank
-from vitzoo.evaluation.settings import TextEvaluator, check_rows
-from vitzoo.evaluation.text_entities import are_entity_tags, entity_scores
+from vitzoo.evaluation.classification import rank
+from vitzoo.evaluation.label_metrics import f1_scores
+from vitzoo.evaluation.settings import Rows, TextEvaluator, check_rows
 from vitzoo.objectives.inputs import logits_of
 from vitzoo.objectives.language_modelling import scored, token_losses
 from vitzoo.schema import setting
 
-Rows = Mapping[str, np.ndarray]
+TAG = re.compile(r"([BIESLU])-(.+)")
+OUTSIDE = "O"
+
+Entity = tuple[int, str, int, int]
+"""Text, kind, first word, and the word after the last."""
+
+
+def are_entity_tags(names: Sequence[str]) -> bool:
+    """Whether classes are tags of entities: O, and B-, I- (E-, L-, S-, U-) before a kind."""
+    return OUTSIDE in names and len(names) > 1 and all(name == OUTSIDE or TAG.fullmatch(name) for name in names)
+
+
+def entities(tags: Sequence[str], texts: Sequence[int] | np.ndarray) -> Iterator[Entity]:
+    """The entities of words in a row.
+
+    One begins at B, S or U, at another kind than before, and after O, E, L, S or U; so tags that never begin (I-PER
+    after O) are entities too, as in CoNLL.
+
+    Args:
+        tags: of each word.
+        texts: the number of the text that each word is of; no entity goes over its end.
+    """
+    start, kind, before = 0, "", OUTSIDE  # of the entity under way, where there is a kind
+    for place, tag in enumerate([*tags, OUTSIDE]):
+        mark, now = _parted(tag)
+        other_text = place == len(tags) or (place > 0 and texts[place] != texts[place - 1])
+        begins = mark in "BSU" or before in "OELSU" or now != kind or other_text
+        if kind and (begins or not now):
+            yield int(texts[start]), kind, start, place
+        if now and begins:
+            start = place
+        kind, before = now, mark
+
+
+def entity_scores(
+    label: Sequence[str], said: Sequence[str], texts: Sequence[int] | np.ndarray
+) -> tuple[float, float, float]:
+    """Precision, recall and F1 of entities; a ratio over nothing is 0, as in CoNLL's script and in seqeval.
+
+    Args:
+        label: the true tag of each word.
+        said: the one predicted.
+        texts: the number of the text that each word is of.
+    """
+    true, found = set(entities(label, texts)), set(entities(said, texts))
+    right = len(true & found)
+    return right / max(len(found), 1), right / max(len(true), 1), 2 * right / max(len(true) + len(found), 1)
+
+
+def _parted(tag: str) -> tuple[str, str]:
+    match = TAG.fullmatch(tag)
+    return (match[1], match[2]) if match else (OUTSIDE, "")
+
+
 ENTITIES = ("entity_precision", "entity_recall", "entity_f1")
 
 
@@ -126,3 +184,53 @@ class Tagging:
             true, found = ([names[number] for number in numbers] for numbers in (label, said))
             metrics |= dict(zip(ENTITIES, entity_scores(true, found, words["text"]), strict=True))
         return metrics | {"words": len(label)}
+
+
+@dataclasses.dataclass(frozen=True)
+class RegressionEvaluator(TextEvaluator):
+    """Mean squared error, and the correlations of Pearson and of Spearman (equal numbers share a rank), which GLUE
+    reports for STS-B. A correlation with numbers that are all the same is undefined.
+    """
+
+    ROWS: ClassVar[tuple[str, ...]] = ("labelled",)
+    BETTER: ClassVar[dict[str, Callable]] = {"mean_squared_error": min, "pearson": max, "spearman": max}
+
+    def bind(self, *, feed: Any, source: Any, config: Any) -> Self:
+        """Refuses data or a model without numbers."""
+        check_rows("regression", feed, config, "labelled", "number")
+        return self
+
+    def outputs(self, model: Any, batch: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
+        """What a pass keeps of each row, computed on device: float32 [batch], `label` and `prediction`."""
+        prediction = logits_of(model, batch, train=False).astype(jnp.float32)
+        return {"weight": batch["weight"], "label": batch["label"], "prediction": prediction}
+
+    def metrics(self, rows: Rows, num_classes: int = 0) -> dict[str, float]:
+        """The metrics of a pass, in float64 on the host.
+
+        Raises:
+            UserError: there are no rows.
+        """
+        label, said = (rows[name].astype(np.float64) for name in ("label", "prediction"))
+        if not len(label):
+            raise UserError("split", self.split, "holds no example, so there is nothing to evaluate")
+        return {
+            "mean_squared_error": float(np.square(label - said).mean()),
+            "pearson": correlation(label, said),
+            "spearman": correlation(ranks(label), ranks(said)),
+        }
+
+
+def correlation(first: np.ndarray, second: np.ndarray) -> float:
+    """Pearson's correlation of two float64 [n]; NaN where one doesn't vary."""
+    if not np.ptp(first) or not np.ptp(second):
+        return float("nan")
+    first, second = first - first.mean(), second - second.mean()
+    return float((first * second).sum() / np.sqrt(np.square(first).sum() * np.square(second).sum()))
+
+
+def ranks(values: np.ndarray) -> np.ndarray:
+    """The place of each of float64 [n] among all, from 1; equal values share the mean of theirs."""
+    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
+    last = np.cumsum(counts)
+    return (last - (counts - 1) / 2)[inverse]

@@ -1,13 +1,21 @@
-"""Measures of short answers: classes, numbers, edits, and what SQuAD's scripts count."""
+"""The metrics of texts by name: of short answers, as SQuAD's scripts count them; BLEU and chrF as sacreBLEU does.
+
+sacreBLEU: Post 2018, https://arxiv.org/abs/1804.08771; on its scale of 0 to 100.
+"""
 
 import collections
+import dataclasses
 import re
 import string
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
 
 import numpy as np
 
-from vitzoo.evaluation.text_metrics.rouge import f_measure
+from vitzoo.errors import UserError, install_extra
+from vitzoo.evaluation import rouge
+from vitzoo.evaluation.rouge import f_measure
 from vitzoo.spelling import normalise
 
 
@@ -34,14 +42,14 @@ is wrong); the numbers that are asked for are 0 to 5."""
 
 def pearson(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> float:
     """Pearson's correlation with the first references; NaN where one of the two doesn't vary."""
-    from vitzoo.evaluation.text_regression import correlation
+    from vitzoo.evaluation.text_labels import correlation
 
     return correlation(*_numbers(predictions, references))
 
 
 def spearman(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> float:
     """Spearman's correlation with the first references; NaN where one of the two doesn't vary."""
-    from vitzoo.evaluation.text_regression import correlation, ranks
+    from vitzoo.evaluation.text_labels import correlation, ranks
 
     return correlation(*map(ranks, _numbers(predictions, references)))
 
@@ -128,3 +136,99 @@ def token_f1(version: int, prediction: str, reference: str) -> float:
     if version == 2 and not (said and wanted):
         return float(said == wanted)
     return f_measure((collections.Counter(said) & collections.Counter(wanted)).total(), len(said), len(wanted))
+
+
+BLEU_TOKENIZERS = ("13a", "intl", "char", "zh", "none")
+
+
+def make_sacre(metric: str, tokenizer: str = "13a") -> Any:
+    """sacreBLEU's metric called `bleu` or `chrf`.
+
+    Raises:
+        UserError: sacreBLEU isn't installed.
+    """
+    try:
+        from sacrebleu.metrics import BLEU, CHRF
+    except ImportError:
+        raise UserError("metrics", metric, f"needs sacreBLEU: {install_extra('text')}") from None
+    return BLEU(tokenize=tokenizer) if metric == "bleu" else CHRF()
+
+
+def sacre_score(
+    metric: str, predictions: Sequence[str], references: Sequence[Sequence[str]], tokenizer: str = "13a"
+) -> tuple[float, str]:
+    """The score of a corpus, and the signature by which others can repeat it.
+
+    Args:
+        metric: `bleu` or `chrf`.
+        predictions: a text for each example.
+        references: for each, one or more.
+        tokenizer: of BLEU, one of `TOKENIZERS`.
+    """
+    made, most = make_sacre(metric, tokenizer), max(map(len, references))
+    streams = [[one[number] if number < len(one) else None for one in references] for number in range(most)]
+    value = made.corpus_score(list(predictions), streams).score
+    return float(value), str(made.get_signature())
+
+
+SACRE = ("bleu", "chrf")
+BETTER: dict[str, Callable] = {
+    "bleu": max,
+    "chrf": max,
+    **dict.fromkeys(rouge.ROUGE, max),
+    "exact_match": max,
+    "squad_f1": max,
+    "squad_v2_f1": max,
+    "accuracy": max,
+    "macro_f1": max,
+    "pearson": max,
+    "spearman": max,
+    "word_error_rate": min,
+    "phoneme_error_rate": min,
+}
+OWN: dict[str, Callable[[Sequence[str], Sequence[Sequence[str]]], float]] = {
+    "exact_match": exact_match,
+    "squad_f1": partial(squad_f1, 1),
+    "squad_v2_f1": partial(squad_f1, 2),
+    "accuracy": accuracy,
+    "macro_f1": macro_f1,
+    "pearson": pearson,
+    "spearman": spearman,
+    "word_error_rate": error_rate,
+    "phoneme_error_rate": error_rate,
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Scores:
+    """Values by metric, and the signatures of those that have one."""
+
+    values: dict[str, float]
+    signatures: dict[str, str]
+
+
+def scores(
+    metrics: Sequence[str],
+    predictions: Sequence[str],
+    references: Sequence[Sequence[str]],
+    tokenizer: str = "13a",
+    sentences: str = "lines",
+) -> Scores:
+    """Every metric of a corpus.
+
+    Args:
+        metrics: keys of `BETTER`.
+        predictions: a text for each example.
+        references: for each, one or more right ones.
+        tokenizer: of BLEU.
+        sentences: of rougeLsum, as `rouge.sentences_of` takes it.
+    """
+    values, signatures = {}, {}
+    for metric in metrics:
+        if metric in SACRE:
+            values[metric], signatures[metric] = sacre_score(metric, predictions, references, tokenizer)
+        elif metric in rouge.ROUGE:
+            values[metric] = rouge.rouge(metric, predictions, references, sentences)
+        else:
+            values[metric] = OWN[metric](predictions, references)
+    return Scores(values, signatures)

@@ -13,7 +13,7 @@ from vitzoo import spelling
 from vitzoo.data.sources.base import fingerprint
 from vitzoo.data.sources.label_check import refuse_unlabelled
 from vitzoo.errors import UserError
-from vitzoo.evaluation.settings import Evaluator
+from vitzoo.evaluation.settings import Evaluator, Rows
 from vitzoo.objectives.inputs import TOKENS, told
 from vitzoo.schema import setting
 
@@ -72,7 +72,6 @@ def _same_names(ours: Sequence[str] | None, others: Sequence[str] | None) -> boo
     return ours == others if ours is None or others is None else spelling.are_same(ours, others)
 
 
-Rows = Mapping[str, np.ndarray]
 ENCODER_PLACES = ("sentence_types", "segments")
 
 

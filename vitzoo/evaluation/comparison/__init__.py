@@ -1,1 +1,0 @@
-"""Several runs on one page."""

@@ -1,1 +1,0 @@
-"""Numbers that compare texts with what they should be."""
