@@ -95,7 +95,7 @@ def test_a_pass_of_a_model_is_calibrated_by_name_of_its_classes():
     ("evaluator", "name", "message"),
     [
         (CalibrationEvaluator(split="test"), "made_data:Several", "has several labels to an example"),
-        (RealAccuracyEvaluator(split="test"), "made_data:Many", "measures several labels to an example"),
+        (RealAccuracyEvaluator(split="test"), "made_data:Many", "is of data with several labels to an example"),
     ],
 )
 def test_labels_of_another_kind_are_refused(evaluator, name, message):

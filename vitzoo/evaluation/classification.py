@@ -1,4 +1,4 @@
-"""The evaluators of classifiers: of one label or several to an example, of any of several right ones; and calibration."""
+"""The evaluators of classifiers: one label or several to an example, several right ones to choose from, calibration."""
 
 import dataclasses
 from collections.abc import Callable, Mapping
@@ -237,7 +237,7 @@ class RealAccuracyEvaluator(Evaluator):
         """Refuses data with one label to an example."""
         if not source.info.multi_label:
             raise UserError(
-                "name", "real_accuracy", "measures several labels to an example; of one it is `classification`"
+                "name", "real_accuracy", "is of data with several labels to an example; of one it is `classification`"
             )
         return self
 
