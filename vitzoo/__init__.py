@@ -43,17 +43,8 @@ def __getattr__(name: str) -> Any:
     if name == "config":
         return importlib.import_module("vitzoo.config")
     if name == "__version__":
-        return _version()
+        return importlib.import_module("vitzoo.version").version()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def _version() -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("vitzoo")
-    except PackageNotFoundError:  # run from a checkout that was never installed
-        return "0+unknown"
 
 
 def __dir__() -> list[str]:

@@ -12,7 +12,8 @@ import tokenizers
 from vitzoo.data.text.layout import Layout
 from vitzoo.data.text.settings import Tokenizer
 from vitzoo.data.text.tokenizers.characters import ByteTokenizer, CharacterTokenizer
-from vitzoo.data.text.tokenizers.open import load_tokenizer, open_tokenizer
+from vitzoo.data.text.tokenizers.open import open_tokenizer
+from vitzoo.data.text.tokenizers.saved import load_tokenizer
 from vitzoo.errors import UserError
 from vitzoo.weights.character_steps import character_steps
 from vitzoo.weights.piece_file import normalisation

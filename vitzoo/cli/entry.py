@@ -24,6 +24,7 @@ from vitzoo.registry import user_part_fault
 from vitzoo.spelling import nearest
 from vitzoo.staging import temporary_folder
 from vitzoo.streams import for_people
+from vitzoo.version import version
 
 COMMANDS = {
     "train": "train or fine-tune a model from a config",
@@ -101,9 +102,7 @@ def run(arguments: list[str]) -> int:
         print(_help())
         return 0
     if arguments[0] == "--version":
-        import vitzoo
-
-        print(f"vitzoo {vitzoo.__version__}")
+        print(f"vitzoo {version()}")
         return 0
     name, *rest = arguments
     if name not in COMMANDS:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import vitzoo
 from vitzoo.argument_types import checked
 from vitzoo.config.argument import NoSuchChoice, choices_asked
 from vitzoo.config.kept import read_object
@@ -18,7 +17,7 @@ from vitzoo.errors import UserError, as_text
 from vitzoo.overwriting import of_command
 from vitzoo.paths import named_path
 
-PACKAGE = Path(vitzoo.__file__).parent
+PACKAGE = Path(__file__).parents[1]
 FOLDERS = (PACKAGE / "configs", PACKAGE.parent / "configs")
 """Where configs are found by name: inside the installed package, or beside it in a checkout."""
 

@@ -8,7 +8,6 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any, TextIO
 
-import vitzoo
 from vitzoo.argument_types import checked
 from vitzoo.config.resolution import Overrides, nested
 from vitzoo.errors import RunError, UserError
@@ -24,6 +23,7 @@ from vitzoo.parallel.mesh import show_mesh
 from vitzoo.registry import UserPartFaults
 from vitzoo.staging import remove_leftovers
 from vitzoo.streams import counting
+from vitzoo.version import version
 from vitzoo.weights.load import ImageInfo
 from vitzoo.weights.opened import name_of
 
@@ -239,7 +239,7 @@ def say_first(ready: Ready, out: TextIO) -> None:
     """Version and devices, checkpoint and weights, preprocessing, and where overrides depart from it."""
     info, first = ready.info, ready.mesh.devices.flat[0]
     weights = "ema (moving average)" if info.weights == "ema" else info.weights
-    print(f"vitzoo {vitzoo.__version__} on {first.platform}, mesh {show_mesh(ready.mesh)}", file=out)
+    print(f"vitzoo {version()} on {first.platform}, mesh {show_mesh(ready.mesh)}", file=out)
     print(f"loads    {name_of(ready.located)}: step {info.step}, weights {weights}", file=out)
     print(f"{'pixels' if isinstance(info, ImageInfo) else 'tokens'}   {info.shown()}", file=out)
     if info.report.notes:

@@ -5,7 +5,6 @@ from typing import Any, TextIO
 
 from jax.sharding import Mesh
 
-import vitzoo
 from vitzoo.checkpoints import steps
 from vitzoo.checkpoints.store import Store
 from vitzoo.config.comparison import Differences
@@ -19,6 +18,7 @@ from vitzoo.steps.state import evaluated
 from vitzoo.training import evaluated_data, metrics, room
 from vitzoo.training.saving import Saving
 from vitzoo.training.setup import Task
+from vitzoo.version import version
 
 REMEMBERED = 0.05  # the part of its first parameters in a moving average from which on that is worth a word
 
@@ -33,7 +33,7 @@ def device(mesh: Mesh) -> str:
 
 def say_devices(mesh: Mesh, out: TextIO) -> None:
     """The first line: version, devices, mesh."""
-    print(f"vitzoo {vitzoo.__version__} on {device(mesh)}, mesh {show_mesh(mesh)}", file=out, flush=True)
+    print(f"vitzoo {version()} on {device(mesh)}, mesh {show_mesh(mesh)}", file=out, flush=True)
 
 
 def say_task(task: Task, workdir: Path, found: int | None, out: TextIO) -> None:

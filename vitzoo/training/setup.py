@@ -44,6 +44,7 @@ from vitzoo.training.fits import (
     named_evaluation,
 )
 from vitzoo.training.pretrained import Pretrained
+from vitzoo.version import version
 from vitzoo.weights.model import builder
 from vitzoo.weights.teacher import Teacher
 
@@ -126,7 +127,7 @@ class Task:
         """The content of `model.json` for a checkpoint of this step."""
         values, config = self.resolved.values, self.model_config
         return metadata.describe(
-            version=_version(),
+            version=version(),
             model={"name": self.choice.name, "variant": self.choice.variant, **to_json(config)},
             objective=values["objective"],
             **self.feed.described(config),
@@ -256,9 +257,3 @@ def _execution(experiment: Any, mesh: Mesh) -> Execution:
 def _class_names(info: SourceInfo, config: Any) -> tuple[str, ...] | None:
     known = info.classes is not None and len(info.classes) == getattr(config, "num_classes", None)
     return info.classes if known else None
-
-
-def _version() -> str:
-    import vitzoo
-
-    return vitzoo.__version__

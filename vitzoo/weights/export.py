@@ -15,7 +15,7 @@ import safetensors.numpy
 from vitzoo.checkpoints.locate import Located
 from vitzoo.checkpoints.orbax import one_at_a_time
 from vitzoo.checkpoints.store import Store
-from vitzoo.data.text.tokenizers.open import load_tokenizer
+from vitzoo.data.text.tokenizers.saved import load_tokenizer
 from vitzoo.errors import UserError
 from vitzoo.nn import state
 from vitzoo.nn.paths import flatten

@@ -20,7 +20,7 @@ from vitzoo.data.mixing import normalise
 from vitzoo.data.settings import Preprocessing
 from vitzoo.data.text.settings import Text
 from vitzoo.data.text.tokenizers.base import TextTokenizer
-from vitzoo.data.text.tokenizers.open import load_tokenizer
+from vitzoo.data.text.tokenizers.saved import load_tokenizer
 from vitzoo.errors import UserError
 from vitzoo.models.geometry import image_shape
 from vitzoo.nn import state

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import vitzoo
 from vitzoo.checkpoints.locate import Located
 from vitzoo.checkpoints.metadata import describe
 from vitzoo.config.experiment import config_class_of
@@ -21,6 +20,7 @@ from vitzoo.registry import find
 from vitzoo.schema import build, convert_fields, to_json
 from vitzoo.spelling import nearest
 from vitzoo.staging import temporary_folder
+from vitzoo.version import version
 from vitzoo.weights.files.open import open_source
 from vitzoo.weights.files.source import Source
 from vitzoo.weights.formats.base import Format, Reading
@@ -96,7 +96,7 @@ def open_published(name: str, given: Mapping[str, Any] | None = None, form: str 
             ends = ()
         tokenizer = reading.tokenizer.ending_with(ends).save(folder / "assets")
     description = describe(
-        version=vitzoo.__version__,
+        version=version(),
         model={"name": reading.model["name"], "variant": "", **to_json(config)},
         objective=dict(reading.objective),
         classes=None if reading.classes is None else list(reading.classes),

@@ -8,8 +8,8 @@ import tokenizers
 from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers, processors
 
 from vitzoo.data.text.settings import Tokenizer
-from vitzoo.data.text.tokenizers.open import load_tokenizer
 from vitzoo.data.text.tokenizers.published import read_published
+from vitzoo.data.text.tokenizers.saved import load_tokenizer
 
 FLAGS = (
     {},

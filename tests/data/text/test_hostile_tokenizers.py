@@ -14,8 +14,9 @@ from tokenizers import normalizers
 from vitzoo.cli import main
 from vitzoo.data.text.settings import Tokenizer
 from vitzoo.data.text.tokenizers.definition import check_growth
-from vitzoo.data.text.tokenizers.open import load_tokenizer, open_tokenizer
+from vitzoo.data.text.tokenizers.open import open_tokenizer
 from vitzoo.data.text.tokenizers.panics import quiet_errors
+from vitzoo.data.text.tokenizers.saved import load_tokenizer
 from vitzoo.errors import UserError
 from vitzoo.weights.load import load
 from vitzoo.weights.tokenizers import tokenizer_files

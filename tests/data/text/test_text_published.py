@@ -7,7 +7,8 @@ import tokenizers
 from tokenizers import decoders, models, pre_tokenizers
 
 from vitzoo.data.text.settings import Tokenizer
-from vitzoo.data.text.tokenizers.open import load_tokenizer, open_tokenizer
+from vitzoo.data.text.tokenizers.open import open_tokenizer
+from vitzoo.data.text.tokenizers.saved import load_tokenizer
 from vitzoo.errors import UserError
 
 BERT = ["[PAD]", "[unused0]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "hello", "world", "##s", "[", "]", "pad"]

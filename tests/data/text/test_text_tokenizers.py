@@ -10,7 +10,8 @@ from sent import sent
 
 from vitzoo.data.text.settings import Tokenizer
 from vitzoo.data.text.tokenizers.characters import ByteTokenizer, CharacterTokenizer
-from vitzoo.data.text.tokenizers.open import byte_length, load_tokenizer, open_tokenizer
+from vitzoo.data.text.tokenizers.open import byte_length, open_tokenizer
+from vitzoo.data.text.tokenizers.saved import load_tokenizer
 from vitzoo.errors import UserError
 from vitzoo.schema import build
 

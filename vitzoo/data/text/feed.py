@@ -24,8 +24,9 @@ from vitzoo.data.text.sources.as_pairs import as_pairs
 from vitzoo.data.text.sources.base import TextSource, all_text, refuse_unusable
 from vitzoo.data.text.sources.open import open_text
 from vitzoo.data.text.tokenizers.base import TextTokenizer
-from vitzoo.data.text.tokenizers.open import load_tokenizer, open_tokenizer
+from vitzoo.data.text.tokenizers.open import open_tokenizer
 from vitzoo.data.text.tokenizers.published import differing
+from vitzoo.data.text.tokenizers.saved import load_tokenizer
 from vitzoo.errors import UserError
 from vitzoo.models.text import is_prefix_lm, kind_of
 from vitzoo.schema import build, patch, to_json

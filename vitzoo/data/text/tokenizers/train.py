@@ -20,8 +20,8 @@ from vitzoo.data.text.settings import Tokenizer
 from vitzoo.data.text.tokenizers.base import TextTokenizer
 from vitzoo.data.text.tokenizers.characters import MASKING, CharacterTokenizer
 from vitzoo.data.text.tokenizers.library import LibraryTokenizer, roles_of, with_sentinels
-from vitzoo.data.text.tokenizers.open import load_tokenizer
 from vitzoo.data.text.tokenizers.panics import as_errors
+from vitzoo.data.text.tokenizers.saved import load_tokenizer
 from vitzoo.data.text.tokenizers.sentence_piece import SentencePieceTokenizer
 from vitzoo.data.text.unicode import check_whole
 from vitzoo.errors import UserError, install_extra
