@@ -20,6 +20,6 @@ def get_config():
     config.tokenizer = dict(kind="characters")
     config.text = dict(sequence_length=64)
     config.optimizer = dict(name="adamw", learning_rate=1e-3, beta1=0.9, beta2=0.99, weight_decay=0.1, grad_clip=1.0)
-    config.schedule = dict(name="cosine", warmup_steps=100, final=0.1)
+    config.schedule = dict(name="cosine", warmup_steps=100, final_fraction=0.1)
     config.evaluate = dict(val=dict(name="perplexity", split="validation", every_steps=2000))
     return config

@@ -24,7 +24,7 @@ def get_config(arg="124M"):
     config.tokenizer = dict(kind="file", file=vitzoo.config.required("vocab.json"))
     config.text = dict(sequence_length=1024)
     config.optimizer = dict(name="adamw", learning_rate=6e-4, beta1=0.9, beta2=0.95, weight_decay=0.1, grad_clip=1.0)
-    config.schedule = dict(name="cosine", warmup_steps=2000, final=0.1)
+    config.schedule = dict(name="cosine", warmup_steps=2000, final_fraction=0.1)
     config.checkpoint = dict(every_steps=5000)
     config.evaluate = dict(val=dict(name="perplexity", split="validation", every_steps=2000))
     return config

@@ -71,7 +71,7 @@ def _pretrain(config, variant, epochs, *, rate, image_size, drop_path):
     )
     decay = {400: 0.02, 800: 0.05}[epochs]
     config.optimizer = dict(name="lamb", learning_rate=rate, weight_decay=decay, epsilon=1e-8, grad_clip=1.0)
-    config.schedule = dict(name="cosine", warmup_epochs=5, warmup_start=FIRST / rate, final=LEAST / rate)
+    config.schedule = dict(name="cosine", warmup_epochs=5, warmup_start=FIRST / rate, final_fraction=LEAST / rate)
     return config
 
 

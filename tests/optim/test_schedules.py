@@ -24,14 +24,14 @@ def test_warmup_can_start_above_zero():
 def test_cosine_is_optax_warmup_cosine_decay():
     steps = [0, 5, 10, 11, 55, 99, 100]
     expected = optax.warmup_cosine_decay_schedule(0.0, 3e-3, 10, 100, 3e-4)
-    ours = rates(Cosine(warmup_steps=10, final=0.1), steps, peak=3e-3)
+    ours = rates(Cosine(warmup_steps=10, final_fraction=0.1), steps, peak=3e-3)
     np.testing.assert_allclose(ours, [float(expected(step)) for step in steps], rtol=1e-6)
 
 
 def test_cosine_goes_from_rate_to_rate_as_deit_does():
     # Touvron et al. 2021: 1e-6 up to the peak, then a cosine down to 1e-5
     peak = 3e-3
-    rate = Cosine(warmup_steps=10, warmup_start=1e-6 / peak, final=1e-5 / peak).make(100, 1, 100, peak)
+    rate = Cosine(warmup_steps=10, warmup_start=1e-6 / peak, final_fraction=1e-5 / peak).make(100, 1, 100, peak)
     expected = [1e-6, peak, (peak + 1e-5) / 2, 1e-5]
     np.testing.assert_allclose([rate(step) for step in (0, 10, 55, 100)], expected, rtol=1e-5)
 
@@ -41,7 +41,7 @@ def test_cosine_passes_half_the_peak_halfway_and_ends_at_zero():
 
 
 def test_linear_goes_straight_to_its_final_rate():
-    assert rates(Linear(warmup_steps=20, final=0.2), [20, 60, 100]) == pytest.approx([1.0, 0.6, 0.2])
+    assert rates(Linear(warmup_steps=20, final_fraction=0.2), [20, 60, 100]) == pytest.approx([1.0, 0.6, 0.2])
 
 
 def test_rsqrt_falls_to_one_over_root_two_after_its_timescale():

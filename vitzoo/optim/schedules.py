@@ -4,7 +4,7 @@ The rate for the batch with index `step` (0 for the first) is `schedule(step)`; 
 batch has been consumed. The peak is the optimizer's `learning_rate`. All values are float32.
 
     warm-up of w steps    peak · (start + (1 − start) · step / w) for step < w: the start at 0, the peak at w
-    shape                 the peak at w; cosine and linear reach `final` · peak at the total, one past the last batch
+    shape                 the peak at w; cosine and linear reach `final_fraction` · peak at the total, one past the last batch
     cooldown of c steps   what the shape gives · (total − step) / c over the last c steps: zero at the total
 
 Training may end before its warm-up does (a trial of few steps): the peak is then never reached.
@@ -97,22 +97,22 @@ class Constant(Schedule):
 
 @dataclasses.dataclass(frozen=True)
 class Cosine(Schedule):
-    """Half a cosine from the peak to `final` (Loshchilov & Hutter 2017, one cycle)."""
+    """Half a cosine from the peak to `final_fraction` (Loshchilov & Hutter 2017, one cycle)."""
 
-    final: float = setting(0.0, "rate at the end, as a fraction of the peak", minimum=0.0, maximum=1.0)
+    final_fraction: float = setting(0.0, "rate at the end, as a fraction of the peak", minimum=0.0, maximum=1.0)
 
     def shape(self, step: jax.Array, total: int) -> jax.Array:
-        return self.final + (1 - self.final) * half_cosine(step, total)
+        return self.final_fraction + (1 - self.final_fraction) * half_cosine(step, total)
 
 
 @dataclasses.dataclass(frozen=True)
 class Linear(Schedule):
-    """A straight line from the peak to `final`."""
+    """A straight line from the peak to `final_fraction`."""
 
-    final: float = setting(0.0, "rate at the end, as a fraction of the peak", minimum=0.0, maximum=1.0)
+    final_fraction: float = setting(0.0, "rate at the end, as a fraction of the peak", minimum=0.0, maximum=1.0)
 
     def shape(self, step: jax.Array, total: int) -> jax.Array:
-        return self.final + (1 - self.final) * (1 - jnp.minimum(step / total, 1))
+        return self.final_fraction + (1 - self.final_fraction) * (1 - jnp.minimum(step / total, 1))
 
 
 @dataclasses.dataclass(frozen=True)
