@@ -21,7 +21,7 @@ def get_config():
         num_heads=4,
         pooling="gap",
         positions="learned1d",
-        position_deviation=0.5,
+        position_std=0.5,
     )
     config.objective = dict(name="classification", label_smoothing=0.1)
     config.data = dict(name="digits", split="train", batch_size=128)

@@ -33,7 +33,7 @@ def get_config(arg="short"):
         variant="Ti/7",
         pooling="gap",
         positions="learned1d",
-        position_deviation=0.3,
+        position_std=0.3,
         **sizes,
     )
     config.objective = dict(name="classification", label_smoothing=0.1)

@@ -73,7 +73,7 @@ def test_few_shots_are_ridge_regression_on_what_the_seed_draws(shots):
         accuracies.append((ridge.predict(asked).argmax(1) == TEST.label).mean())
     found = FewShotEvaluator(shots=(shots,), seed=7).measure(TRAIN, TEST, CLASSES)
     assert found[f"accuracy_{shots}_shot"] == pytest.approx(np.mean(accuracies), abs=1e-6)
-    assert found[f"accuracy_{shots}_shot_deviation"] == pytest.approx(np.std(accuracies, ddof=1), abs=1e-6)
+    assert found[f"accuracy_{shots}_shot_std"] == pytest.approx(np.std(accuracies, ddof=1), abs=1e-6)
 
 
 def test_draws_are_a_function_of_the_seed():

@@ -43,7 +43,7 @@ NEEDS: Mapping[str, tuple[str, Callable[[Built], Any]]] = {
     "augment.crop_scale": ("augment.crop=resize_random", lambda built: built["augment"].crop == "resize_random"),
     "augment.randaugment_magnitude": ("augment.randaugment_layers", _randaugment),
     "augment.randaugment_operations": ("augment.randaugment_layers", _randaugment),
-    "augment.randaugment_deviation": ("augment.randaugment_layers", _randaugment),
+    "augment.randaugment_std": ("augment.randaugment_layers", _randaugment),
     "augment.mix_probability": (
         "augment.mixup or augment.cutmix",
         lambda built: built["augment"].mixup or built["augment"].cutmix,

@@ -42,7 +42,7 @@ def augment_image(
     if augment.randaugment_layers:
         layers, magnitude = augment.randaugment_layers, augment.randaugment_magnitude
         if augment.randaugment_operations == "increasing":
-            image = randaugment_increasing(image, layers, magnitude, augment.randaugment_deviation, rng)
+            image = randaugment_increasing(image, layers, magnitude, augment.randaugment_std, rng)
         else:
             image = randaugment(image, layers, magnitude, rng)
     if augment.color_jitter:

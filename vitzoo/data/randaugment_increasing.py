@@ -18,7 +18,7 @@ APPLIED = 0.5  # share of the drawn operations that act
 
 
 def randaugment_increasing(
-    image: np.ndarray, layers: int, magnitude: float, deviation: float, rng: np.random.Generator
+    image: np.ndarray, layers: int, magnitude: float, std: float, rng: np.random.Generator
 ) -> np.ndarray:
     """`layers` operations after one another, each drawn uniformly from the 15, each left out half of the time.
 
@@ -28,7 +28,7 @@ def randaugment_increasing(
     for _ in range(layers):
         operation = OPERATIONS[int(rng.integers(len(OPERATIONS)))]
         if rng.random() < APPLIED:
-            level = min(max(0.0, rng.normal(magnitude, deviation)), FULL) / FULL
+            level = min(max(0.0, rng.normal(magnitude, std)), FULL) / FULL
             picture = operation(picture, level, rng)
     return from_pil(picture)
 

@@ -131,7 +131,7 @@ class Augment:
         "each left out half of the time (timm's inc1: rand-m9-mstd0.5-inc1 is 2 layers, magnitude 9, deviation 0.5)",
         choices=("published", "increasing"),
     )
-    randaugment_deviation: float = setting(
+    randaugment_std: float = setting(
         0.0, "of the magnitude, drawn for each of the increasing operations (timm's mstd)", minimum=0.0
     )
     color_jitter: float = setting(
@@ -153,9 +153,9 @@ class Augment:
         low, high = self.crop_area
         if not 0 < low <= high <= 1:
             raise UserError("crop_area", self.crop_area, "must be two shares of the area, 0 < low <= high <= 1")
-        if self.randaugment_deviation and self.randaugment_operations != "increasing":
+        if self.randaugment_std and self.randaugment_operations != "increasing":
             message = f"acts with randaugment_operations=increasing only; they are {self.randaugment_operations}"
-            raise UserError("randaugment_deviation", self.randaugment_deviation, message)
+            raise UserError("randaugment_std", self.randaugment_std, message)
         if self.crop == "shift" and self.shift == 0:
             raise UserError("shift", 0, "crop=shift needs a number of pixels (2 for images of 8, 4 for 32)")
         if self.shift and self.crop != "shift":

@@ -122,16 +122,16 @@ class FewShotEvaluator(FrozenEvaluator):
         check_some("shots", self.shots)
 
     def measure(self, train: Examples, test: Examples, classes: int) -> dict[str, float]:
-        """`accuracy_5_shot`, the mean over draws, and `accuracy_5_shot_deviation`, the standard deviation over them
+        """`accuracy_5_shot`, the mean over draws, and `accuracy_5_shot_std`, the standard deviation over them
         (of the draws as a sample; 0 of a single one).
         """
         accuracies = np.array([self._draw(draw, train, test, classes) for draw in range(self.draws)])
         mean = accuracies.mean(0)
-        deviation = accuracies.std(0, ddof=1) if self.draws > 1 else np.zeros(len(self.shots))
+        std = accuracies.std(0, ddof=1) if self.draws > 1 else np.zeros(len(self.shots))
         found = {}
         for index, shots in enumerate(self.shots):
             found[f"accuracy_{shots}_shot"] = float(mean[index])
-            found[f"accuracy_{shots}_shot_deviation"] = float(deviation[index])
+            found[f"accuracy_{shots}_shot_std"] = float(std[index])
         return found
 
     def _draw(self, draw: int, train: Examples, test: Examples, classes: int) -> list[float]:

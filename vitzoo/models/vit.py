@@ -229,7 +229,7 @@ def _mean(parts: tuple[jax.Array, ...]) -> jax.Array:
 def _positions(c: ViTConfig, rngs: nnx.Rngs) -> nnx.Module | None:
     """What is added to the tokens."""
     if c.positions == "learned1d":
-        return Learned1D(c.placed_prefix + c.patches, c.width, deviation=c.position_deviation, rngs=rngs)
+        return Learned1D(c.placed_prefix + c.patches, c.width, std=c.position_std, rngs=rngs)
     if c.positions == "learned2d":
         return Learned2D(c.grid, c.width, rngs=rngs)
     return SinCos2D(c.grid, c.width) if c.positions == "sincos2d" else None

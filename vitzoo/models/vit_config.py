@@ -70,7 +70,7 @@ class ViTConfig(ImageGeometry):
         "which tokens before the patches have a row in learned1d; class: class and distillation token, not registers",
         choices=("none", "class", "all"),
     )
-    position_deviation: float = setting(
+    position_std: float = setting(
         0.02, "of learned positions at the start; 0.5 makes tiny images learn their places at once", above=0
     )
     rotary_base: float = setting(100.0, "ratio of the fastest to the slowest rotary angle, nearly", above=1)

@@ -23,10 +23,10 @@ Grid = tuple[int, int]
 
 
 class Learned1D(nnx.Module):
-    """One learned vector for each token in raster order, normal with deviation `deviation`: [1, tokens, width]."""
+    """One learned vector for each token in raster order, normal with standard deviation `std`: [1, tokens, width]."""
 
-    def __init__(self, tokens: int, width: int, *, deviation: float = 0.02, rngs: nnx.Rngs):
-        self.embedding = nnx.Param(normal(deviation)(rngs.params(), (1, tokens, width)))
+    def __init__(self, tokens: int, width: int, *, std: float = 0.02, rngs: nnx.Rngs):
+        self.embedding = nnx.Param(normal(std)(rngs.params(), (1, tokens, width)))
 
     def __call__(self) -> jax.Array:
         return self.embedding[...]
@@ -38,9 +38,9 @@ class Learned2D(nnx.Module):
     As in appendix D.4 of the ViT paper (https://arxiv.org/abs/2010.11929).
     """
 
-    def __init__(self, grid: Grid, width: int, *, deviation: float = 0.02, rngs: nnx.Rngs):
-        self.x = nnx.Param(normal(deviation)(rngs.params(), (grid[1], width // 2)))
-        self.y = nnx.Param(normal(deviation)(rngs.params(), (grid[0], width // 2)))
+    def __init__(self, grid: Grid, width: int, *, std: float = 0.02, rngs: nnx.Rngs):
+        self.x = nnx.Param(normal(std)(rngs.params(), (grid[1], width // 2)))
+        self.y = nnx.Param(normal(std)(rngs.params(), (grid[0], width // 2)))
 
     def __call__(self) -> jax.Array:
         x, y = self.x[...], self.y[...]

@@ -4,7 +4,7 @@ The rate for the batch with index `step` (0 for the first) is `schedule(step)`; 
 batch has been consumed. The peak is the optimizer's `learning_rate`. All values are float32.
 
     warm-up of w steps    peak · (start + (1 − start) · step / w) for step < w: the start at 0, the peak at w
-    shape                 the peak at w; cosine and linear reach `final_fraction` · peak at the total, one past the last batch
+    shape                 the peak at w; cosine and linear reach `final_fraction` · peak one past the last batch
     cooldown of c steps   what the shape gives · (total − step) / c over the last c steps: zero at the total
 
 Training may end before its warm-up does (a trial of few steps): the peak is then never reached.
