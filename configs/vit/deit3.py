@@ -87,7 +87,7 @@ def _finetune(config, image_size, drop_path):
         flip=True,
         randaugment_layers=2,
         randaugment_magnitude=9.0,
-        randaugment_operations="increasing",
+        randaugment_increasing=True,
         randaugment_std=0.5,
         mixup=0.8,
         cutmix=1.0,

@@ -147,7 +147,7 @@ def test_increasing_operations_are_left_out_half_of_the_time():
     made = [increasing.randaugment_increasing(pale, 1, 9, 0.5, np.random.default_rng(seed)) for seed in range(1000)]
     same = np.mean([(image == pale).all() for image in made])
     assert 0.44 < same < 0.56  # of 1000, four deviations of 0.016; few operations change nothing
-    augment = Augment(randaugment_layers=2, randaugment_operations="increasing", randaugment_std=0.5)
+    augment = Augment(randaugment_layers=2, randaugment_increasing=True, randaugment_std=0.5)
     assert (varied(augment, 5) == varied(augment, 5)).all()
 
 
@@ -193,7 +193,7 @@ def test_colour_jitter_scales_brightness_within_its_strength():
     [
         ({"crop": "shift"}, "shift = 0: crop=shift needs a number of pixels"),
         ({"shift": 3}, "shift = 3: acts with crop=shift only"),
-        ({"randaugment_std": 0.5}, "randaugment_std = 0.5: acts with randaugment_operations=increasing"),
+        ({"randaugment_std": 0.5}, "randaugment_std = 0.5: acts with randaugment_increasing=true"),
         ({"crop_area": (0.5, 0.1)}, "crop_area"),
     ],
 )

@@ -42,7 +42,7 @@ NEEDS: Mapping[str, tuple[str, Callable[[Built], Any]]] = {
     "augment.crop_area": ("augment.crop=inception", lambda built: built["augment"].crop == "inception"),
     "augment.crop_scale": ("augment.crop=resize_random", lambda built: built["augment"].crop == "resize_random"),
     "augment.randaugment_magnitude": ("augment.randaugment_layers", _randaugment),
-    "augment.randaugment_operations": ("augment.randaugment_layers", _randaugment),
+    "augment.randaugment_increasing": ("augment.randaugment_layers", _randaugment),
     "augment.randaugment_std": ("augment.randaugment_layers", _randaugment),
     "augment.mix_probability": (
         "augment.mixup or augment.cutmix",

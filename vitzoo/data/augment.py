@@ -41,7 +41,7 @@ def augment_image(
         image = three_augment(image, rng)
     if augment.randaugment_layers:
         layers, magnitude = augment.randaugment_layers, augment.randaugment_magnitude
-        if augment.randaugment_operations == "increasing":
+        if augment.randaugment_increasing:
             image = randaugment_increasing(image, layers, magnitude, augment.randaugment_std, rng)
         else:
             image = randaugment(image, layers, magnitude, rng)

@@ -125,11 +125,10 @@ class Augment:
     randaugment_magnitude: float = setting(
         10.0, "RandAugment's strength; 10 is each operation's full range", minimum=0.0, maximum=30.0
     )
-    randaugment_operations: str = setting(
-        "published",
-        "published: the 16 of the papers' code; increasing: 15 that all grow with the magnitude, which is at most 10, "
-        "each left out half of the time (timm's inc1: rand-m9-mstd0.5-inc1 is 2 layers, magnitude 9, deviation 0.5)",
-        choices=("published", "increasing"),
+    randaugment_increasing: bool = setting(
+        False,
+        "in place of the 16 operations of the papers' code, timm's 15 that all grow with the magnitude, which is at "
+        "most 10, each left out half of the time (rand-m9-mstd0.5-inc1 is 2 layers, magnitude 9, std 0.5)",
     )
     randaugment_std: float = setting(
         0.0, "of the magnitude, drawn for each of the increasing operations (timm's mstd)", minimum=0.0
@@ -153,9 +152,8 @@ class Augment:
         low, high = self.crop_area
         if not 0 < low <= high <= 1:
             raise UserError("crop_area", self.crop_area, "must be two shares of the area, 0 < low <= high <= 1")
-        if self.randaugment_std and self.randaugment_operations != "increasing":
-            message = f"acts with randaugment_operations=increasing only; they are {self.randaugment_operations}"
-            raise UserError("randaugment_std", self.randaugment_std, message)
+        if self.randaugment_std and not self.randaugment_increasing:
+            raise UserError("randaugment_std", self.randaugment_std, "acts with randaugment_increasing=true only")
         if self.crop == "shift" and self.shift == 0:
             raise UserError("shift", 0, "crop=shift needs a number of pixels (2 for images of 8, 4 for 32)")
         if self.shift and self.crop != "shift":
