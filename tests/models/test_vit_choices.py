@@ -50,6 +50,6 @@ def test_the_class_token_may_stand_beside_the_mean_of_the_patches(tiny):
 
 
 def test_the_average_may_be_over_the_tokens_before_the_patches_too(tiny):
-    model = tiny(pooling="gap", registers=2, class_token=True, pool_prefix=True, prefix_positions="all")
+    model = tiny(pooling="gap", registers=2, class_token=True, pool_include_prefix=True, prefix_positions="all")
     seen = model.run("features", model.images)
     np.testing.assert_allclose(seen["pooled"], np.asarray(seen["tokens"]).mean(1), atol=1e-5)

@@ -40,7 +40,7 @@ def test_an_unknown_variant_names_the_nearest(variant, hint):
         ({"class_token": False, "pooling": "cls_gap"}, "class_token", "pooling=cls_gap needs it"),
         ({"pooling": "gap", "distilled": "token"}, "class_token", "distilled=token needs it"),
         ({"pooling": "cls_gap", "distilled": "head"}, "distilled", "needs pooling cls"),
-        ({"pool_prefix": True}, "pool_prefix", "acts with pooling gap or map; it is cls"),
+        ({"pool_include_prefix": True}, "pool_include_prefix", "acts with pooling gap or map; it is cls"),
         ({"pooling": "map", "num_heads": 7, "head_dim": 5}, "num_heads", "does not divide width 384"),
         ({"positions": "rotary", "head_dim": 6}, "head_dim", "multiple of 4"),
     ],

@@ -200,7 +200,7 @@ class ViT(nnx.Module):
     def _pool(self, tokens: jax.Array, weights: bool) -> tuple[tuple[jax.Array, ...], jax.Array | None]:
         """What each head gets, float32 [batch, size], and the probe's weights where asked for."""
         c, seen = self.config, None
-        patches = tokens[:, 0 if c.pool_prefix else c.prefix_tokens :]
+        patches = tokens[:, 0 if c.pool_include_prefix else c.prefix_tokens :]
         if self.pool is not None:
             x, seen = self.pool(patches, weights=weights)
             pooled = [x]

@@ -56,7 +56,7 @@ class ViTConfig(ImageGeometry):
     pooling: str = setting(
         "cls", "what the head sees: class token, average, attention, class token beside average", choices=POOLINGS
     )
-    pool_prefix: bool = setting(False, "gap and map see the tokens before the patches too")
+    pool_include_prefix: bool = setting(False, "gap and map see the tokens before the patches too")
     class_token: bool | None = setting(None, "whether there is one; none: when pooling is cls or cls_gap")
     distilled: str = setting(
         "none",
@@ -122,8 +122,8 @@ class ViTConfig(ImageGeometry):
             raise UserError("class_token", self.class_token, f"{need} needs it; or take pooling gap or map")
         if self.distilled == "head" and self.pooling != "cls":
             raise UserError("distilled", "head", f"needs pooling cls; it is {self.pooling}")
-        if self.pool_prefix and self.pooling in CLASS_POOLINGS:
-            raise UserError("pool_prefix", True, f"acts with pooling gap or map; it is {self.pooling}")
+        if self.pool_include_prefix and self.pooling in CLASS_POOLINGS:
+            raise UserError("pool_include_prefix", True, f"acts with pooling gap or map; it is {self.pooling}")
         if self.image_size is not None:
             self.check_grid()
 

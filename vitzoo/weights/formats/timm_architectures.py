@@ -74,7 +74,7 @@ def of_architecture(
         "num_heads": heads,
         "gelu": _gelu(source, name, arguments),
         "norm_epsilon": 1e-5 if clip else 1e-6,
-        "pool_prefix": bool(arguments.get("pool_include_prefix", name == "test_vit3")),
+        "pool_include_prefix": bool(arguments.get("pool_include_prefix", name == "test_vit3")),
     }
     if name:
         return found, notes

@@ -203,7 +203,7 @@ def _arguments(c: ViTConfig) -> dict[str, Any]:
         "pre_norm": c.embedding_norm,
         "global_pool": theirs_of("pooling", c.pooling, POOLS, WHERE),
         "fc_norm": c.norm_after_pooling,
-        "pool_include_prefix": c.pool_prefix,
+        "pool_include_prefix": c.pool_include_prefix,
     }
     # where the MLP is gated, the activation is the architecture's
     return values if c.gated_mlp else values | {"act_layer": theirs_of("gelu", c.gelu, ACTIVATIONS, WHERE)}

@@ -143,7 +143,7 @@ BLOCKS = "encoder/blocks/*"
 KERNEL_BIAS = ("kernel", "bias")
 PLAIN = defaults(
     ViTConfig,
-    *("pool_prefix", "pad_to_patch", "patch_bias", "patch_norms", "embedding_norm", "out_bias", "qk_norm"),
+    *("pool_include_prefix", "pad_to_patch", "patch_bias", "patch_norms", "embedding_norm", "out_bias", "qk_norm"),
     "norm_after_pooling",
 )
 """Settings that hardly a format has a place for, and their one value there."""

@@ -139,7 +139,7 @@ def _of_tables(source: Source, given: Mapping[str, Any], patch: Size) -> tuple[d
         "image_size": size,
         "pooling": "gap" if mean else "cls",
         "class_token": count > 0,
-        "pool_prefix": mean and count > 0,
+        "pool_include_prefix": mean and count > 0,
     }
     return fields, ["pooling isn't said: taken as cls; give pooling=gap for pool='mean'"] if old and not mean else []
 
