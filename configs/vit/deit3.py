@@ -58,7 +58,7 @@ def _pretrain(config, variant, epochs, *, rate, image_size, drop_path):
         drop_path=drop_path,
         drop_path_schedule="uniform",
     )
-    config.objective = dict(name="classification", loss="sigmoid", binary_labels=True, class_mean=True)
+    config.objective = dict(name="classification", loss="sigmoid", binary_labels=True, sum_classes=False)
     config.data = dict(name="imagenet2012", split="train", batch_size=2048, repeats=3)
     config.augment = dict(
         crop="inception",

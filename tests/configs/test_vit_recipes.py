@@ -77,7 +77,11 @@ def test_deit3_is_the_published_recipe():
     assert config.image_size == 192
     np.testing.assert_allclose(config.drop_path_rates, 0.1)
     assert (config.layer_scale, config.prefix_positions) == (1e-4, "none")
-    assert (found.objective.loss, found.objective.binary_labels, found.objective.class_mean) == ("sigmoid", True, True)
+    assert (found.objective.loss, found.objective.binary_labels, found.objective.sum_classes) == (
+        "sigmoid",
+        True,
+        False,
+    )
     assert (found.data.batch_size, found.data.repeats, found.optimizer.weight_decay) == (2048, 3, 0.02)
     assert (found.augment.three_augment, found.augment.color_jitter) == (True, 0.3)
     assert (found.augment.mixup, found.augment.cutmix) == (0.8, 1.0)

@@ -92,7 +92,7 @@ def test_binary_labels_make_a_whole_yes_of_every_class_in_the_mixture():
     logits, mixed = [[2.0, 0.0, -1.0]], np.float32([[0.7, 0.3, 0.0]])
     expected = (softplus(-2.0) + softplus(0.0) + softplus(-1.0)) / 3
     settings = {"loss": "sigmoid", "binary_labels": True}
-    assert evaluate(bind(class_mean=True, **settings), logits, mixed)[0] == pytest.approx(expected, rel=1e-6)
+    assert evaluate(bind(sum_classes=False, **settings), logits, mixed)[0] == pytest.approx(expected, rel=1e-6)
     assert evaluate(bind(**settings), logits, mixed)[0] == pytest.approx(3 * expected, rel=1e-6)
 
 

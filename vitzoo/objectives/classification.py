@@ -23,7 +23,7 @@ class Classification:
 
     Losses are float32. The loss of an image under sigmoid is the sum over the classes, as in Beyer et al. 2020
     (Are we done with ImageNet?). That of DeiT III (Touvron et al. 2022) is `loss=sigmoid, binary_labels=true,
-    class_mean=true`.
+    sum_classes=false`.
     """
 
     loss: str = setting("softmax", "sigmoid is for several labels per image too", choices=("softmax", "sigmoid"))
@@ -33,7 +33,7 @@ class Classification:
     binary_labels: bool = setting(
         False, "under sigmoid, an image that mixup or CutMix mixed is a whole yes for each of its classes, not a share"
     )
-    class_mean: bool = setting(False, "under sigmoid, the loss of an image is the mean over the classes, not the sum")
+    sum_classes: bool = setting(True, "under sigmoid, the loss of an image is the sum over the classes; else the mean")
     class_weights: str | tuple[float, ...] = setting(
         "",
         "a factor for each class, in the classes' order, or `balanced`: examples / (classes · examples of the class); "
@@ -44,9 +44,9 @@ class Classification:
     """Whether the model is to give logits [batch, num_classes]."""
 
     def check(self) -> None:
-        for field in ("binary_labels", "class_mean"):
-            if getattr(self, field) and self.loss != "sigmoid":
-                raise UserError(field, True, f"acts with loss=sigmoid only; loss is {self.loss}")
+        for field, usual in (("binary_labels", False), ("sum_classes", True)):
+            if getattr(self, field) != usual and self.loss != "sigmoid":
+                raise UserError(field, not usual, f"acts with loss=sigmoid only; loss is {self.loss}")
         if self.binary_labels and self.label_smoothing:
             raise UserError(
                 "label_smoothing", self.label_smoothing, "must be 0 with binary_labels, which knows 0 and 1"
@@ -81,7 +81,7 @@ class Classification:
             num_classes=num_classes,
             multi_label=info.multi_label,
             binary_labels=self.binary_labels,
-            class_mean=self.class_mean,
+            sum_classes=self.sum_classes,
         )
 
     def _weights(self, info: Any, num_classes: int) -> tuple[float, ...] | None:
@@ -120,7 +120,7 @@ class BoundClassification:
     num_classes: int
     multi_label: bool
     binary_labels: bool = False
-    class_mean: bool = False
+    sum_classes: bool = True
 
     @property
     def term_weights(self) -> dict[str, float]:
@@ -159,7 +159,7 @@ class BoundClassification:
             return -(labels * jax.nn.log_softmax(logits)).sum(-1)
         positive = jnp.asarray(self.weights, jnp.float32) if self.multi_label and self.weights is not None else 1.0
         parts = positive * labels * jax.nn.log_sigmoid(logits) + (1 - labels) * jax.nn.log_sigmoid(-logits)
-        return -parts.mean(-1) if self.class_mean else -parts.sum(-1)
+        return -parts.sum(-1) if self.sum_classes else -parts.mean(-1)
 
     def metrics(self, logits: jax.Array, batch: Batch) -> dict[str, tuple[jax.Array, jax.Array]]:
         """`{metric: (sum, count)}` of the rows."""
