@@ -31,7 +31,7 @@ def get_config(arg="S/16"):
         image_size=224,
         gelu="exact",
         drop_path=0.1,
-        distilled=head,
+        distillation=head,
     )
     config.objective = dict(name="classification", label_smoothing=0.1)
     if distilled:

@@ -77,7 +77,8 @@ def test_deit3_is_the_published_recipe():
     assert config.image_size == 192
     np.testing.assert_allclose(config.drop_path_rates, 0.1)
     assert (config.layer_scale, config.prefix_positions) == (1e-4, "none")
-    assert (found.objective.loss, found.objective.binary_labels, found.objective.sum_classes) == (
+    objective = found.objective
+    assert (objective.loss, objective.binary_labels, objective.sum_classes) == ("sigmoid", True, False)
         "sigmoid",
         True,
         False,

@@ -81,7 +81,7 @@ CHOICES = [
     for positions, pooling in itertools.product(POSITIONS, ("cls", "map"))
 ]
 CHOICES.append(
-    {"distilled": "head", "gated_mlp": True, "patch_norms": True, "embedding_norm": True, "head_dim": 20}
+    {"distillation": "head", "gated_mlp": True, "patch_norms": True, "embedding_norm": True, "head_dim": 20}
     | {"qk_norm": True, "qk_norm_bias": True, "out_bias": False, "prefix_positions": "all", "registers": 1}
 )
 

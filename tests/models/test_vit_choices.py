@@ -16,7 +16,7 @@ def dense(x, p):
 @pytest.fixture(scope="module")
 def distilled(tiny):
     """A model with a second token and head, registers without positions, norms wherever they may be."""
-    model = tiny(distilled="head", registers=1, patch_norms=True, embedding_norm=True)
+    model = tiny(distillation="head", registers=1, patch_norms=True, embedding_norm=True)
     return model, {name: np.asarray(x) for name, x in model.run("features", model.images).items()}
 
 

@@ -38,8 +38,8 @@ def test_an_unknown_variant_names_the_nearest(variant, hint):
         ({"positions": "sincos2d", "width": 6}, "width", r"multiple of 4 \(nearest: 4, 8\)"),
         ({"class_token": False}, "class_token", "pooling=cls needs it"),
         ({"class_token": False, "pooling": "cls_gap"}, "class_token", "pooling=cls_gap needs it"),
-        ({"pooling": "gap", "distilled": "token"}, "class_token", "distilled=token needs it"),
-        ({"pooling": "cls_gap", "distilled": "head"}, "distilled", "needs pooling cls"),
+        ({"pooling": "gap", "distillation": "token"}, "class_token", "distillation=token needs it"),
+        ({"pooling": "cls_gap", "distillation": "head"}, "distillation", "needs pooling cls"),
         ({"pool_include_prefix": True}, "pool_include_prefix", "acts with pooling gap or map; it is cls"),
         ({"pooling": "map", "num_heads": 7, "head_dim": 5}, "num_heads", "does not divide width 384"),
         ({"positions": "rotary", "head_dim": 6}, "head_dim", "multiple of 4"),
@@ -76,12 +76,12 @@ def test_tokens_before_the_patches():
     assert ViTConfig().prefix_tokens == 1
     assert ViTConfig(pooling="gap", registers=4).prefix_tokens == 4
     assert ViTConfig(pooling="map", class_token=True).prefix_tokens == 1
-    assert ViTConfig(distilled="token", registers=2).prefix_tokens == 4
+    assert ViTConfig(distillation="token", registers=2).prefix_tokens == 4
 
 
 @pytest.mark.parametrize(("rows", "placed"), [("none", 0), ("class", 2), ("all", 5)])
 def test_tokens_before_the_patches_with_rows_of_their_own(rows, placed):
-    config = ViTConfig(distilled="head", registers=3, prefix_positions=rows, image_size=32)
+    config = ViTConfig(distillation="head", registers=3, prefix_positions=rows, image_size=32)
     assert config.placed_prefix == placed
     _, shapes = state.abstract(lambda rngs: ViT(config, rngs=rngs))
     assert shapes["positions"]["embedding"].shape == (1, placed + 4, 384)

@@ -268,7 +268,7 @@ def test_a_grid_that_is_no_square_must_be_given():
         ({"patch_norms": True}, "model.patch_norms"),
         ({"positions": "rotary"}, "model.positions"),
         ({"pooling": "cls_gap"}, "pooling"),
-        ({"distilled": "token"}, "model.distilled"),
+        ({"distillation": "token"}, "model.distillation"),
         ({"qk_norm": True}, "model.qk_norm_bias"),
         ({"norm_epsilon": 1e-12}, "model.norm_epsilon"),
     ],

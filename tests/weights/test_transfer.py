@@ -236,7 +236,7 @@ def test_every_kind_of_positions_goes_to_another_grid(kind):
 
 
 def test_a_distilled_models_second_token_and_head_are_new_and_its_row_zero(trained):
-    result, report = onto(trained, changed(distilled="head"))
+    result, report = onto(trained, changed(distillation="head"))
     assert set(report.paths("new")) == {"distillation_token", "distillation_head/kernel", "distillation_head/bias"}
     table = flatten(trained)["positions/embedding"]
     np.testing.assert_array_equal(result["positions/embedding"][:, [0, *range(2, 18)]], table)
@@ -249,8 +249,8 @@ def test_a_distilled_models_second_token_and_head_are_new_and_its_row_zero(train
 
 
 def test_both_heads_of_a_distilled_model_are_new_for_other_classes():
-    old = changed(distilled="head")
-    result, _ = onto(random_params(old), changed(distilled="head", num_classes=4, head_bias_init=-2.0), old=old)
+    old = changed(distillation="head")
+    result, _ = onto(random_params(old), changed(distillation="head", num_classes=4, head_bias_init=-2.0), old=old)
     for head in ("head", "distillation_head"):
         assert not result[f"{head}/kernel"].any()
         np.testing.assert_array_equal(result[f"{head}/bias"], np.full(4, -2.0, np.float32))

@@ -73,7 +73,7 @@ class ViT(nnx.Module):
             c.patch_shape, c.image_shape[2], c.width, bias=c.patch_bias, norm=patch_norm, **parts
         )
         self.class_token = nnx.Param(jnp.zeros((1, 1, c.width))) if c.has_class_token else None
-        self.distillation_token = nnx.Param(jnp.zeros((1, 1, c.width))) if c.distilled != "none" else None
+        self.distillation_token = nnx.Param(jnp.zeros((1, 1, c.width))) if c.distillation != "none" else None
         self.registers = nnx.Param(normal(0.02)(rngs.params(), (1, c.registers, c.width))) if c.registers else None
         self.positions = _positions(c, rngs)
         self.embedding_norm = norm(c.width, execution=execution) if c.embedding_norm else None
@@ -89,7 +89,7 @@ class ViT(nnx.Module):
         inits: Any = {"kernel_init": zeros, "bias_init": constant(c.head_bias_init)}
         head = partial(Dense, hidden or c.pooled_size, c.num_classes or 0, **inits, **exact)
         self.head = head() if c.num_classes else None
-        self.distillation_head = head() if c.num_classes and c.distilled == "head" else None
+        self.distillation_head = head() if c.num_classes and c.distillation == "head" else None
 
     def __call__(self, images: jax.Array, *, train: bool = False, key: jax.Array | None = None) -> jax.Array:
         """Logits [batch, classes] in float32; without a head, what it would see, [batch, width].
@@ -146,7 +146,7 @@ class ViT(nnx.Module):
     def logits_by_head(
         self, images: jax.Array, *, train: bool = False, key: jax.Array | None = None
     ) -> tuple[jax.Array, ...]:
-        """The logits [batch, classes] of the head, then, with `distilled=head`, those of the distillation token's.
+        """The logits [batch, classes] of the head, then, with `distillation=head`, those of the distillation token's.
 
         Args:
             images, train, key: as for a call, which gives their mean.
@@ -209,7 +209,7 @@ class ViT(nnx.Module):
         elif c.pooling == "cls_gap":
             pooled = [jnp.concatenate([tokens[:, 0].astype(jnp.float32), pooling.mean(patches)], axis=-1)]
         else:
-            pooled = [tokens[:, place] for place in range(2 if c.distilled == "head" else 1)]
+            pooled = [tokens[:, place] for place in range(2 if c.distillation == "head" else 1)]
         return tuple(self._finish(x.astype(jnp.float32)) for x in pooled), seen
 
     def _finish(self, x: jax.Array) -> jax.Array:

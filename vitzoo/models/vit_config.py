@@ -58,7 +58,7 @@ class ViTConfig(ImageGeometry):
     )
     pool_include_prefix: bool = setting(False, "gap and map see the tokens before the patches too")
     class_token: bool | None = setting(None, "whether there is one; none: when pooling is cls or cls_gap")
-    distilled: str = setting(
+    distillation: str = setting(
         "none",
         "DeiT's second token, after the class token; head: with a head of its own, and logits are the mean of both",
         choices=("none", "token", "head"),
@@ -117,11 +117,11 @@ class ViTConfig(ImageGeometry):
             low, high = sorted(sorted(divisors, key=lambda n: abs(n - self.num_heads))[:2])
             raise UserError("num_heads", self.num_heads, f"does not divide width {self.width} (nearest: {low}, {high})")
         self._check_positions()
-        if self.has_class_token is False and (self.pooling in CLASS_POOLINGS or self.distilled != "none"):
-            need = f"pooling={self.pooling}" if self.pooling in CLASS_POOLINGS else f"distilled={self.distilled}"
+        if self.has_class_token is False and (self.pooling in CLASS_POOLINGS or self.distillation != "none"):
+            need = f"pooling={self.pooling}" if self.pooling in CLASS_POOLINGS else f"distillation={self.distillation}"
             raise UserError("class_token", self.class_token, f"{need} needs it; or take pooling gap or map")
-        if self.distilled == "head" and self.pooling != "cls":
-            raise UserError("distilled", "head", f"needs pooling cls; it is {self.pooling}")
+        if self.distillation == "head" and self.pooling != "cls":
+            raise UserError("distillation", "head", f"needs pooling cls; it is {self.pooling}")
         if self.pool_include_prefix and self.pooling in CLASS_POOLINGS:
             raise UserError("pool_include_prefix", True, f"acts with pooling gap or map; it is {self.pooling}")
         if self.image_size is not None:
@@ -155,7 +155,7 @@ class ViTConfig(ImageGeometry):
 
     @property
     def _class_tokens(self) -> int:
-        return int(self.has_class_token) + int(self.distilled != "none")
+        return int(self.has_class_token) + int(self.distillation != "none")
 
     @property
     def head_size(self) -> int:

@@ -23,7 +23,7 @@ class Distillation(Classification):
 
     `soft` is temperature² · KL(teacher ‖ student) of both softmaxes at a temperature (Hinton et al. 2015,
     https://arxiv.org/abs/1503.02531); `hard` the cross-entropy with the teacher's first choice (Touvron et al. 2021,
-    DeiT, https://arxiv.org/abs/2012.12877). A student with `model.distilled=head` learns the labels with its class
+    DeiT, https://arxiv.org/abs/2012.12877). A student with `model.distillation=head` learns the labels with its class
     token's head and the teacher with the other; any other student learns both with its only one.
     """
 

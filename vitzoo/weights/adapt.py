@@ -64,7 +64,7 @@ def prefix_rows(params: Flat, old: Any, new: Any, note: Note) -> Flat:
 def _placed(config: Any) -> list[str]:
     """The tokens before the patches that have rows, in their order."""
     tokens = ["class token"] if config.has_class_token else []
-    tokens += ["distillation token"] if config.distilled != "none" else []
+    tokens += ["distillation token"] if config.distillation != "none" else []
     return [*tokens, *(f"register {index}" for index in range(config.registers))][: config.placed_prefix]
 
 

@@ -29,7 +29,7 @@ EXPLAINED = {
     "has_class_token": r"class_token",
     "norm_after_pooling": r"head_norm/.*|encoder/norm/.*",
     "registers": r"registers",
-    "distilled": r"distillation_(token|head/.*)",
+    "distillation": r"distillation_(token|head/.*)",
     "embedding_norm": r"embedding_norm/.*",
     "positions": r"positions/.*|.*/relative/.*",
     "layer_scale": r".*/scale[12]",

@@ -78,7 +78,7 @@ class FacebookViT:
             names = dataclasses.replace(names, up="w12", down="w3")
         fields = timm_fields(source, names)
         heads, note = num_heads(source, given, fields["width"])
-        before = int(fields["class_token"]) + int(fields["distilled"] != "none")
+        before = int(fields["class_token"]) + int(fields["distillation"] != "none")
         rows = source.shape(f"{prefix}pos_embed", 3)[1]
         first = ("class", before) if kind.placed else ("none", 0)
         size, placed = table_of(source, rows, fields["patch_size"], [first], [], given)

@@ -34,7 +34,7 @@ PREFIXES = ("dinov2.", "dinov2_with_registers.", "")
 TYPES = ("dinov2", "dinov2_with_registers")
 MULTIPLES = range(1, 65)
 """Of the width, that an MLP's size can be."""
-ONLY = {"distilled": "none", "pre_logits": False}
+ONLY = {"distillation": "none", "pre_logits": False}
 
 
 class DINOv2:

@@ -93,7 +93,7 @@ def body_rows(config: ViTConfig, names: Names) -> list[Row]:
     """Every row but the heads'."""
     c, p = config, names.prefix
     optional = [
-        (c.distilled != "none", "embeddings.distillation_token", "distillation_token"),
+        (c.distillation != "none", "embeddings.distillation_token", "distillation_token"),
         (c.registers > 0, REGISTERS, "registers"),
     ]
     return [
@@ -133,7 +133,7 @@ PREFIXES = ("vit.", "deit.", "")
 TYPES = ("vit", "deit", "vit_mae")
 DECODER = Ignored(r"decoder[.].*", "the decoder, which only pretraining uses")
 CLASSIFIERS = {"none": ("classifier",), "token": ("classifier",), "head": ("cls_classifier", "distillation_classifier")}
-"""`distilled` → the layers of the heads; ours are `head` and `distillation_head`."""
+"""`distillation` → the layers of the heads; ours are `head` and `distillation_head`."""
 ONLY = {"gated_mlp": False, "layer_scale": None, "registers": 0, "pooling": "cls"}
 
 
@@ -164,7 +164,7 @@ class PlainViT:
         settings.only(source, {"qkv_bias": bias, **({"pooler_act": "tanh"} if pooler in source.tensors else {})})
         fields = shared | {
             "num_classes": outputs,
-            "distilled": distilled,
+            "distillation": distilled,
             "qkv_bias": bias,
             "pre_logits": not outputs and outputs_of(source, pooler),
             **settings.shares(source, DROPOUTS),
@@ -194,11 +194,11 @@ class PlainViT:
     def write(self, config: ViTConfig, params: Flat, description: Mapping[str, Any]) -> Writing:
         """See `Writer.write`."""
         settings.must_be(config, PLAIN | ONLY, self.where)
-        outputs, distilled = config.num_classes or 0, config.distilled
+        outputs, distilled = config.num_classes or 0, config.distillation
         if outputs and config.pre_logits:
             raise UserError("model.pre_logits", config.pre_logits, f"has no place in {self.where} with classes")
         if distilled == "head" and not outputs:
-            raise UserError("model.distilled", "head", f"has no place in {self.where} without classes")
+            raise UserError("model.distillation", "head", f"has no place in {self.where} without classes")
         config, params = as_table(config, params, 1 if distilled == "none" else 2, self.where)
         family = "ViT" if distilled == "none" else "DeiT"
         kind = "Model" if not outputs else "ForImageClassification" + ("WithTeacher" if distilled == "head" else "")
@@ -231,6 +231,6 @@ def _rows(config: ViTConfig, names: Names) -> list[Row]:
     rows = body_rows(config, names)
     rows += dense(f"{names.prefix}pooler.dense", "pre_logits") if config.pre_logits else []
     if config.num_classes:
-        for theirs, ours in zip(CLASSIFIERS[config.distilled], ("head", "distillation_head"), strict=False):
+        for theirs, ours in zip(CLASSIFIERS[config.distillation], ("head", "distillation_head"), strict=False):
             rows += dense(theirs, ours)
     return rows

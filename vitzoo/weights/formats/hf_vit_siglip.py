@@ -25,7 +25,7 @@ BUFFER = Ignored(r"(vision_model[.])?embeddings[.]position_ids", "0, 1, 2 ..., n
 PROBE = Ignored(r"vision_model[.]head[.].*", "pooling by attention, which the head of classes doesn't read")
 ONLY = {
     "class_token": False,
-    "distilled": "none",
+    "distillation": "none",
     "registers": 0,
     "qkv_bias": True,
     "gated_mlp": False,

@@ -139,7 +139,7 @@ def written(config: ViTConfig, description: Mapping[str, Any]) -> tuple[dict[str
         "std": [round(value / 255, 9) for value in images["std"]],
         "num_classes": config.num_classes or 0,
         "first_conv": "patch_embed.proj",
-        "classifier": ["head", "head_dist"] if config.distilled == "head" else "head",
+        "classifier": ["head", "head_dist"] if config.distillation == "head" else "head",
     }
     content = {
         "architecture": _architecture(config),
@@ -161,11 +161,11 @@ def check(config: ViTConfig) -> None:
     must_be(c, PLAIN | {"patch_bias": not c.embedding_norm}, WHERE)
     must_be(c, {"positions": "learned1d"} if c.positions != "none" else {}, WHERE)
     must_be(c, {"qk_norm_bias": True} if c.qk_norm else {}, WHERE)
-    must_be(c, {"norm_epsilon": 1e-6, "distilled": "none"} if c.gated_mlp else {}, WHERE)
-    if c.distilled == "token" or (c.gated_mlp and c.pooling == "map"):
-        field = "distilled" if c.distilled == "token" else "pooling"
+    must_be(c, {"norm_epsilon": 1e-6, "distillation": "none"} if c.gated_mlp else {}, WHERE)
+    if c.distillation == "token" or (c.gated_mlp and c.pooling == "map"):
+        field = "distillation" if c.distillation == "token" else "pooling"
         raise UserError(f"model.{field}", getattr(c, field), f"has no place in {WHERE}")
-    if c.distilled == "head":
+    if c.distillation == "head":
         must_be(c, {"registers": 0, "prefix_positions": "class", "norm_epsilon": 1e-6}, WHERE)
     if c.norm_epsilon not in (1e-5, 1e-6):
         raise UserError("model.norm_epsilon", c.norm_epsilon, f"has no place in {WHERE}, where it is 1e-6 or 1e-5")
@@ -175,7 +175,7 @@ def _architecture(c: ViTConfig) -> str:
     """The nearest one; whatever differs from it stands in the arguments."""
     if c.gated_mlp:
         return "vit_giant_patch14_dinov2"
-    if c.distilled == "head":
+    if c.distillation == "head":
         return "deit_base_distilled_patch16_224"
     if c.norm_epsilon == 1e-5:
         return "vit_base_patch16_clip_224"

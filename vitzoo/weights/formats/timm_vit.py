@@ -72,7 +72,7 @@ def timm_fields(source: Source, names: TimmNames = TIMM) -> dict[str, Any]:
         "channels": channels,
         "pooling": "map" if there("attn_pool.latent") else "cls" if token and not there("fc_norm.weight") else "gap",
         "class_token": token,
-        "distilled": "none" if not two else "token" if classes and not there("head_dist.weight") else "head",
+        "distillation": "none" if not two else "token" if classes and not there("head_dist.weight") else "head",
         "registers": source.shape(f"{p}{names.registers}", 3)[1] if there(names.registers) else 0,
         "positions": "learned1d" if there("pos_embed") else "none",
         "patch_bias": there("patch_embed.proj.bias"),
@@ -94,7 +94,7 @@ def timm_rows(config: ViTConfig, names: TimmNames = TIMM) -> list[Row]:
     optional = [
         (c.patch_bias, "patch_embed.proj.bias", "patch_embedding/bias"),
         (c.has_class_token, "cls_token", "class_token"),
-        (c.distilled != "none", "dist_token", "distillation_token"),
+        (c.distillation != "none", "dist_token", "distillation_token"),
         (c.registers > 0, names.registers, "registers"),
         (c.positions == "learned1d", "pos_embed", "positions/embedding"),
     ]
@@ -105,7 +105,7 @@ def timm_rows(config: ViTConfig, names: TimmNames = TIMM) -> list[Row]:
     rows += _pool(c, f"{p}attn_pool") if c.pooling == "map" else []
     rows += dense(f"{p}pre_logits.fc", "pre_logits") if c.pre_logits else []
     rows += dense(f"{p}head", "head") if c.num_classes else []
-    return rows + (dense(f"{p}head_dist", "distillation_head") if c.num_classes and c.distilled == "head" else [])
+    return rows + (dense(f"{p}head_dist", "distillation_head") if c.num_classes and c.distillation == "head" else [])
 
 
 def _block(config: ViTConfig, names: TimmNames) -> list[Row]:
@@ -166,7 +166,7 @@ class TimmViT:
         timm_config.check_channels(source, fields["channels"])
         found, notes = of_architecture(source, name, arguments, given, fields["width"])
         fields |= found | RESIZE | {"pooling": _pooling(source, fields, arguments)}
-        before = int(fields["class_token"]) + int(fields["distilled"] != "none")
+        before = int(fields["class_token"]) + int(fields["distillation"] != "none")
         prefixes = [("class", before), ("none", 0)]
         if fields["registers"]:
             prefixes = [("all", before + fields["registers"]), ("none", 0), ("class", before)]

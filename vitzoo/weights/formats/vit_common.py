@@ -147,7 +147,7 @@ PLAIN = defaults(
     "norm_after_pooling",
 )
 """Settings that hardly a format has a place for, and their one value there."""
-PLAINER = PLAIN | defaults(ViTConfig, "distilled", "registers", "qkv_bias", "gated_mlp", "layer_scale")
+PLAINER = PLAIN | defaults(ViTConfig, "distillation", "registers", "qkv_bias", "gated_mlp", "layer_scale")
 """Those of formats that hold nothing but the first paper's model."""
 
 
