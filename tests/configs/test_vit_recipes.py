@@ -79,10 +79,6 @@ def test_deit3_is_the_published_recipe():
     assert (config.layer_scale, config.prefix_positions) == (1e-4, "none")
     objective = found.objective
     assert (objective.loss, objective.binary_labels, objective.sum_classes) == ("sigmoid", True, False)
-        "sigmoid",
-        True,
-        False,
-    )
     assert (found.data.batch_size, found.data.repeats, found.optimizer.weight_decay) == (2048, 3, 0.02)
     assert (found.augment.three_augment, found.augment.color_jitter) == (True, 0.3)
     assert (found.augment.mixup, found.augment.cutmix) == (0.8, 1.0)

@@ -99,7 +99,7 @@ def _window(frame: np.ndarray, size: tuple[int, int], rng: np.random.Generator) 
 def inception_window(
     height: int, width: int, area: tuple[float, float], rng: np.random.Generator
 ) -> tuple[int, int, int, int]:
-    """(top, left, height, width) of a random window: its share of the area uniform in `area`, its aspect ratio
+    """(top, left, height, width) of a random window: its fraction of the area uniform in `area`, its aspect ratio
     log-uniform in 3/4 .. 4/3 (Szegedy et al. 2015, https://arxiv.org/abs/1409.4842). After ten windows that don't fit,
     the whole image.
     """

@@ -121,7 +121,7 @@ def _beta(parameter: float, key: jax.Array) -> jax.Array:
 
 
 def _window(size: tuple[int, ...], area: jax.Array, key: jax.Array) -> jax.Array:
-    """1 inside a window of this share of the area around a uniform centre, cut off at the border; float32 [H, W]."""
+    """1 inside a window of this fraction of the area around a uniform centre, cut off at the border; float32 [H, W]."""
     centre = jax.random.uniform(key, (2,))
     sides = []
     for axis, length in enumerate(size):

@@ -14,7 +14,7 @@ from vitzoo.data.images import from_pil, to_pil
 from vitzoo.data.randaugment import FULL, Operation, fill, plain, signed, solarize_add
 
 Matrix = tuple[float, ...]
-APPLIED = 0.5  # share of the drawn operations that act
+APPLIED = 0.5  # fraction of the drawn operations that act
 
 
 def randaugment_increasing(

@@ -114,7 +114,7 @@ class Augment:
         "padded by `shift` pixels, a random window; none: as in evaluation",
         choices=("none", "inception", "resize_random", "simple", "shift"),
     )
-    crop_area: tuple[float, float] = setting((0.05, 1.0), "range of the inception crop's share of the image's area")
+    crop_area: tuple[float, float] = setting((0.05, 1.0), "range of the inception crop's fraction of the image's area")
     crop_scale: float = setting(1.15, "for crop=resize_random: 448 for a size of 384 is 1.1667", minimum=1.0)
     shift: int = setting(0, "pixels, for crop=shift", minimum=0)
     flip: bool = setting(False, "left and right, half of the time")
@@ -140,9 +140,9 @@ class Augment:
     cutmix: float = setting(
         0.0, "CutMix's Beta parameter; 0 is off; with mixup, each on half of the batches", minimum=0.0
     )
-    mix_probability: float = setting(1.0, "share of batches that mixup or CutMix acts on", minimum=0.0, maximum=1.0)
+    mix_probability: float = setting(1.0, "fraction of batches that mixup or CutMix acts on", minimum=0.0, maximum=1.0)
     random_erasing: float = setting(
-        0.0, "share of images in which a rectangle becomes the mean colour", minimum=0.0, maximum=1.0
+        0.0, "fraction of images in which a rectangle becomes the mean colour", minimum=0.0, maximum=1.0
     )
     random_erasing_fill: str = setting(
         "mean", "noise: normal, of each normalised pixel (DeiT)", choices=("mean", "noise")
@@ -151,7 +151,7 @@ class Augment:
     def check(self) -> None:
         low, high = self.crop_area
         if not 0 < low <= high <= 1:
-            raise UserError("crop_area", self.crop_area, "must be two shares of the area, 0 < low <= high <= 1")
+            raise UserError("crop_area", self.crop_area, "must be two fractions of the area, 0 < low <= high <= 1")
         if self.randaugment_std and not self.randaugment_increasing:
             raise UserError("randaugment_std", self.randaugment_std, "acts with randaugment_increasing=true only")
         if self.crop == "shift" and self.shift == 0:

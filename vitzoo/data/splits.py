@@ -103,7 +103,7 @@ def _position(text: str, percent: bool, expression: str, count: int) -> int | No
     if percent:
         return round(_percentage(text, expression) * count / 100.0)
     if (position := literals.integer(text)) is None:
-        whole = "a slice of examples takes whole numbers, in the digits 0 to 9; for a share write %"
+        whole = "a slice of examples takes whole numbers, in the digits 0 to 9; for a fraction write %"
         raise UserError("data.split", expression, whole)
     return position
 

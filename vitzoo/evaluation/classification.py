@@ -156,7 +156,7 @@ class CalibrationEvaluator(Evaluator):
     """Of softmax probabilities p and one class y each, means over the examples:
 
     - `expected_calibration_error`: over 15 bins of equal width, |accuracy − mean probability| of the prediction,
-      weighted by the share of examples (Guo et al. 2017, https://arxiv.org/abs/1706.04599, equation 3);
+      weighted by the fraction of examples (Guo et al. 2017, https://arxiv.org/abs/1706.04599, equation 3);
     - `negative_log_likelihood`: −log p[y], in nats;
     - `brier`: Σ over all classes c of (p[c] − [c = y])², from 0 to 2 (Brier 1950).
     """

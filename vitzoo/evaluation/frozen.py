@@ -179,13 +179,13 @@ class LinearProbeEvaluator(FrozenEvaluator):
     """Accuracy of logistic regression on standardised features, by scikit-learn's L-BFGS until it has converged.
 
     The mean cross-entropy plus penalty/2 · |W|² is made smallest (the bias is free). The penalty is the one with the
-    best accuracy on a held-out share of the training examples (of equals the largest), and the weights are then learned
-    anew from all of them.
+    best accuracy on a held-out fraction of the training examples (of equals the largest), and the weights are then
+    learned anew from all of them.
     """
 
     penalties: tuple[float, ...] = setting(PENALTIES, "to choose from", above=0.0, execution=True)  # type: ignore[assignment]
     held_out: float = setting(
-        0.2, "share of training examples to choose the penalty by", above=0.0, below=1.0, execution=True
+        0.2, "fraction of training examples to choose the penalty by", above=0.0, below=1.0, execution=True
     )
     held_out_examples: str = setting(
         "drawn", "which these are: drawn by the seed, or the last ones", choices=("drawn", "last"), execution=True

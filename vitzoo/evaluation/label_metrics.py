@@ -12,8 +12,8 @@ def calibration_error(probability: np.ndarray, correct: np.ndarray, bins: int = 
     """The expected calibration error (Guo et al. 2017, https://arxiv.org/abs/1706.04599, equation 3).
 
     Predictions are sorted by probability into `bins` intervals (0, 1/bins], (1/bins, 2/bins] ..., one on an edge
-    into the lower, and the error is Σ over bins of (share of the examples in it) · |accuracy in it − mean probability
-    in it|.
+    into the lower, and the error is Σ over bins of (fraction of the examples in it) · |accuracy in it − mean
+    probability in it|.
 
     Args:
         probability: of the predicted class, `[n]`.

@@ -177,7 +177,7 @@ class BoundMaskedEvaluator:
 @dataclasses.dataclass(frozen=True)
 class LastWordEvaluator(TextEvaluator):
     """Whether the last word of each text is what the model would write, taking the most probable token each time:
-    `accuracy`, the share of texts of which every token of the last word is; and `perplexity`, of a last word: the
+    `accuracy`, the fraction of texts of which every token of the last word is; and `perplexity`, of a last word: the
     exponential of the mean over texts of minus the log-probability of all its tokens. An example is a `text`.
     """
 

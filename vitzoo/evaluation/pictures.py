@@ -37,7 +37,7 @@ def short(text: str, length: int = 22) -> str:
 
 
 def draw_confusion(rows: Rows, names: Sequence[str], path: Path) -> bool:
-    """Draw the confusion matrix, each row as shares of its true class.
+    """Draw the confusion matrix, each row as fractions of its true class.
 
     Up to 20 classes every cell has its count and every row its name; above that the matrix is an image, and beside it
     stand the pairs that are confused most often.

@@ -94,7 +94,7 @@ class ViTConfig(ImageGeometry):
     attention_dropout: float = setting(0.0, "on the attention weights", minimum=0, below=1)
     drop_path: float = setting(0.0, "stochastic depth: rate of the last block", minimum=0, below=1)
     drop_path_schedule: str = setting("linear", "of the rate over depth, from 0", choices=("linear", "uniform"))
-    patch_dropout: float = setting(0.0, "share of the patches left out in training", minimum=0, below=1)
+    patch_dropout: float = setting(0.0, "fraction of the patches left out in training", minimum=0, below=1)
     pre_logits: bool | int = setting(False, "a tanh layer before the head; a number is its width", minimum=0)
     gelu: str = setting(
         "tanh", "Google's weights have tanh, timm's exact, OpenAI's CLIP quick", choices=("tanh", "exact", "quick")

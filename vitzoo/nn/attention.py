@@ -204,7 +204,7 @@ def attention(
         value: the same shape as the keys.
         bias: added to the logits, broadcast to [batch, heads, queries, keys].
         mask: true where a query may look, broadcast alike. A query that may look nowhere gets the mean of the values.
-        dropout_rate: share of the weights dropped, when there is a key.
+        dropout_rate: fraction of the weights dropped, when there is a key.
         weights: return them too; computed by the plain kernel, whatever runs otherwise.
         own: take the derivative written here (CPUs; no forward mode).
 

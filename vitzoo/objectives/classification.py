@@ -31,7 +31,8 @@ class Classification:
         0.0, "labels become (1 − this) · label + this / classes (Szegedy et al. 2016)", minimum=0.0, below=1.0
     )
     binary_labels: bool = setting(
-        False, "under sigmoid, an image that mixup or CutMix mixed is a whole yes for each of its classes, not a share"
+        False,
+        "under sigmoid, an image that mixup or CutMix mixed is a whole yes for each of its classes, not a part",
     )
     sum_classes: bool = setting(True, "under sigmoid, the loss of an image is the sum over the classes; else the mean")
     class_weights: str | tuple[float, ...] = setting(

@@ -31,7 +31,7 @@ class Distillation(Classification):
     kind: str = setting("soft", "what of the teacher's answer is learned", choices=("soft", "hard"))
     temperature: float = setting(3.0, "divides the logits of teacher and student, for kind=soft", above=0.0)
     teacher_weight: float = setting(
-        0.5, "share of the teacher's part in the loss; the labels' part has the rest", minimum=0.0, maximum=1.0
+        0.5, "fraction of the loss that is the teacher's part; the rest is the labels'", minimum=0.0, maximum=1.0
     )
 
     def check(self) -> None:

@@ -22,7 +22,7 @@ class TokenObjective:
     `source_segments`, `source_positions` int [B, S]. A kind of it says by `rows` what a row is made of.
     """
 
-    label_smoothing: float = setting(0.0, "share of a target spread over the vocabulary", minimum=0.0, below=1.0)
+    label_smoothing: float = setting(0.0, "fraction of a target spread over the vocabulary", minimum=0.0, below=1.0)
     z_loss: float = setting(0.0, "weight of the squared log-normaliser; PaLM and T5 v1.1 have 1e-4", minimum=0.0)
 
     FEED: ClassVar[str] = "text"
@@ -64,7 +64,7 @@ def token_losses(logits: jax.Array, targets: jax.Array, label_smoothing: float =
     Args:
         logits: float32 [batch, tokens, vocabulary]; or of whole texts, [batch, classes], and so are the targets.
         targets: int [batch, tokens].
-        label_smoothing: share of the target spread evenly over the vocabulary
+        label_smoothing: fraction of the target spread evenly over the vocabulary
             (https://arxiv.org/abs/1512.00567, section 7).
     """
     log_probability = jax.nn.log_softmax(logits.astype(jnp.float32))

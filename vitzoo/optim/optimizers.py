@@ -89,7 +89,7 @@ class Lion(Optimizer):
     """
 
     learning_rate: float = peak(1e-4)
-    beta1: float = setting(0.9, "share of the momentum in what the sign is taken of", minimum=0.0, below=1.0)
+    beta1: float = setting(0.9, "fraction of the momentum in what the sign is taken of", minimum=0.0, below=1.0)
     beta2: float = setting(0.99, "decay of the momentum", minimum=0.0, below=1.0)
     moment_dtype: str = setting("float32", "of the momentum", choices=("float32", "bfloat16"))
 

@@ -61,10 +61,10 @@ def traffic(
         part = leaf.size * itemsize / leaf.cut({**sizes, "fsdp": 1})
         if "fsdp" in leaf.placed:
             # a loop's weights are gathered anew in its backward pass; others are kept
-            gathers += (2 if leaf.stacked else 1) * part * _share(sizes["fsdp"])
-            reductions += part * _share(sizes["fsdp"])
+            gathers += (2 if leaf.stacked else 1) * part * _ring_fraction(sizes["fsdp"])
+            reductions += part * _ring_fraction(sizes["fsdp"])
         sums += 2 * _summed(leaf, sizes, itemsize)
-    tensor = 2 * _share(sizes["tensor"]) * _shared_sums(layout, program, weigh, remat)
+    tensor = 2 * _ring_fraction(sizes["tensor"]) * _shared_sums(layout, program, weigh, remat)
     return Traffic(
         gathers=accumulate * gathers,
         reductions=accumulate * reductions,
@@ -74,14 +74,14 @@ def traffic(
     )
 
 
-def _share(count: int) -> float:
+def _ring_fraction(count: int) -> float:
     return (count - 1) / count
 
 
 def _summed(leaf: Leaf, sizes: Mapping[str, int], itemsize: int) -> float:
     """Bytes of the gradient that devices with the same part of a leaf sum up, one way."""
     copies = sizes["data"] * (1 if "fsdp" in leaf.placed else sizes["fsdp"])
-    return leaf.size * itemsize / leaf.cut(sizes) * _share(copies)
+    return leaf.size * itemsize / leaf.cut(sizes) * _ring_fraction(copies)
 
 
 def _shared_sums(layout: Layout, program: Program, weigh: OnDevice, remat: str) -> float:

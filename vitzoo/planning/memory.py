@@ -68,8 +68,8 @@ class OnDevice:
 
     def array(self, aval: Any) -> float:
         shared = self.tensor if self.tensor_sizes.intersection(aval.shape) else 1
-        share = self.rows / ROWS if self.grows(aval) else 1.0
-        return bytes_of(aval) * share / shared
+        fraction = self.rows / ROWS if self.grows(aval) else 1.0
+        return bytes_of(aval) * fraction / shared
 
     def stack(self, aval: Any) -> float:
         # what doesn't grow is weights' gradients, counted where the parameters lie

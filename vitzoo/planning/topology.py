@@ -58,7 +58,7 @@ class Device:
         interconnect: bytes/s that a device sends to its neighbours, all links together, one direction.
         group: devices that are so connected; None: all of a slice.
         network: bytes/s of each device beyond its group.
-        usable: share of the memory that programs get.
+        usable: fraction of the memory that programs get.
         ranks: dimensions of a topology, `16x16` has two; 0 where it is a number.
         kind: JAX's `device_kind` begins so.
     """
@@ -149,9 +149,9 @@ class Topology:
         """Bytes that programs get of a device's memory; of a CPU's simulated devices, its part of the machine's."""
         if self.device.platform == "cpu":
             return machine_memory() / self.count
-        share = os.environ.get("XLA_PYTHON_CLIENT_MEM_FRACTION", "") if self.device.platform == "gpu" else ""
-        is_share = re.fullmatch(r"0?\.[0-9]+|1(\.0*)?", share)
-        return self.device.memory * (float(share) if is_share else self.device.usable)
+        fraction = os.environ.get("XLA_PYTHON_CLIENT_MEM_FRACTION", "") if self.device.platform == "gpu" else ""
+        is_fraction = re.fullmatch(r"0?\.[0-9]+|1(\.0*)?", fraction)
+        return self.device.memory * (float(fraction) if is_fraction else self.device.usable)
 
     @property
     def interconnect(self) -> float | None:

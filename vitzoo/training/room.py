@@ -11,7 +11,7 @@ from vitzoo.planning.topology import machine_memory
 from vitzoo.steps.compile import batch_shapes
 from vitzoo.training.setup import Task
 
-_SMALL = 0.25  # a bound below this share of the memory is no reason to trace a step
+_SMALL = 0.25  # a bound below this fraction of the memory is no reason to trace a step
 
 
 def warning(task: Task) -> str:

@@ -109,7 +109,7 @@ class Task:
     def frozen(self) -> int:
         """How many of the parameters don't train."""
         rules, leaves = self.chain.rules, self._parameters
-        # where some layers of a stack are frozen, it is that share of it
+        # where some layers of a stack are frozen, it is that fraction of it
         return sum(round(np.prod(leaf.shape) * rules[path].frozen.mean()) for path, leaf in leaves.items())
 
     @property

@@ -1,4 +1,4 @@
-"""How fast a run is, and what share of the hardware's peak it uses."""
+"""How fast a run is, and what fraction of the hardware's peak it uses."""
 
 from collections.abc import Callable
 from typing import Any, TextIO

@@ -27,7 +27,7 @@ class Masking:
 
     Args:
         tokenizer: says which token masks, and which are special.
-        rate: share of the tokens chosen.
+        rate: fraction of the tokens chosen.
         whole_words: all tokens of a word are chosen together.
         most: of a row with more chosen tokens than that (its one word is longer) only the first ones are.
     """

@@ -80,12 +80,12 @@ class Text:
     )  # fmt: skip
     files: str = setting("*.txt", "names of the files that text:FOLDER reads, as a pattern")
     random_offsets: bool = setting(True, "the windows of a long text start elsewhere in each epoch")
-    noise_density: float = setting(0.15, "span corruption: share of tokens masked (T5: 0.15)", above=0.0, below=1.0)
+    noise_density: float = setting(0.15, "span corruption: fraction of tokens masked (T5: 0.15)", above=0.0, below=1.0)
     mean_span: float = setting(3.0, "span corruption: mean tokens of a masked span (T5: 3)", minimum=1.0)
     roll_spans: bool = setting(
         False, "span corruption: the mask is rotated by a draw, so that a row needn't end with a masked span"
     )
-    mask_rate: float = setting(0.15, "masked training: share of tokens chosen (BERT: 0.15)", above=0.0, below=1.0)
+    mask_rate: float = setting(0.15, "masked training: fraction of tokens chosen (BERT: 0.15)", above=0.0, below=1.0)
     whole_words: bool = setting(False, "masked training: all tokens of a word are chosen together")
     next_sentence: bool = setting(False, "masked training: a second part follows, half of the time from another text")
     prefix: str = setting("", "put before every source or text, to tell tasks apart: `translate English to Spanish: `")

@@ -49,7 +49,7 @@ def f1_macro(evaluation: Evaluation, rows: Rows, metrics: Mapping[str, float]) -
 
 
 def exact_match_by_question(evaluation: Evaluation, rows: Rows, metrics: Mapping[str, float]) -> float:
-    """The share of questions all of whose answers are rightly judged (MultiRC)."""
+    """The fraction of questions all of whose answers are rightly judged (MultiRC)."""
     label, said = classes_of(evaluation, rows)
     source = evaluation.source.source
     right: dict[str, bool] = collections.defaultdict(lambda: True)

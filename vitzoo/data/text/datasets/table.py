@@ -11,7 +11,7 @@ from vitzoo.data.settings import Data
 from vitzoo.data.text.sources.base import SPLIT_SEED, TextTable, checksum
 from vitzoo.errors import UserError
 
-HELD_OUT = 0.05  # share of the groups in validation, and in test
+HELD_OUT = 0.05  # fraction of the groups in validation, and in test
 
 
 class Held:
