@@ -230,7 +230,6 @@ class RealAccuracyEvaluator(Evaluator):
 
     CLASSES: ClassVar[bool] = True
     LEFT_OUT: ClassVar[str] = "without a label or unreadable"
-    """What becomes of examples that have no part in the metrics."""
     BETTER: ClassVar[dict[str, Callable]] = {"accuracy": max}
 
     def bind(self, *, feed: Any, source: Any, config: Any) -> Self:

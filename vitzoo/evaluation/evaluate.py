@@ -4,7 +4,7 @@ import functools
 import json
 import math
 import sys
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -14,8 +14,8 @@ from vitzoo.errors import RunError, UserError
 from vitzoo.evaluation.of_checkpoint import bound_objective, state_beside
 from vitzoo.evaluation.ready import Ready, make_ready
 from vitzoo.evaluation.report import Report, free_folder, has_predictions, write_report, write_text_report, written
-from vitzoo.evaluation.run import Evaluation
-from vitzoo.evaluation.settings import of_evaluator
+from vitzoo.evaluation.run import Evaluation, Rows
+from vitzoo.evaluation.settings import WithSignatures, of_evaluator
 from vitzoo.outputs import checked_file, checked_folder, only_writer
 from vitzoo.overwriting import Reads, check_apart, check_files_in, check_is_none_of
 from vitzoo.parallel import processes
@@ -162,18 +162,9 @@ def evaluate_one(
         print(f"classes  {evaluation.classes.text}", file=out, flush=True)
     elif predictions is not None and not has_predictions(evaluation):
         raise UserError("--predictions", predictions, f"{name} has no prediction for each example")
-    state = state_beside(ready, evaluation)
-    with counting(name, count, out) as seen:
-        rows = evaluation.rows(ready.params, seen, state)
-    metrics = {key: finite(value) for key, value in evaluation.metrics(rows).items()}
-    kept = len(rows["position"])
-    n, data = int(metrics.pop("n", None) or kept), evaluation.data  # of examples to learn from none is counted
-    result = {"dataset": data.name, "split": data.split, "n": n, "metrics": metrics, "skipped": None}
-    why = getattr(evaluation.evaluator, "LEFT_OUT", "unreadable")
-    say_metrics(name, ready.info.weights, n, count - kept, metrics, out, why)
-    if hasattr(evaluation.evaluator, "signatures") and (signatures := evaluation.evaluator.signatures(rows)):
-        result["signatures"] = signatures
-        print("\n".join(f"{metric}  {signature}" for metric, signature in signatures.items()), file=out)
+    rows, result = measure(name, evaluation, ready, out, state_beside(ready, evaluation))
+    for metric, signature in result.get("signatures", {}).items():
+        print(f"{metric}  {signature}", file=out)
     if not processes.is_first():
         return result
     if folder is not None and ready.located.run is not None and not ready.located.run.is_dir():
@@ -187,6 +178,40 @@ def evaluate_one(
         text = json.dumps(result, indent=1, allow_nan=False) + "\n"
         written(folder / "metrics.json", lambda path: path.write_text(text), out)
     return result
+
+
+def measure(
+    name: str,
+    evaluation: Evaluation,
+    ready: Ready,
+    out: TextIO,
+    state: dict[str, Any] | None = None,
+    more: Mapping[str, Callable[[Evaluation, Rows, Mapping[str, float]], float]] | None = None,
+) -> tuple[Rows, dict[str, Any]]:
+    """A pass and its metrics, which are said.
+
+    Args:
+        name: what is measured, for the line.
+        evaluation: bound to its data and to the model of `ready`.
+        state: what of a checkpoint's state it needs besides the parameters.
+        more: metrics that are counted besides the evaluator's own, from these.
+
+    Returns:
+        What the pass kept, and the part of the result.
+    """
+    count, data = len(evaluation.examples), evaluation.data
+    with counting(name, count, out) as seen:
+        rows = evaluation.rows(ready.params, seen, state)
+    found: dict[str, Any] = evaluation.metrics(rows)
+    kept = len(rows["position"])
+    n = int(found.pop("n", None) or kept)  # of examples to learn from none is counted
+    found |= {metric: counted(evaluation, rows, found) for metric, counted in (more or {}).items()}
+    metrics = {key: finite(value) for key, value in found.items()}
+    say_metrics(name, ready.info.weights, n, count - kept, metrics, out, evaluation.left_out)
+    result = {"dataset": data.name, "split": data.split, "n": n, "metrics": metrics, "skipped": None}
+    if isinstance(evaluation.evaluator, WithSignatures) and (signatures := evaluation.evaluator.signatures(rows)):
+        result["signatures"] = signatures
+    return rows, result
 
 
 def bound(ready: Ready, name: str) -> Evaluation:
@@ -254,7 +279,7 @@ def _shown(value: float) -> str:
 
 
 def say_metrics(
-    name: str, weights: str, n: int, lost: int, metrics: dict[str, float | None], out: TextIO, why: str = "unreadable"
+    name: str, weights: str, n: int, lost: int, metrics: dict[str, float | None], out: TextIO, why: str
 ) -> None:
     """The metrics in one line, with the weights that were measured and the number of examples behind them."""
     shown = "  ".join(f"{key} {'–' if value is None else _shown(value)}" for key, value in metrics.items())

@@ -18,6 +18,7 @@ from vitzoo.data.images import decode
 from vitzoo.evaluation import pictures, tables
 from vitzoo.evaluation.classes import Mapping
 from vitzoo.evaluation.run import Evaluation, Rows
+from vitzoo.evaluation.settings import WithExamples, WithPredictions
 from vitzoo.evaluation.text_labels import RegressionEvaluator
 from vitzoo.outputs import write_whole
 from vitzoo.paths import expanded
@@ -85,8 +86,7 @@ MISTAKES = 200  # the surest, or largest, that are written
 
 def has_predictions(evaluation: Evaluation) -> bool:
     """Whether a pass says something of each example, or word, and not only of tokens."""
-    own = isinstance(evaluation.evaluator, RegressionEvaluator) or hasattr(evaluation.evaluator, "predictions")
-    return own or evaluation.classes is not None
+    return isinstance(evaluation.evaluator, RegressionEvaluator | WithPredictions) or evaluation.classes is not None
 
 
 def write_text_report(
@@ -95,12 +95,13 @@ def write_text_report(
     """Print the per-class table; write tables and pictures to `folder` and each example's prediction to a file."""
     if not has_predictions(evaluation):
         return
-    if hasattr(evaluation.evaluator, "predictions"):  # texts, of which no class or number is right
+    evaluator = evaluation.evaluator
+    if isinstance(evaluator, WithPredictions):  # texts, of which no class or number is right
         if predictions is not None:
-            said = evaluation.evaluator.predictions(rows)
+            said = evaluator.predictions(rows)
             written(predictions, lambda path: tables.write_rows(path, said), out)
         return
-    examples = getattr(evaluation.evaluator, "examples", dict)(rows)
+    examples = evaluator.examples(rows) if isinstance(evaluator, WithExamples) else rows
     names = None
     if evaluation.classes is not None:
         names = tables.names_of(evaluation.classes.names, evaluation.classes.count)

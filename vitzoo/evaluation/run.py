@@ -138,7 +138,7 @@ class Evaluation:
         self.mesh, self.data, feed = mesh, evaluation_data(data, evaluator), feed.evaluating(evaluator)
         self.source = evaluator.examples_of(feed, self.data)
         self.evaluator = with_loss(evaluator, objective).bind(feed=feed, source=self.source, config=config)
-        self._label = evaluator.LABEL
+        self.left_out, self._label = evaluator.LEFT_OUT, evaluator.LABEL
         info = self.source.info
         self.classes: ClassMapping | None = None
         if evaluator.CLASSES:

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -33,6 +33,8 @@ class Evaluator:
     """The array of a batch that holds those classes, by number."""
     OBJECTIVE: ClassVar[bool] = False
     """Whether it measures what is trained for, which is handed to `of_objective`."""
+    LEFT_OUT: ClassVar[str] = "unreadable"
+    """What becomes of examples that have no part in the metrics."""
     BETTER: ClassVar[dict[str, Callable]] = {}
     """Whether `max` or `min` is the better, for each metric by which a best checkpoint may be chosen."""
 
@@ -71,6 +73,33 @@ class TextEvaluator(Evaluator):
 
     text: dict = setting(factory=dict, help="what differs from config.text, for instance prefix", execution=True)
     rows: str = setting("", "what a row holds, as in config.objective; empty: as there", execution=True)
+
+
+@runtime_checkable
+class WithSignatures(Protocol):
+    """An evaluator, bound, with metrics that others repeat only if they know how they were counted."""
+
+    def signatures(self, rows: Rows) -> dict[str, str]:
+        """By metric, what others need to repeat it."""
+        ...
+
+
+@runtime_checkable
+class WithPredictions(Protocol):
+    """An evaluator, bound, that says something of each example of which no class or number is right."""
+
+    def predictions(self, rows: Rows) -> list[dict[str, Any]]:
+        """The rows of a table, one for each example."""
+        ...
+
+
+@runtime_checkable
+class WithExamples(Protocol):
+    """An evaluator, bound, that keeps several examples in a row: a text's words."""
+
+    def examples(self, rows: Rows) -> Rows:
+        """They, one below the other."""
+        ...
 
 
 def check_rows(evaluator: str, feed: Any, config: Any, rows: str, head: str) -> None:

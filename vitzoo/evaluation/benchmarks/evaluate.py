@@ -16,7 +16,7 @@ from vitzoo.errors import RunError, UserError
 from vitzoo.evaluation.benchmarks.bound import bound, with_data
 from vitzoo.evaluation.benchmarks.row import Benchmark
 from vitzoo.evaluation.benchmarks.table import asked_for, means, say_table
-from vitzoo.evaluation.evaluate import clear_folders, finite, say_first, say_metrics
+from vitzoo.evaluation.evaluate import clear_folders, measure, say_first
 from vitzoo.evaluation.ready import Ready, make_ready
 from vitzoo.evaluation.report import safe, written
 from vitzoo.evaluation.run import Evaluation, Rows
@@ -24,7 +24,6 @@ from vitzoo.outputs import checked_folder, only_writer
 from vitzoo.overwriting import Reads, check_files_in
 from vitzoo.parallel import processes
 from vitzoo.registry import find
-from vitzoo.streams import counting
 
 
 def matthews_correlation(evaluation: Evaluation, rows: Rows, metrics: Mapping[str, float]) -> float:
@@ -193,20 +192,7 @@ def measured(row: Benchmark, ready: Ready, shots: int | None, data: dict[str, An
     info, count = evaluation.source.info, len(evaluation.examples)
     print(f"data     {info.name} {info.split}: {count:,} examples", file=out)
     print("".join(f"classes  {note}\n" for note in notes), end="", file=out, flush=True)
-    with counting(row.name, count, out) as seen:
-        rows = evaluation.rows(ready.params, seen)
-    metrics: dict[str, Any] = evaluation.metrics(rows)
-    kept = len(rows["position"])
-    n = int(metrics.pop("n", kept))
-    metrics |= {name: MORE[name](evaluation, rows, metrics) for name in row.more}
-    metrics = {key: finite(value) for key, value in metrics.items()}
-    why = getattr(evaluation.evaluator, "LEFT_OUT", "unreadable")
-    say_metrics(row.name, ready.info.weights, n, count - kept, metrics, out, why)
-    result = {"dataset": evaluation.data.name, "split": evaluation.data.split, "n": n, "metrics": metrics}
-    result |= {"skipped": None}
-    if hasattr(evaluation.evaluator, "signatures") and (signatures := evaluation.evaluator.signatures(rows)):
-        result["signatures"] = signatures
-    return result
+    return measure(row.name, evaluation, ready, out, more={name: MORE[name] for name in row.more})[1]
 
 
 def skipped(row: Benchmark, reason: str) -> dict[str, Any]:
