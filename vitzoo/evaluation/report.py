@@ -17,8 +17,8 @@ from vitzoo.data.image_files import BadImage
 from vitzoo.data.images import decode
 from vitzoo.evaluation import pictures, tables
 from vitzoo.evaluation.classes import Mapping
-from vitzoo.evaluation.run import Evaluation, Rows
-from vitzoo.evaluation.settings import WithExamples, WithPredictions
+from vitzoo.evaluation.run import Evaluation
+from vitzoo.evaluation.settings import Rows, WithExamples, WithPredictions
 from vitzoo.evaluation.text_labels import RegressionEvaluator
 from vitzoo.outputs import write_whole
 from vitzoo.paths import expanded
