@@ -250,6 +250,17 @@ def test_tokens_stated_beside_a_vocabulary_are_found_in_text_unless_they_are_spe
     assert tokenizer.encode("pause").tolist() == [1]
 
 
+@pytest.mark.parametrize("where", ["tokenizer_config.json", "added_tokens.json"])
+def test_a_token_of_the_vocabulary_that_is_stated_under_another_id_is_refused(where, tmp_path):
+    folder = folder_with(tmp_path)
+    content = {"[SEP]": 5} if where == "added_tokens.json" else {"added_tokens_decoder": {"5": {"content": "[SEP]"}}}
+    (folder / where).write_text(json.dumps(content))
+    with pytest.raises(UserError) as caught:
+        tokenizer_beside(folder, 20)
+    token = "its added token '[SEP]' has the id 5, which is that of 'e'; 3 is right"
+    assert str(caught.value) == f"{folder / where}: contradicts the vocabulary: {token}"
+
+
 def test_how_a_token_is_found_is_true_or_false(tmp_path):
     config = {"added_tokens_decoder": {"10": {"content": "covidity", "lstrip": "yes"}}}
     with pytest.raises(UserError, match=r"has added_tokens_decoder.10.lstrip = 'yes'; true or false is right"):

@@ -8,6 +8,7 @@ from typing import Any
 from vitzoo.data.text.settings import Tokenizer
 from vitzoo.data.text.tokenizers.base import TextTokenizer
 from vitzoo.data.text.tokenizers.characters import ByteTokenizer
+from vitzoo.data.text.tokenizers.definition import check_added
 from vitzoo.data.text.tokenizers.library import LibraryTokenizer, token_names
 from vitzoo.data.text.tokenizers.published import FILES, read_published
 from vitzoo.errors import UserError
@@ -170,8 +171,10 @@ def _as_stated(tokenizer: LibraryTokenizer, folder: Path, config: Mapping[str, A
     definition = json.loads(json.dumps(tokenizer.definition))
     stated = {**content_of(folder / SPECIAL), **config}
     special = {name for value in stated.values() for name in _names(value)}
-    added = _ids(folder / ADDED, content_of(folder / ADDED), special) | _added(folder / CONFIG, config)
-    _add_tokens(definition, tokenizer.vocabulary_size, added)
+    listed, added = _ids(folder / ADDED, content_of(folder / ADDED), special), _added(folder / CONFIG, config)
+    _check_stated(folder / ADDED, tokenizer, listed)
+    _check_stated(folder / CONFIG, tokenizer, added)
+    _add_tokens(definition, tokenizer.vocabulary_size, listed | added)
     normaliser = definition.get("normalizer") or {}
     if normaliser.get("type") == "BertNormalizer":
         stated_of = {ours: _flag(folder, config, name) for name, ours in NORMALISER.items()}
@@ -244,6 +247,14 @@ def _token(id: int, name: str, special: bool, told: Mapping[str, Any]) -> dict[s
     """An added token; an ordinary one is looked for in normalised text unless it says otherwise."""
     usual = dict.fromkeys(FOUND, False) | {"normalized": not special}
     return {"id": id, "content": name, "special": special, **{field: told.get(field, usual[field]) for field in usual}}
+
+
+def _check_stated(file: Path, tokenizer: LibraryTokenizer, added: Added) -> None:
+    """Refuses a file that gives tokens of the vocabulary other ids."""
+    try:
+        check_added(tokenizer.ids, {name: token["id"] for name, token in added.items()})
+    except ValueError as error:
+        raise UserError(str(file), None, f"contradicts the vocabulary: {error}") from None
 
 
 def _add_tokens(definition: dict[str, Any], size: int, added: Added) -> None:

@@ -122,6 +122,27 @@ def test_what_else_stops_the_library_is_one_line(name, tmp_path, capfd):
     assert "tokenizer.json can't be read: " in refused(definition(**BROKEN[name]), tmp_path, capfd)
 
 
+PLAIN = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+ADDED = {
+    "of a piece under the id of another": ([("[UNK]", 0)], "'[UNK]' has the id 0, which is that of 'a'; 1 is right"),
+    "under the id of a piece": ([("</s>", 2)], "'</s>' has the id 2, which is that of 'x'; 3 is right"),
+    "after a gap": ([("</s>", 7)], "'</s>' has the id 7; 3 is right"),
+    "in another order": ([("<b>", 4), ("<a>", 3)], "'<b>' has the id 4, which is that of '<a>'; 3 is right"),
+    "under one id with another": ([("<a>", 3), ("<b>", 3)], "'<b>' has the id 3, which is that of '<a>'; 4 is right"),
+}
+"""The vocabulary has `a` as 0, `[UNK]` as 1, `x` as 2."""
+
+
+@pytest.mark.parametrize("name", ADDED)
+def test_an_added_token_whose_id_is_not_the_one_it_gets_is_refused(name, tmp_path, capfd):
+    tokens, said = ADDED[name]
+    stated = [{"id": id, "content": token, **PLAIN} for token, id in tokens]
+    assert f"its added token {said}" in refused(definition(added_tokens=stated), tmp_path, capfd)
+    good = definition(added_tokens=[{"id": id, "content": token, **PLAIN} for token, id in [("x", 2), ("</s>", 3)]])
+    (tmp_path / "tokenizer.json").write_text(json.dumps(good))
+    assert read_published(Tokenizer(kind="file", file=str(tmp_path))).ids == {"a": 0, "[UNK]": 1, "x": 2, "</s>": 3}
+
+
 MERGES = {
     "of pieces whose whole isn't a piece": ({"a": 0, "b": 1}, "a b", "the line 'a b' of .* needs the piece 'ab'"),
     "of an unknown right piece": ({"a": 0, "b": 1, "ac": 2}, "a c", "the line 'a c' of .* needs the piece 'c'"),

@@ -11,7 +11,7 @@ import contextlib
 import json
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -172,6 +172,24 @@ def check_ids(vocabulary: dict[str, Any]) -> None:
         if id in pieces:
             raise ValueError(f"its pieces {pieces[id][:40]!r} and {piece[:40]!r} have one id, {id}")
         pieces[id] = piece
+
+
+def check_added(ids: Mapping[str, int], stated: Mapping[str, int]) -> None:
+    """Checks that added tokens have the ids that are stated: the library goes by the vocabulary, and numbers those that
+    aren't in it one after another.
+
+    Args:
+        ids: of all tokens, as the library has them.
+        stated: ids by name; names that the library has left out don't matter.
+
+    Raises:
+        ValueError: one has another id.
+    """
+    for name, id in stated.items():
+        if name in ids and ids[name] != id:
+            held = next((other for other, own in ids.items() if own == id), None)
+            of = "" if held is None else f", which is that of {held[:40]!r}"
+            raise ValueError(f"its added token {name[:40]!r} has the id {id}{of}; {ids[name]} is right")
 
 
 def _check_bytes(definition: dict[str, Any], vocabulary: set[str]) -> None:

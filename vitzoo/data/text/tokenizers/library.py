@@ -22,7 +22,7 @@ from vitzoo.data.text.tokenizers.base import (
     sentinel_name,
     sentinel_names,
 )
-from vitzoo.data.text.tokenizers.definition import check_growth
+from vitzoo.data.text.tokenizers.definition import check_added, check_growth
 from vitzoo.data.text.tokenizers.panics import quiet_errors
 from vitzoo.data.text.unicode import check_whole
 from vitzoo.errors import UserError
@@ -72,7 +72,8 @@ class LibraryTokenizer(TextTokenizer):
             self.opening_ids = _opening_ids(self._reader)
             for text in (TRIAL, ""):
                 self._encoder.encode(text, add_special_tokens=False)
-        ids = self._reader.get_vocab(with_added_tokens=True)
+        ids = self.ids
+        check_added(ids, {token["content"]: token["id"] for token in definition.get("added_tokens") or ()})
         self.vocabulary_size = max(ids.values()) + 1
         names = {ids[name]: name for name in special_names(definition, roles)}
         sentinels = {int(m[1]): id for name, id in ids.items() if (m := _SENTINEL.fullmatch(name))}
@@ -119,9 +120,14 @@ class LibraryTokenizer(TextTokenizer):
         return type(self)(self.definition, self.roles, special_in_text=True)
 
     @property
+    def ids(self) -> dict[str, int]:
+        """Of every token, by its name."""
+        return self._reader.get_vocab(with_added_tokens=True)
+
+    @property
     def byte_lengths(self) -> np.ndarray:
         lengths = np.zeros(self.vocabulary_size, np.int32)
-        for piece, id in self._reader.get_vocab(with_added_tokens=True).items():
+        for piece, id in self.ids.items():
             if id not in self._special_set:
                 lengths[id] = self._byte_length(id, piece)
         if self.specials.unknown is not None:
@@ -141,7 +147,7 @@ class LibraryTokenizer(TextTokenizer):
     def word_edges(self) -> tuple[np.ndarray, np.ndarray]:
         left, right = np.zeros(self.vocabulary_size, bool), np.zeros(self.vocabulary_size, bool)
         mark = self.definition["model"].get("continuing_subword_prefix") or "##"
-        for piece, id in self._reader.get_vocab(with_added_tokens=True).items():
+        for piece, id in self.ids.items():
             if id in self._special_set or not piece:
                 continue
             if self.kind == "wordpiece":
