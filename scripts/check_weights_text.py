@@ -59,14 +59,14 @@ def read(folder: Path) -> None:
     from vitzoo.config.experiment import ModelChoice
     from vitzoo.nn import paths, state
     from vitzoo.weights.files.open import open_source
-    from vitzoo.weights.formats.known import recognise
+    from vitzoo.weights.formats.registry import recognise
+    from vitzoo.weights.mapping import read_mapping
     from vitzoo.weights.model import builder
-    from vitzoo.weights.rows import read_rows
 
     source = open_source(str(folder))
     form = recognise(source)
     reading = form.read(source, {})  # without a tokenizer, which random weights have no use for
-    leaves, _ = read_rows(reading.rows, source.tensors, reading.ignored, source.name)
+    leaves, _ = read_mapping(reading.mapping, source.tensors, reading.ignored, source.name)
     fields = {key: value for key, value in reading.model.items() if key != "name"}
     graph, _ = state.abstract(builder(reading.model["name"], ModelChoice(reading.model["name"], "", fields).config()))
     with np.load(folder / "expected.npz") as file:

@@ -28,7 +28,7 @@ from vitzoo.errors import UserError
 from vitzoo.nn import state
 from vitzoo.nn.paths import flatten
 from vitzoo.weights.model import builder, config_of
-from vitzoo.weights.opened import open_weights, read_weights
+from vitzoo.weights.open import open_weights, read_weights
 
 GOLDENS = Path(__file__).parents[1] / "tests" / "goldens" / "weights"
 HEADS = {name: {"num_heads": 3} for name in ("timm-vit/alone", "facebook-vit", "torchvision-vit", "vit-pytorch")}

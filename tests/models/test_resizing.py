@@ -7,9 +7,9 @@ import jax
 import numpy as np
 import pytest
 
-from vitzoo.models.resizing import resize_patches, resize_positions
 from vitzoo.models.vit import ViT
 from vitzoo.models.vit_config import POSITIONS
+from vitzoo.models.vit_weights import resize_patches, resize_positions
 from vitzoo.nn import paths, state
 from vitzoo.nn.positions import resize_table
 

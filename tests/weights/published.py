@@ -13,16 +13,16 @@ from vitzoo.config.experiment import ModelChoice
 from vitzoo.errors import UserError
 from vitzoo.nn import paths, state
 from vitzoo.weights.files.open import open_source
-from vitzoo.weights.formats.known import recognise
+from vitzoo.weights.formats.registry import recognise
+from vitzoo.weights.mapping import read_mapping
 from vitzoo.weights.model import builder, with_sizes
-from vitzoo.weights.rows import read_rows
 
 
 def read(path, **given):
     """A file's model, what was read of it, the model's Config and its leaves by path."""
     source = open_source(str(path))
     reading = recognise(source).read(source, given)
-    params, _ = read_rows(reading.rows, source.tensors, reading.ignored, source.name)
+    params, _ = read_mapping(reading.mapping, source.tensors, reading.ignored, source.name)
     fields = {key: value for key, value in reading.model.items() if key != "name"}
     config = with_sizes(ModelChoice(reading.model["name"], "", fields).config())
     graph, shapes = state.abstract(builder(reading.model["name"], config))
@@ -67,7 +67,7 @@ def leaves(folder, **given):
     """What is read of a folder, and its leaves by path, without a model."""
     source = open_source(str(folder))
     reading = recognise(source).read(source, given)
-    return reading, read_rows(reading.rows, source.tensors, reading.ignored, source.name)[0]
+    return reading, read_mapping(reading.mapping, source.tensors, reading.ignored, source.name)[0]
 
 
 def refused(folder, **given):

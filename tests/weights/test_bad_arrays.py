@@ -24,13 +24,13 @@ import vitzoo
 from vitzoo.checkpoints import arrays as saved
 from vitzoo.errors import UserError
 from vitzoo.nn import paths, state
-from vitzoo.weights.files import npz
+from vitzoo.weights.files import arrays as archives
 from vitzoo.weights.files.open import open_source
 from vitzoo.weights.files.source import Tensors
-from vitzoo.weights.formats.known import recognise
+from vitzoo.weights.formats.registry import recognise
+from vitzoo.weights.mapping import read_mapping
 from vitzoo.weights.model import builder, config_of
-from vitzoo.weights.opened import open_weights, read_weights
-from vitzoo.weights.rows import read_rows
+from vitzoo.weights.open import open_weights, read_weights
 
 GOLDENS = Path(__file__).parents[1] / "goldens" / "weights"
 PUBLISHED = (
@@ -82,9 +82,9 @@ def opened():
 def test_an_array_of_another_rank_shape_or_kind_is_refused_by_its_name(name, opened):
     located, arrays, shapes = opened(name)
     reading = located.reading
-    assert read_rows(reading.rows, arrays, reading.ignored, name, shapes)[0].keys() == shapes.keys()
+    assert read_mapping(reading.mapping, arrays, reading.ignored, name, shapes)[0].keys() == shapes.keys()
     kinds = list(VALUES.items())
-    for number, row in enumerate(reading.rows):
+    for number, row in enumerate(reading.mapping):
         names = row.files_names()
         key, whole = names[number % len(names)], {name: arrays[name] for name in names}
         for what, change in [*RANKS.items(), kinds[number % len(kinds)]]:
@@ -92,7 +92,7 @@ def test_an_array_of_another_rank_shape_or_kind_is_refused_by_its_name(name, ope
             if changed.shape == arrays[key].shape and what in RANKS:
                 continue  # a row is one already
             with pytest.raises(UserError) as caught:
-                read_rows([row], {**whole, key: changed}, (), name, shapes)
+                read_mapping([row], {**whole, key: changed}, (), name, shapes)
             line = str(caught.value)
             assert "\n" not in line
             assert line.startswith(f"checkpoint = {name}: has ")
@@ -104,10 +104,10 @@ def test_an_array_of_another_rank_shape_or_kind_is_refused_by_its_name(name, ope
 @pytest.mark.parametrize("name", ["gpt2", "big_vision/separate.npz"])
 def test_what_no_number_of_weights_is_gets_its_own_message(kind, name, opened):
     located, arrays, shapes = opened(name)
-    key = located.reading.rows[2].files_names()[0]
+    key = located.reading.mapping[2].files_names()[0]
     with pytest.raises(UserError) as caught:
-        read_rows(
-            located.reading.rows, {**arrays, key: VALUES[kind](arrays[key])}, located.reading.ignored, name, shapes
+        read_mapping(
+            located.reading.mapping, {**arrays, key: VALUES[kind](arrays[key])}, located.reading.ignored, name, shapes
         )
     expected = "with numbers that aren't finite (NaN" if "NaN" in kind or "infinite" in kind else f"of type {kind}"
     assert f"has {key} {expected}" in str(caught.value)
@@ -337,8 +337,8 @@ def test_a_shape_that_the_model_cannot_have_is_refused_before_any_numbers_are_re
     larger = np.broadcast_to(np.float32(0), shape)
     np.savez_compressed(tmp_path / "a.npz", **{**arrays, name: larger})
     read = []
-    whole = npz._array
-    monkeypatch.setattr(npz, "_array", lambda *told: read.append(told[2]) or whole(*told))
+    whole = archives._array
+    monkeypatch.setattr(archives, "_array", lambda *told: read.append(told[2]) or whole(*told))
     with pytest.raises(UserError, match=r"has .+ of shape"):
         as_read(tmp_path / "a.npz")
     assert name not in read
@@ -435,4 +435,4 @@ def test_a_format_is_known_without_an_archives_numbers_and_their_damage_is_told(
     source = open_source(str(file))
     reading = recognise(source).read(source, {"num_heads": 3})
     with pytest.raises(UserError, match=r"is damaged within data/\d+ \(its checksum is another\)"):
-        read_rows(reading.rows, source.tensors, reading.ignored, source.name)
+        read_mapping(reading.mapping, source.tensors, reading.ignored, source.name)

@@ -17,8 +17,7 @@ from vitzoo.errors import UserError
 from vitzoo.models.vit import Config, ViT
 from vitzoo.nn import state
 from vitzoo.nn.paths import flatten, unflatten
-from vitzoo.weights.adapt import scale_of
-from vitzoo.weights.transfer import match_head, transfer
+from vitzoo.weights.transfer import match_head, scale_of, transfer
 
 SMALL = Config(patch_size=4, width=12, depth=1, mlp_dim=12, num_heads=3, num_classes=3, image_size=8, channels=3)
 IMAGENET = {"mean": (123.675, 116.28, 103.53), "std": (58.395, 57.12, 57.375)}
@@ -64,7 +63,7 @@ def onto(params, old, new, then, now):
     scales = scale_of(Preprocessing(**then), old.channels), scale_of(Preprocessing(**now), new.channels)
     shapes = state.abstract(lambda rngs: ViT(new, rngs=rngs))[1]
     head = match_head(None, 3, None, 3)
-    return transfer(params, old, new, shapes, head=head, fresh=dict, scales=scales)
+    return transfer(params, old, new, shapes, model=ViT, head=head, fresh=dict, scales=scales)
 
 
 def response(params, config, scale, pixels):

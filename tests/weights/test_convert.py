@@ -15,7 +15,7 @@ from vitzoo.errors import RunError, UserError
 from vitzoo.staging import PREFIX
 from vitzoo.weights import export, stablehlo
 from vitzoo.weights.export import convert
-from vitzoo.weights.formats.known import FORMATS, WRITERS
+from vitzoo.weights.formats.registry import FORMATS, WRITERS
 
 GOLDENS = Path(__file__).parents[1] / "goldens" / "weights"
 GPT2, VIT, SENTENCES = GOLDENS / "gpt2", GOLDENS / "hf-vit" / "vit", GOLDENS / "sentences"

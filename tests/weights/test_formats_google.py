@@ -14,8 +14,8 @@ from vitzoo.models.vit_config import ViTConfig
 from vitzoo.weights.files.open import open_source
 from vitzoo.weights.files.source import Source, Tensors
 from vitzoo.weights.formats import google
-from vitzoo.weights.formats.known import find_format, recognise
-from vitzoo.weights.rows import read_rows
+from vitzoo.weights.formats.registry import find_format, recognise
+from vitzoo.weights.mapping import read_mapping
 
 GOLDENS = Path(__file__).parents[1] / "goldens" / "weights"
 CASES = {
@@ -58,7 +58,7 @@ def logits_of(model, images):
 def read(source, **given):
     """What is read of a source, and its arrays."""
     reading = google.read_vit(source, given, rounding="none")
-    return reading, read_rows(reading.rows, source.tensors, reading.ignored, source.name)[0]
+    return reading, read_mapping(reading.mapping, source.tensors, reading.ignored, source.name)[0]
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -163,7 +163,7 @@ def test_several_towers_are_named_and_one_is_chosen_by_subtree():
     ],
 )
 def test_the_grid_is_a_square_where_there_is_one_and_else_what_was_given(table, rows, cls, given, right):
-    nothing = Source("file", "npz", Tensors({}), Path())
+    nothing = Source("file", Tensors({}), Path())
     grid, before, notes = google.find_grid(nothing, table, rows, (4, 4), cls, given)
     assert (grid, before) == right
     assert notes[0].startswith(f"{rows} positions taken for {right[0][0]} × {right[0][1]} patches")

@@ -28,8 +28,8 @@ from vitzoo.weights.files.source import Source, Tensors
 from vitzoo.weights.formats import hf_images
 from vitzoo.weights.formats.hf_vit import HFViT
 from vitzoo.weights.formats.hf_vit_config import as_table
-from vitzoo.weights.formats.known import recognise
-from vitzoo.weights.rows import read_rows
+from vitzoo.weights.formats.registry import recognise
+from vitzoo.weights.mapping import read_mapping
 
 GOLDENS = Path(__file__).parents[1] / "goldens" / "weights" / "hf-vit"
 CASES = sorted(folder.name for folder in GOLDENS.iterdir() if folder.is_dir())
@@ -143,7 +143,7 @@ def test_settings_are_those_of_config_json(name, fields, golden):
 def test_what_only_pretraining_or_texts_need_is_ignored_by_name(golden):
     def told(name):
         source, reading = open_source(str(GOLDENS / name)), golden(name)[1]
-        return " ".join([*reading.notes, *read_rows(reading.rows, source.tensors, reading.ignored, name)[1]])
+        return " ".join([*reading.notes, *read_mapping(reading.mapping, source.tensors, reading.ignored, name)[1]])
 
     assert "the decoder, which only pretraining uses" in told("mae")
     assert "nothing is masked" in told("mae")
@@ -249,7 +249,7 @@ def test_pixels_are_those_of_the_sources_processor(name, tmp_path):
 
 
 def source_at(folder):
-    return Source("here", "safetensors", Tensors({}), folder)
+    return Source("here", Tensors({}), folder)
 
 
 def preprocessing(folder, content, file=hf_images.FILE, *, usual="ViTImageProcessor", whole=(224, 224), size=None):

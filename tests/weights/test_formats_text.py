@@ -19,8 +19,8 @@ from vitzoo.models.gpt import GPTConfig
 from vitzoo.models.t5 import T5Config
 from vitzoo.nn import state
 from vitzoo.weights.files.open import open_source
-from vitzoo.weights.formats.known import find_format, recognise
-from vitzoo.weights.opened import open_weights, read_weights
+from vitzoo.weights.formats.registry import find_format, recognise
+from vitzoo.weights.open import open_weights, read_weights
 
 GOLDENS = Path(__file__).parents[1] / "goldens" / "weights"
 FORMATS = {

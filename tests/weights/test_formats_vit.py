@@ -18,9 +18,9 @@ from vitzoo.models.vit_config import ViTConfig
 from vitzoo.nn.positions import resize_table
 from vitzoo.weights.files.open import open_source
 from vitzoo.weights.files.source import Tensors
-from vitzoo.weights.formats.known import find_format, recognise
+from vitzoo.weights.formats.registry import find_format, recognise
 from vitzoo.weights.formats.vit_common import IMAGENET
-from vitzoo.weights.rows import read_rows
+from vitzoo.weights.mapping import read_mapping
 
 FOLDER = pathlib.Path(__file__).parents[1] / "goldens" / "weights"
 CASES = {
@@ -114,7 +114,7 @@ def test_a_file_is_recognised_and_every_name_is_used_or_ignored_by_name(case):
     assert form.name == case.partition("/")[0]
     reading = form.read(source, CASES[case])
     ViTConfig(**{key: value for key, value in reading.model.items() if key != "name"}).check()
-    _, ignored = read_rows(reading.rows, source.tensors, reading.ignored, source.name)
+    _, ignored = read_mapping(reading.mapping, source.tensors, reading.ignored, source.name)
     named = {"facebook-vit/dino": "head.", "facebook-vit/mae": "decoder", "facebook-vit/dinov2_reg": "mask_token"}
     assert case not in named or any(named[case] in line for line in ignored)
 
@@ -138,7 +138,7 @@ def test_a_missing_a_strange_and_a_misshaped_array_are_refused_by_name(case, nam
         source = source_of(case, **changes)
         reading = find_format(case.partition("/")[0]).read(source, CASES[case])
         with pytest.raises(UserError, match=message):
-            read_rows(reading.rows, source.tensors, reading.ignored, source.name)
+            read_mapping(reading.mapping, source.tensors, reading.ignored, source.name)
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.startswith("timm")])
@@ -146,7 +146,7 @@ def test_timms_files_go_out_and_in_again_bitwise(case, tmp_path):
     source = source_of(case)
     form = find_format("timm-vit")
     reading = form.read(source, CASES[case])
-    params, _ = read_rows(reading.rows, source.tensors, reading.ignored, source.name)
+    params, _ = read_mapping(reading.mapping, source.tensors, reading.ignored, source.name)
     config = ViTConfig(**{key: value for key, value in reading.model.items() if key != "name"})
     description = DESCRIPTION | ({} if config.num_classes else {"classes": None})
     tensors, writing = written(form, config, params, **description)
@@ -182,7 +182,7 @@ def test_torchvisions_files_go_out_under_the_newer_names(case):
     source = source_of(case)
     form = find_format("torchvision-vit")
     reading = form.read(source, CASES[case])
-    params, _ = read_rows(reading.rows, source.tensors, reading.ignored, source.name)
+    params, _ = read_mapping(reading.mapping, source.tensors, reading.ignored, source.name)
     config = ViTConfig(**{key: value for key, value in reading.model.items() if key != "name"})
     for name, array in written(form, config, params)[0].items():
         old = name.replace("mlp.0.", "mlp.linear_1.").replace("mlp.3.", "mlp.linear_2.")

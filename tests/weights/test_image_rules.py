@@ -14,7 +14,7 @@ import vitzoo
 from vitzoo.cli import main
 from vitzoo.data.image_feed import preprocessing_of
 from vitzoo.data.resampling import resample_points
-from vitzoo.weights.opened import open_weights
+from vitzoo.weights.open import open_weights
 
 GOLDENS = Path(__file__).parents[1] / "goldens" / "weights"
 # of each format two files, with what must be said besides: crop_offset and rounding

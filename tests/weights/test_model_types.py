@@ -11,7 +11,7 @@ from published import copied, leaves, refused
 
 from vitzoo.cli import main
 from vitzoo.errors import UserError
-from vitzoo.weights.opened import open_weights
+from vitzoo.weights.open import open_weights
 
 GOLDENS = Path(__file__).parents[1] / "goldens" / "weights"
 OF_EACH_FORMAT = ("gpt2", "gpt1", "t5", "bert", "hf-vit/vit", "hf-vit/dinov2", "hf-vit/siglip", "timm-vit/deit3")

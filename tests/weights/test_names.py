@@ -22,9 +22,9 @@ from vitzoo.nn.paths import flatten
 from vitzoo.planning import cost, models
 from vitzoo.registry import find
 from vitzoo.weights import catalogue, hub
-from vitzoo.weights.formats.known import FORMATS
+from vitzoo.weights.formats.registry import FORMATS
 from vitzoo.weights.model import builder
-from vitzoo.weights.opened import open_weights, read_weights
+from vitzoo.weights.open import open_weights, read_weights
 
 GOLDENS = Path(__file__).parents[1] / "goldens" / "weights"
 GPT2 = ("config.json", "merges.txt", "model.safetensors", "tokenizer_config.json", "vocab.json")

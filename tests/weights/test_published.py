@@ -25,7 +25,7 @@ from vitzoo.nn.paths import flatten
 from vitzoo.weights import export
 from vitzoo.weights.files.open import open_source
 from vitzoo.weights.formats.gpt import GPT2
-from vitzoo.weights.opened import open_weights, read_weights
+from vitzoo.weights.open import open_weights, read_weights
 
 WORDS = ["a cat sat on the mat", "the mat lay under a cat"]
 

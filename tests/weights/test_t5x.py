@@ -13,8 +13,8 @@ from published import read, refused
 from vitzoo.errors import UserError
 from vitzoo.nn.paths import unflatten
 from vitzoo.weights.files.open import is_published, open_source
-from vitzoo.weights.formats.known import recognise
-from vitzoo.weights.rows import read_rows
+from vitzoo.weights.formats.registry import recognise
+from vitzoo.weights.mapping import read_mapping
 
 GOLDENS = Path(__file__).parents[1] / "goldens" / "weights"
 NORMS = {"encoder": ("pre_attention_layer_norm", "pre_mlp_layer_norm")}
@@ -31,7 +31,7 @@ def ours():
     def get(name):
         source = open_source(str(GOLDENS / name))
         reading = recognise(source).read(source, {})
-        return source.tensors, read_rows(reading.rows, source.tensors, reading.ignored, source.name)[0]
+        return source.tensors, read_mapping(reading.mapping, source.tensors, reading.ignored, source.name)[0]
 
     return {name: get(name) for name in ("t5", "t5_v1_1")}
 
@@ -123,7 +123,7 @@ def leaves(folder):
     form = recognise(source)
     assert form.name == "t5x"
     reading = form.read(source, {})
-    return reading, read_rows(reading.rows, source.tensors, reading.ignored, source.name)[0]
+    return reading, read_mapping(reading.mapping, source.tensors, reading.ignored, source.name)[0]
 
 
 def check(folder, expected):

@@ -16,7 +16,7 @@ from vitzoo.errors import UserError
 from vitzoo.models.vit import Config
 from vitzoo.nn import state
 from vitzoo.nn.paths import flatten
-from vitzoo.weights.opened import open_weights
+from vitzoo.weights.open import open_weights
 
 GOLDENS = Path(__file__).parents[1] / "goldens" / "weights"
 SQUARE = Config(

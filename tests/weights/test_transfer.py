@@ -7,8 +7,9 @@ import pytest
 from made_checkpoint import random_params
 
 from vitzoo.errors import UserError
-from vitzoo.models.resizing import resize_patches
+from vitzoo.models.base import TransferRules
 from vitzoo.models.vit import Config, ViT
+from vitzoo.models.vit_weights import resize_patches
 from vitzoo.nn import state
 from vitzoo.nn.paths import flatten, unflatten
 from vitzoo.weights.transfer import match_head, transfer
@@ -34,7 +35,7 @@ def onto(params, new, old=TINY, classes=(None, None)):
     head = match_head(classes[0], old.num_classes, classes[1], new.num_classes)
     shapes = state.abstract(build(new))[1]
     initial = unflatten({path: np.full(leaf.shape, FRESH, leaf.dtype) for path, leaf in flatten(shapes).items()})
-    result, report = transfer(params, old, new, shapes, head=head, fresh=lambda: initial)
+    result, report = transfer(params, old, new, shapes, model=ViT, head=head, fresh=lambda: initial)
     assert {path: leaf.shape for path, leaf in flatten(result).items()} == {
         path: leaf.shape for path, leaf in flatten(shapes).items()
     }
@@ -260,3 +261,43 @@ def test_a_head_that_sees_something_of_another_size_is_new(trained):
     result, report = onto(trained, changed(pooling="cls_gap"))
     assert result["head/kernel"].shape == (32, 10)
     assert "since pooling gives another size" in "".join(report.lines())
+
+
+class Own:
+    """A user's own model, which says what its settings mean for its weights."""
+
+    TRANSFER = TransferRules(fixed=("size",), leaves={"gate": "gate/.*"}, head="classes/.*", new_head={"kind": "{new}"})
+
+
+@dataclasses.dataclass(frozen=True)
+class OwnConfig:
+    size: int = 2
+    gate: bool = False
+    kind: str = "a"
+    num_classes: int = 0
+
+
+def onto_own(new, model=Own, **more):
+    params = {"body": {"kernel": np.ones(2, np.float32)}, "classes": {"kernel": np.ones((2, 3), np.float32)}}
+    shapes = {**params, **more}
+    head = match_head(None, 3, None, 3)
+    return transfer(params, OwnConfig(), new, shapes, model=model, head=head, fresh=lambda: more)
+
+
+def test_a_users_own_model_says_what_its_settings_mean_for_its_weights():
+    gate = {"gate": {"kernel": np.full(2, 5, np.float32)}}
+    params, report = onto_own(OwnConfig(gate=True), **gate)
+    assert params["gate"]["kernel"].tolist() == [5, 5]
+    assert (report.notes, report.head) == ([("new", "gate/kernel", "initialised")], "the same 3 classes")
+    params, report = onto_own(OwnConfig(kind="b"))
+    assert not params["classes"]["kernel"].any()
+    assert report.notes == [("new", "classes/kernel", "b")]
+    with pytest.raises(UserError, match=r"model\.size = 3: can't change: the checkpoint's is 2"):
+        onto_own(OwnConfig(size=3))
+
+
+def test_weights_of_a_model_that_says_nothing_go_onto_one_with_the_same_leaves():
+    params, _ = onto_own(OwnConfig(size=3), model=object)
+    assert params["body"]["kernel"].tolist() == [1, 1]
+    with pytest.raises(UserError, match="it misses 1 leaf: gate/kernel"):
+        onto_own(OwnConfig(gate=True), model=object, gate={"kernel": np.ones(2, np.float32)})

@@ -6,15 +6,22 @@ from typing import Any
 from vitzoo.data.text.row_kinds import ACTS, LEARNED, ROWS, read_by, readers_of
 from vitzoo.data.text.settings import Text
 from vitzoo.errors import UserError
+from vitzoo.registry import PARTS, find
 from vitzoo.schema import annotations
 from vitzoo.spelling import nearest
 
 KINDS = {
-    "decoder": ("a decoder", "gpt", "causal_lm"),
-    "encoder_decoder": ("an encoder-decoder", "t5 or transformer", "seq2seq"),
-    "encoder": ("an encoder", "bert", "masked_lm, sequence_classification, token_classification or regression"),
+    "decoder": ("a decoder", "causal_lm"),
+    "encoder_decoder": ("an encoder-decoder", "seq2seq"),
+    "encoder": ("an encoder", "masked_lm, sequence_classification, token_classification or regression"),
 }
-"""A kind of model of text in words, models of it, and what they learn."""
+"""A kind of model of text in words, and what models of it learn."""
+
+
+def models_of(kind: str) -> str:
+    """The models of a kind, for messages."""
+    classes = {name: find("model", name).Config for name in PARTS["model"]}  # type: ignore[attr-defined]
+    return " or ".join(name for name, config_class in classes.items() if getattr(config_class, "KIND", "") == kind)
 
 
 def kind_of(config_class: type) -> str | None:
@@ -50,10 +57,10 @@ def check_learns(name: str, config_class: type, rows: str) -> None:
         return
     if wanted == ("encoder",) and ":" in name:  # what a user's own can learn of these, its head says: see `check_head`
         return
-    own, _, objectives = KINDS[kind]
+    own, objectives = KINDS[kind]
     readers, models = (
         " or ".join(KINDS[reader][0] for reader in wanted),
-        ", ".join(KINDS[reader][1] for reader in wanted),
+        ", ".join(map(models_of, wanted)),
     )
     message = f"is {own}, and rows of {rows} are for {readers}: take {models}, or objective.name={objectives}"
     raise UserError("model.name", name, message)
@@ -96,7 +103,7 @@ def check_head(name: str, config_class: type, head: Any, wanted: str) -> None:
         return
     hints = annotations(config_class)
     if "head" not in hints and not ("classes" in wanted and "num_classes" in hints):
-        message = f"has no head for this objective ({wanted}): take bert"
+        message = f"has no head for this objective ({wanted}): take {models_of('encoder')}"
         text = "" if wanted == "pretraining" else ", or let it answer in text (objective.name=seq2seq)"
         raise UserError("model.name", name, message + text)
     if "head" in hints and head not in (None, "auto", wanted):

@@ -25,7 +25,7 @@ from vitzoo.staging import remove_leftovers
 from vitzoo.streams import counting
 from vitzoo.version import version
 from vitzoo.weights.load import ImageInfo
-from vitzoo.weights.opened import name_of
+from vitzoo.weights.open import name_of
 
 
 @checked(shots=0)

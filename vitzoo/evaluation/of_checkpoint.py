@@ -17,7 +17,7 @@ from vitzoo.parallel.processes import place
 from vitzoo.parallel.sharding import optimizer_shardings, replicated
 from vitzoo.steps.state import memory_of, with_shardings
 from vitzoo.steps.train import Teach
-from vitzoo.weights.part import Part
+from vitzoo.weights.model import Part
 from vitzoo.weights.published import Published
 
 

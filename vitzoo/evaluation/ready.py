@@ -27,7 +27,7 @@ from vitzoo.registry import find
 from vitzoo.schema import patch
 from vitzoo.weights.load import ImageInfo, Info, fitted, information
 from vitzoo.weights.model import builder, with_sizes
-from vitzoo.weights.opened import open_weights
+from vitzoo.weights.open import open_weights
 from vitzoo.weights.teacher import Teacher
 
 HERE = {"mesh": "auto", "platform": "", "init_from": "", "init_from_state": False, "profile": ""}

@@ -22,7 +22,7 @@ from vitzoo.evaluation.ready import make_ready
 from vitzoo.outputs import checked_new_folder
 from vitzoo.parallel.processes import place_all
 from vitzoo.spelling import nearest
-from vitzoo.weights.opened import locate_own
+from vitzoo.weights.open import locate_own
 
 ALIKE = ("model", "classes", "preprocessing", "tokenizer")
 """What all ingredients must share, of a checkpoint's description."""

@@ -22,7 +22,7 @@ from vitzoo.outputs import checked_file, wrote
 from vitzoo.overwriting import Reads, check_apart
 from vitzoo.paths import expanded
 from vitzoo.streams import counting
-from vitzoo.weights.opened import open_weights
+from vitzoo.weights.open import open_weights
 
 ENDINGS = {".txt", ".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".md", *IMAGE_ENDINGS}
 """Of what is taken for the name of a file."""

@@ -14,6 +14,7 @@ from jax.nn.initializers import normal
 
 from vitzoo.errors import UserError
 from vitzoo.models import text
+from vitzoo.models.base import TransferRules
 from vitzoo.models.bert_config import PUBLISHED, VARIANTS, BERTConfig
 from vitzoo.nn import attention, embeddings, mlp, norms, stack
 from vitzoo.nn.attention import Attention
@@ -43,6 +44,17 @@ class BERT(nnx.Module):
     Config = BERTConfig
     VARIANTS = VARIANTS
     PUBLISHED = PUBLISHED
+    TRANSFER = TransferRules(
+        fixed=("width", "depth", "mlp_dim", "num_heads"),
+        leaves={
+            "head": r"(masked_dense|masked_norm|next_sentence)/.*|masked_bias",
+            "has_pooler": r"pooler/.*",
+        },
+        new_head={
+            "head_input": "{text}, new, since it reads {new} in place of {old}",
+            "head": "for {new} in place of {old}, new, zero-initialised",
+        },
+    )
     SHARDING_RULES: ClassVar = (
         (r"(pooler|masked_dense)/kernel", ("embed", None)),
         (r"(head|next_sentence)/kernel", ("embed", "classes")),

@@ -18,6 +18,7 @@ from jax.nn.initializers import normal
 from vitzoo.decoding.generate import Written, generate
 from vitzoo.errors import UserError
 from vitzoo.models import text
+from vitzoo.models.base import TransferRules
 from vitzoo.nn import attention, embeddings, masks, mlp, norms, stack
 from vitzoo.nn.attention import NOWHERE, Attention, Places
 from vitzoo.nn.embeddings import Embedding
@@ -135,6 +136,13 @@ class GPT(nnx.Module):
     Config = GPTConfig
     VARIANTS = VARIANTS
     PUBLISHED = PUBLISHED
+    TRANSFER = TransferRules(
+        fixed=(
+            *("width", "depth", "mlp_dim", "num_heads", "num_kv_heads", "gated_mlp", "bias", "norm", "norm_bias"),
+            *("pre_norm", "tied_head"),
+        ),
+        leaves={"qk_norm": r".*/(query|key)_norm/.*"},
+    )
     SHARDING_RULES: ClassVar = (
         *text.HEAD_RULES,
         *embeddings.VOCABULARY_RULES,

@@ -17,6 +17,7 @@ from jax.nn.initializers import normal
 
 from vitzoo.errors import UserError
 from vitzoo.models import text
+from vitzoo.models.base import TransferRules
 from vitzoo.models.encoder_decoder import EncoderDecoder
 from vitzoo.nn import attention, embeddings, mlp, norms, relative, stack
 from vitzoo.nn.attention import Attention
@@ -70,6 +71,7 @@ class T5Config(text.TextConfig):
 
     VARIANTS = VARIANTS
     KIND = "encoder_decoder"
+    TASK_PREFIX = True
     vocabulary_size: int | None = setting(None, "ids; none: the tokenizer's", minimum=1)
     width: int = setting(512, "size of a token", minimum=1, maximum=2**17)
     encoder_depth: int = setting(6, "blocks of the encoder", minimum=1, maximum=10_000)
@@ -117,6 +119,12 @@ class T5(EncoderDecoder):
     Config = T5Config
     VARIANTS = VARIANTS
     PUBLISHED = PUBLISHED
+    TRANSFER = TransferRules(
+        fixed=(
+            *("width", "encoder_depth", "decoder_depth", "mlp_dim", "num_heads", "head_dim", "gated_mlp", "tied_head"),
+            "buckets",
+        )
+    )
     SHARDING_RULES: ClassVar = (
         *text.HEAD_RULES,
         *embeddings.VOCABULARY_RULES,

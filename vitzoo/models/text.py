@@ -39,6 +39,10 @@ class TextConfig(abc.ABC):
     VARIANTS: ClassVar[Mapping[str, Mapping[str, Any]]]
     KIND: ClassVar[str] = "encoder"
     """`encoder`, `decoder` or `encoder_decoder`; only the last two write."""
+    USUAL_VOCABULARY: ClassVar[int] = 50_257
+    """Ids of a variant that leaves them to the tokenizer, where it is only counted: GPT-2's."""
+    TASK_PREFIX: ClassVar[bool] = False
+    """Whether it was pretrained on texts that begin with the name of a task, so that benchmarks begin theirs so."""
 
     @classmethod
     def from_variant(cls, variant: str, **changes: Any) -> Self:
@@ -70,6 +74,16 @@ class TextConfig(abc.ABC):
 def kind_of(config: Any) -> str:
     """The `KIND` of a model; of a user's own that doesn't say, a start id tells an encoder-decoder."""
     return getattr(config, "KIND", "encoder_decoder" if hasattr(config, "start_id") else "decoder")
+
+
+def usual_vocabulary(config: Any) -> int:
+    """The `USUAL_VOCABULARY` of a model or its Config's class; of a user's own that doesn't say, GPT-2's."""
+    return getattr(config, "USUAL_VOCABULARY", TextConfig.USUAL_VOCABULARY)
+
+
+def begins_with_task(config: Any) -> bool:
+    """The `TASK_PREFIX` of a model; false of a user's own that doesn't say."""
+    return getattr(config, "TASK_PREFIX", TextConfig.TASK_PREFIX)
 
 
 def is_prefix_lm(config: Any) -> bool:

@@ -10,6 +10,7 @@ from jax.nn.initializers import normal
 
 from vitzoo.errors import UserError
 from vitzoo.models import text
+from vitzoo.models.base import TransferRules
 from vitzoo.models.encoder_decoder import EncoderDecoder
 from vitzoo.nn import attention, embeddings, mlp, norms, stack
 from vitzoo.nn.attention import Attention
@@ -25,7 +26,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "base": {"width": 512, "depth": 6, "num_heads": 8, "mlp_dim": 2048, "dropout": 0.1},
     "big": {"width": 1024, "depth": 6, "num_heads": 16, "mlp_dim": 4096, "dropout": 0.3},
 }
-"""Table 3 of the paper; its vocabulary of 37,000 (English-German) is the tokenizer's matter."""
+"""Table 3 of the paper."""
 PUBLISHED = list(VARIANTS)
 
 
@@ -35,6 +36,7 @@ class TransformerConfig(text.TextConfig):
 
     VARIANTS = VARIANTS
     KIND = "encoder_decoder"
+    USUAL_VOCABULARY = 37_000  # the paper's, of English and German
     vocabulary_size: int | None = setting(None, "ids; none: the tokenizer's", minimum=1)
     width: int = setting(512, "size of a token", minimum=1, maximum=2**17)
     depth: int = setting(6, "blocks of the encoder, and of the decoder", minimum=1, maximum=10_000)
@@ -71,6 +73,7 @@ class Transformer(EncoderDecoder):
     Config = TransformerConfig
     VARIANTS = VARIANTS
     PUBLISHED = PUBLISHED
+    TRANSFER = TransferRules(fixed=("width", "depth", "mlp_dim", "num_heads", "pre_norm", "tied_head"))
     SHARDING_RULES: ClassVar = (
         *text.HEAD_RULES,
         *embeddings.VOCABULARY_RULES,

@@ -19,6 +19,7 @@ from jax.nn.initializers import constant, lecun_normal, normal, zeros
 
 from vitzoo.errors import UserError
 from vitzoo.models.vit_config import PUBLISHED, VARIANTS, ViTConfig
+from vitzoo.models.vit_weights import TRANSFER
 from vitzoo.nn import attention, embeddings, mlp, norms, pooling, positions, stack
 from vitzoo.nn.attention import Attention, Places
 from vitzoo.nn.dense import Dense
@@ -51,6 +52,7 @@ class ViT(nnx.Module):
     Config = ViTConfig
     VARIANTS = VARIANTS
     PUBLISHED = PUBLISHED
+    TRANSFER = TRANSFER
     SHARDING_RULES: ClassVar = (
         (r"class_token|distillation_token|registers", (None, None, "embed")),
         (r"pre_logits/kernel", ("embed", None)),

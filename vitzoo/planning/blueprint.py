@@ -16,6 +16,7 @@ from vitzoo.data.mixing import Prepare
 from vitzoo.data.text.settings import SIZED
 from vitzoo.data.text.tokenizers.open import open_tokenizer
 from vitzoo.errors import UserError
+from vitzoo.models.text import usual_vocabulary
 from vitzoo.nn import state as modules
 from vitzoo.nn.execution import Execution
 from vitzoo.nn.paths import flatten
@@ -24,13 +25,11 @@ from vitzoo.objectives.distillation import TEACHER_LOGITS
 from vitzoo.optim import build as optim
 from vitzoo.parallel.sharding import Rules, rules_of
 from vitzoo.planning import training_data
-from vitzoo.planning.cost import VOCABULARY
 from vitzoo.planning.training_data import total_steps
 from vitzoo.registry import find
 from vitzoo.steps import state as states
 from vitzoo.steps.train import Step, make_train_step, row_keys
 
-ASSUMED_VOCABULARY = 50_257
 CHARACTERS = 256
 TEXT_CLASSES = 2
 
@@ -224,7 +223,7 @@ def _vocabulary(tokenizer: Any, choice: ModelChoice) -> tuple[int | None, tuple[
             pass
     if choice.config().vocabulary_size:
         return None, ()
-    size = CHARACTERS if tokenizer.kind == "characters" else VOCABULARY.get(choice.name, ASSUMED_VOCABULARY)
+    size = CHARACTERS if tokenizer.kind == "characters" else usual_vocabulary(choice.config_class)
     return size, (f"a vocabulary of {size:,} assumed (--config.model.vocabulary_size states it)",)
 
 

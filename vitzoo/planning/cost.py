@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from vitzoo import registry
 from vitzoo.models.encoder_decoder import EncoderDecoder
 from vitzoo.models.geometry import ImageGeometry
+from vitzoo.models.text import usual_vocabulary
 from vitzoo.nn import state
 from vitzoo.nn.execution import Execution
 from vitzoo.nn.paths import flatten
@@ -19,9 +20,6 @@ from vitzoo.planning.models import ImageRow, Row, TextRow
 
 TEXT_LENGTH = 512
 """Tokens of a source and of a target, and of a text where the model has no length of its own."""
-
-VOCABULARY = {"transformer": 37_000}
-"""Ids where a variant leaves them to the tokenizer: the paper's English-German; GPT-2's for the rest."""
 
 
 def published() -> list[Row]:
@@ -79,7 +77,7 @@ def _image_row(name: str, model: Any, variant: str) -> ImageRow:
 def _text_row(name: str, model: Any, variant: str) -> TextRow:
     config = model.Config.from_variant(variant)
     if config.vocabulary_size is None:
-        config = dataclasses.replace(config, vocabulary_size=VOCABULARY.get(name, 50_257))
+        config = dataclasses.replace(config, vocabulary_size=usual_vocabulary(config))
     if hasattr(config, "head"):
         config = dataclasses.replace(config, head="none")
     tokens = getattr(config, "context_length", TEXT_LENGTH)

@@ -12,7 +12,7 @@ from vitzoo.data.image_feed import preprocessing_for
 from vitzoo.errors import UserError
 from vitzoo.training.run_folder import read_config
 from vitzoo.weights.load import fitted
-from vitzoo.weights.opened import open_weights
+from vitzoo.weights.open import open_weights
 
 WEIGHTS = {"ema": "averaged weights", "raw": "raw weights", "published": "published weights"}
 

@@ -10,7 +10,7 @@ from vitzoo.outputs import checked_folder
 from vitzoo.training import lock, run_folder, setup
 from vitzoo.training.grid import Point
 from vitzoo.training.warmup import check_warmup
-from vitzoo.weights.opened import open_weights
+from vitzoo.weights.open import open_weights
 
 TABLES = ("sweep.json", "sweep.csv", "sweep.png")
 """What a sweep writes in its folder, besides the folders of its runs."""

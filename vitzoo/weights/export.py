@@ -17,13 +17,14 @@ from vitzoo.checkpoints.orbax import one_at_a_time
 from vitzoo.checkpoints.store import Store
 from vitzoo.data.text.tokenizers.saved import load_tokenizer
 from vitzoo.errors import UserError
+from vitzoo.models.base import transfer_rules
 from vitzoo.nn import state
 from vitzoo.nn.paths import flatten
 from vitzoo.outputs import check_takes_checkpoints, checked_new_folder, whole_folder
-from vitzoo.weights.formats.base import Writing
-from vitzoo.weights.formats.known import FORMATS, WRITERS, find_format
+from vitzoo.registry import find
+from vitzoo.weights.formats.registry import FORMATS, WRITERS, Writing, find_format
 from vitzoo.weights.model import builder, config_of
-from vitzoo.weights.opened import check_given, name_of, open_weights, read_weights
+from vitzoo.weights.open import check_given, name_of, open_weights, read_weights
 from vitzoo.weights.published import Published
 from vitzoo.weights.transfer import check_leaves
 
@@ -99,12 +100,12 @@ def convert(
     params, which, notes = read_weights(located, weights)
     config = config_of(located.description)
     _, shapes = state.abstract(builder(model, config))
-    check_leaves(flatten(params), flatten(shapes), [], where=name_of(located))
+    check_leaves(flatten(params), flatten(shapes), [], transfer_rules(find("model", model)), where=name_of(located))
     if form == OWN:
         _write_own(located, params, target)
     else:
         writing = _writing(located, config, flatten(params), form)
-        _write_published(target, writing, form)
+        _write_published(target, writing)
         notes = [*notes, *writing.notes]
     count = sum(leaf.size for leaf in jax.tree.leaves(params))
     return Converted(str(output), form, which, count, tuple(notes))
@@ -171,10 +172,10 @@ def _writing(located: Located, config: Any, params: Mapping[str, np.ndarray], fo
         raise UserError(refusal.field, refusal.value, refusal.message + instead) from None
 
 
-def _write_published(target: Path, writing: Writing, form: str) -> None:
+def _write_published(target: Path, writing: Writing) -> None:
     files = {"config.json": dict(writing.config), **writing.files} if writing.config else dict(writing.files)
     with whole_folder(target, "DST") as folder:
-        if getattr(find_format(form), "kind", "safetensors") == "npz":
+        if writing.file == "npz":
             np.savez(folder / "model.npz", allow_pickle=False, **dict(writing.tensors))
         else:
             write_safetensors(folder, writing.tensors)

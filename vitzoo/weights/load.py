@@ -22,14 +22,15 @@ from vitzoo.data.text.settings import Text
 from vitzoo.data.text.tokenizers.base import TextTokenizer
 from vitzoo.data.text.tokenizers.saved import load_tokenizer
 from vitzoo.errors import UserError
+from vitzoo.models.base import Scales
 from vitzoo.models.geometry import image_shape
 from vitzoo.nn import state
 from vitzoo.nn.execution import DEFAULT, Execution
+from vitzoo.registry import find
 from vitzoo.schema import build
-from vitzoo.weights.adapt import Scales, scale_of
 from vitzoo.weights.model import builder, config_of, with_sizes
-from vitzoo.weights.opened import name_of, open_weights, read_weights
-from vitzoo.weights.transfer import Report, match_head, transfer
+from vitzoo.weights.open import name_of, open_weights, read_weights
+from vitzoo.weights.transfer import Report, match_head, scale_of, transfer
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -235,6 +236,7 @@ def fitted(
         old,
         with_sizes(config),
         shapes,
+        model=find("model", located.description["model"]["name"]),
         head=head,
         fresh=lambda: state.initialise(make, seed),
         where=name_of(located),

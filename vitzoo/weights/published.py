@@ -14,18 +14,15 @@ from vitzoo.data.settings import Preprocessing
 from vitzoo.data.text.settings import Text
 from vitzoo.errors import UserError
 from vitzoo.models.geometry import image_shape
-from vitzoo.nn import state
-from vitzoo.nn.paths import flatten, unflatten
-from vitzoo.registry import find
+from vitzoo.nn.paths import unflatten
 from vitzoo.schema import build, convert_fields, to_json
 from vitzoo.spelling import nearest
 from vitzoo.staging import temporary_folder
 from vitzoo.version import version
 from vitzoo.weights.files.open import open_source
 from vitzoo.weights.files.source import Source
-from vitzoo.weights.formats.base import Format, Reading
-from vitzoo.weights.formats.known import FORMATS, check_format, find_format, recognise
-from vitzoo.weights.rows import read_rows
+from vitzoo.weights.formats.registry import FORMATS, Format, Reading, check_format, find_format, recognise
+from vitzoo.weights.mapping import read_mapping
 from vitzoo.weights.tokenizers import stated_ends
 
 
@@ -51,8 +48,8 @@ class Published(Located):
         Raises:
             UserError: arrays are missing, left over, of another shape than the model's, or not of finite numbers.
         """
-        reading, shapes = self.reading, _shapes(self.reading)
-        flat, ignored = read_rows(reading.rows, self.source.tensors, reading.ignored, self.source.name, shapes)
+        reading, source = self.reading, self.source
+        flat, ignored = read_mapping(reading.mapping, source.tensors, reading.ignored, source.name, reading.shapes)
         return unflatten(flat), [f"format  {self.form}", *self.source.notes, *self.reading.notes, *ignored]
 
 
@@ -78,8 +75,7 @@ def open_published(name: str, given: Mapping[str, Any] | None = None, form: str 
         raise UserError("model.name", asked, f"{source.name} holds {reader.model}; leave it out")
     stated = {key: value for key, value in (given or {}).items() if key not in ("name", "variant")}
     reading = _read(reader, source, convert_fields(config_class_of(reader.model), stated, "model"))
-    config: Any = build(config_class_of(reading.model["name"]), _fields(reading), "model")
-    folder = source.folder
+    config, folder = reading.config, source.folder
     tokenizer = None
     if hasattr(config, "image_size"):
         preprocessing = _of_images(config, reading)
@@ -118,18 +114,6 @@ def _read(reader: Format, source: Source, given: Mapping[str, Any]) -> Reading:
     except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
         text = f"isn't of the format {reader.name}: an array or a setting beside it is of another kind ({error})"
         raise source.refused(text) from None
-
-
-def _shapes(reading: Reading) -> dict[str, tuple[int, ...]]:
-    """Of the model's leaves, by path."""
-    model = find("model", reading.model["name"])
-    config: Any = build(config_class_of(reading.model["name"]), _fields(reading), "model")
-    _, shapes = state.abstract(lambda rngs: model(config, rngs=rngs))  # type: ignore[call-arg]
-    return {path: leaf.shape for path, leaf in flatten(shapes).items()}
-
-
-def _fields(reading: Reading) -> dict[str, Any]:
-    return {key: value for key, value in reading.model.items() if key != "name"}
 
 
 def _of_images(config: Any, reading: Reading) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from vitzoo.registry import find
 from vitzoo.steps.state import with_shardings
 from vitzoo.weights.load import fitted
 from vitzoo.weights.model import builder, config_of
-from vitzoo.weights.opened import open_weights
+from vitzoo.weights.open import open_weights
 
 FIELD = "objective.teacher"
 

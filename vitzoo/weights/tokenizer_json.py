@@ -15,8 +15,7 @@ from vitzoo.data.text.tokenizers.library import SPACE, LibraryTokenizer
 from vitzoo.data.text.tokenizers.panics import quiet_errors
 from vitzoo.data.text.tokenizers.sentence_piece import SentencePieceTokenizer
 from vitzoo.errors import UserError
-from vitzoo.weights.character_steps import character_steps, escaped
-from vitzoo.weights.piece_file import normalisation
+from vitzoo.weights.sentencepiece import character_steps, escaped, normalisation
 
 UNUSED = "<unused_{}>"
 

@@ -12,8 +12,7 @@ from vitzoo.data.text.tokenizers.definition import check_added
 from vitzoo.data.text.tokenizers.library import LibraryTokenizer, token_names
 from vitzoo.data.text.tokenizers.published import FILES, read_published
 from vitzoo.errors import UserError
-from vitzoo.weights.files.json_file import read_json, shown
-from vitzoo.weights.files.source import Source
+from vitzoo.weights.files.source import Source, read_json, shown
 from vitzoo.weights.tokenizer_json import as_definition, with_marks, with_names_as_text
 
 GENERATION = "generation_config.json"

@@ -13,36 +13,11 @@ from typing import Any
 import numpy as np
 
 from vitzoo import spelling
+from vitzoo.data.mixing import MIDDLE
+from vitzoo.data.settings import Preprocessing
 from vitzoo.errors import UserError
+from vitzoo.models.base import Flat, Scale, Scales, TransferRules, transfer_rules
 from vitzoo.nn.paths import flatten, is_stacked, unflatten
-from vitzoo.weights.adapt import Flat, Scales, adapt
-
-BODY = (
-    *("width", "depth", "encoder_depth", "decoder_depth", "mlp_dim", "num_heads", "num_kv_heads"),
-    *("head_dim", "gated_mlp", "bias", "norm", "norm_bias", "pre_norm", "tied_head", "buckets"),
-    *("qkv_bias", "out_bias", "patch_bias", "patch_norms"),
-)
-"""Settings that are the checkpoint's for good: no leaf of another could be used."""
-
-EXPLAINED = {
-    "pooling": r"class_token|pool/.*|(head_norm|pre_logits)/.*",
-    "has_class_token": r"class_token",
-    "norm_after_pooling": r"head_norm/.*|encoder/norm/.*",
-    "registers": r"registers",
-    "distillation": r"distillation_(token|head/.*)",
-    "embedding_norm": r"embedding_norm/.*",
-    "positions": r"positions/.*|.*/relative/.*",
-    "layer_scale": r".*/scale[12]",
-    "qk_norm": r".*/(query|key)_norm/.*",
-    "qk_norm_bias": r".*/(query|key)_norm/bias",
-    "pre_logits": r"pre_logits/.*",
-    "head": r"(masked_dense|masked_norm|next_sentence)/.*|masked_bias",
-    "has_pooler": r"pooler/.*",
-}
-"""Setting that differs → the leaves that may then be new or left out. The head has a rule of its own."""
-
-HEAD = re.compile(r"(distillation_)?head/.*")
-"""The leaves of class heads."""
 
 KINDS = ("resized", "adapted", "new", "dropped")
 
@@ -118,6 +93,7 @@ def transfer(
     new: Any,
     shapes: Mapping[str, Any],
     *,
+    model: type,
     head: Head,
     fresh: Callable[[], Mapping[str, Any]],
     where: str | None = None,
@@ -130,10 +106,11 @@ def transfer(
         old: the Config they were trained with; its grid is that of the position table.
         new: the Config of the model wanted.
         shapes: nested `ShapeDtypeStruct`s of that model's parameters.
+        model: the class of both.
         head: from `match_head`.
         fresh: gives initial parameters of the target; called only if a leaf other than the head is new.
         where: the checkpoint, for messages.
-        scales: mean and deviation of pixels before and after, from `adapt.scale_of`; None: one for all channels.
+        scales: mean and deviation of pixels before and after, from `scale_of`; None: one for all channels.
 
     Returns:
         Nested parameters of the target, and the report.
@@ -142,25 +119,22 @@ def transfer(
         UserError: a setting of the body differs; or a leaf is missing, left over or of another shape, and no setting
             that differs explains it.
     """
-    for field in BODY:
-        before, after = getattr(old, field, None), getattr(new, field, None)
-        if before != after and (field, before) != ("patch_bias", False):  # a bias of zeros may be added
+    rules = transfer_rules(model)
+    for field in rules.fixed:
+        before, after = getattr(old, field), getattr(new, field)
+        if before != after and rules.may_change.get(field) != (before, after):
             raise UserError(f"model.{field}", after, f"can't change: the checkpoint's is {before}")
     report = Report()
     have, want = flatten(source), flatten(shapes)
-    if getattr(old, "pre_logits", None) != getattr(new, "pre_logits", None):
-        head = Head(None, f"{head.text}, new, since pre_logits differs")
-    if getattr(old, "pooled_size", None) != getattr(new, "pooled_size", None):
-        head = Head(None, f"{head.text}, new, since pooling gives another size")
-    if getattr(old, "head_input", None) != getattr(new, "head_input", None):
-        head = Head(None, f"{head.text}, new, since it reads {new.head_input} in place of {old.head_input}")
-    if getattr(old, "head", None) != getattr(new, "head", None):
-        head = Head(None, f"for {new.head} in place of {old.head}, new, zero-initialised")
-    taken = take_head(adapt(have, old, new, report.add, scales), want, new, head, report)
-    explained = [p for field, p in EXPLAINED.items() if getattr(old, field, None) != getattr(new, field, None)]
+    for field, text in rules.new_head.items():
+        before, after = getattr(old, field), getattr(new, field)
+        if before != after:
+            head = Head(None, text.format(text=head.text, old=before, new=after))
+    taken = take_head(rules.adapt(have, old, new, report.add, scales), want, new, head, report, rules)
+    explained = [pattern for field, pattern in rules.leaves.items() if getattr(old, field) != getattr(new, field)]
     other = getattr(old, "num_classes", None) != getattr(new, "num_classes", None)
     hint = "; new for other classes are only leaves below `head`" if other else ""
-    new_paths = check_leaves(taken, want, explained, hint, where)
+    new_paths = check_leaves(taken, want, explained, rules, hint, where)
     taken |= {path: leaf for path, leaf in flatten(fresh() if new_paths else {}).items() if path in new_paths}
     for path in new_paths:
         report.add("new", path, "initialised")
@@ -171,9 +145,11 @@ def transfer(
     return unflatten({path: np.asarray(taken[path]) for path in want}), report
 
 
-def take_head(params: Flat, want: Mapping[str, Any], new: Any, head: Head, report: Report) -> Flat:
+def take_head(
+    params: Flat, want: Mapping[str, Any], new: Any, head: Head, report: Report, rules: TransferRules
+) -> Flat:
     """The parameters with their head kept, put in order, or made new: zeros, the bias `head_bias_init`."""
-    params, leaves = dict(params), [path for path in want if HEAD.fullmatch(path)]
+    params, leaves = dict(params), [path for path in want if re.fullmatch(rules.head, path)]
     report.head = head.text if leaves and head.columns is not None else ""
     for path in leaves:
         if head.columns is None:
@@ -187,7 +163,12 @@ def take_head(params: Flat, want: Mapping[str, Any], new: Any, head: Head, repor
 
 
 def check_leaves(
-    taken: Flat, want: Mapping[str, Any], explained: Sequence[str], hint: str = "", where: str | None = None
+    taken: Flat,
+    want: Mapping[str, Any],
+    explained: Sequence[str],
+    rules: TransferRules,
+    hint: str = "",
+    where: str | None = None,
 ) -> list[str]:
     """The target's leaves that are new because a differing setting says so; `hint` ends a refusal, which names `where`
     they were taken from.
@@ -201,7 +182,7 @@ def check_leaves(
 
     missing = [path for path in want if path not in taken]
     shaped = [path for path in want if path in taken and taken[path].shape != tuple(want[path].shape)]
-    extra = [path for path in taken if path not in want and not HEAD.fullmatch(path)]
+    extra = [path for path in taken if path not in want and not re.fullmatch(rules.head, path)]
     problems = [
         *name_some("misses", [path for path in missing if not allowed(path)]),
         *name_some("has besides", [path for path in extra if not allowed(path)]),
@@ -226,3 +207,10 @@ def shapes_of(path: str, taken: Flat, want: Mapping[str, Any]) -> str:
     if is_stacked(path) and have[1:] == wanted[1:]:
         return f"{path} (of {have[0]} layers, not {wanted[0]})"
     return f"{path} ({have}, not {wanted})"
+
+
+def scale_of(preprocessing: Preprocessing, channels: int) -> Scale:
+    """Mean and deviation of pixels, [channels, 1] each: along the channels of a kernel."""
+    found = (np.array(values or (MIDDLE,), np.float64) for values in (preprocessing.mean, preprocessing.std))
+    mean, std = (np.broadcast_to(values[:, None], (channels, 1)) for values in found)
+    return mean, std

@@ -12,7 +12,7 @@ from vitzoo.errors import UserError
 from vitzoo.evaluation.benchmarks.row import Benchmark
 from vitzoo.evaluation.ready import Ready
 from vitzoo.evaluation.run import Evaluation
-from vitzoo.models.text import kind_of
+from vitzoo.models.text import begins_with_task, kind_of
 from vitzoo.registry import find
 from vitzoo.schema import build, patch
 
@@ -86,7 +86,7 @@ def text_evaluation(row: Benchmark, ready: Ready, shots: int | None) -> Evaluati
     changes: dict[str, Any] = dict(row.text)
     if kind == "encoder_decoder":
         changes["source_length"] = max(feed.text.source_length, SOURCE_TOKENS)
-    if ready.experiment.model.name == "t5":
+    if begins_with_task(ready.config):
         changes["prefix"] = row.prefix
     text = patch(feed.text, changes, "text")
     own = row.decoder if kind == "decoder" else {}

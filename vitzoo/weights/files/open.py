@@ -10,12 +10,9 @@ import numpy as np
 from vitzoo.checkpoints.locate import WEIGHTS
 from vitzoo.errors import UserError
 from vitzoo.paths import expanded
-from vitzoo.weights.files.big_vision import is_big_vision, newest, read_big_vision
-from vitzoo.weights.files.json_file import read_json, shown
-from vitzoo.weights.files.npz import read_npz
-from vitzoo.weights.files.safe import INDEX, parts_of, read_safetensors
-from vitzoo.weights.files.source import Header, Source, Tensors
-from vitzoo.weights.files.t5x import is_t5x, read_t5x
+from vitzoo.weights.files.arrays import INDEX, parts_of, read_npz, read_safetensors
+from vitzoo.weights.files.source import Header, Source, Tensors, read_json, shown
+from vitzoo.weights.files.tensorstore import is_big_vision, is_t5x, newest, read_big_vision, read_t5x
 from vitzoo.weights.files.torch_pickle import Tensor
 from vitzoo.weights.files.torch_zip import TorchFile
 
@@ -50,14 +47,14 @@ def open_source(name: str, place: str = "") -> Source:
     """
     path, subtree = _split(place or name)
     file = _file_in(path, name) if path.is_dir() else path
-    kind, tensors, besides, notes = _read(file, name, subtree)
+    tensors, besides, notes = _read(file, name, subtree)
     for prefix in WRAPPERS:
         if tensors and all(key.startswith(prefix) for key in tensors):
             tensors = tensors.without(prefix)
     if not tensors:
         raise UserError("checkpoint", name, f"{file.name} holds no arrays")
     folder = file if file.is_dir() else file.parent
-    return Source(name, kind, tensors, folder, _config(folder), besides, notes)
+    return Source(name, tensors, folder, _config(folder), besides, notes)
 
 
 def is_published(name: str) -> bool:
@@ -106,14 +103,14 @@ def _file_in(folder: Path, name: str) -> Path:
 
 POINTER = b"version https://git-lfs"
 
-Read = tuple[str, Tensors, Mapping[str, Any], tuple[str, ...]]
+Read = tuple[Tensors, Mapping[str, Any], tuple[str, ...]]
 
 
 def _read(file: Path, name: str, subtree: str) -> Read:
     if file.name.endswith(INDEX):
         return _read_parts(file, name, subtree)
     if file.is_dir() and (reader := _reader(file)):
-        return _of_names("tensorstore", reader(file, name), name, subtree)
+        return _of_names(reader(file, name), name, subtree)
     kind = SUFFIXES.get(file.suffix)
     if _is_pointer(file):
         raise UserError("checkpoint", name, f"{file.name} only points to the weights, which `git lfs pull` fetches")
@@ -121,7 +118,9 @@ def _read(file: Path, name: str, subtree: str) -> Read:
         raise UserError("checkpoint", name, f"is of no known kind ({', '.join(SUFFIXES)})")
     if kind == "torch":
         return _read_torch(file, name, subtree)
-    return _of_names(kind, read_npz(file, name) if kind == "npz" else read_safetensors(file, name), name, subtree)
+    if kind == "npz":
+        return _of_names(read_npz(file, name), name, subtree)
+    return _of_names(read_safetensors(file, name), name, subtree, ".")
 
 
 def _is_pointer(file: Path) -> bool:
@@ -130,12 +129,13 @@ def _is_pointer(file: Path) -> bool:
         return opened.read(len(POINTER)) == POINTER
 
 
-def _of_names(kind: str, tensors: Tensors, name: str, subtree: str) -> Read:
-    """Those of a file whose names are all the structure it has, or those below one of its names."""
+def _of_names(tensors: Tensors, name: str, subtree: str, between: str = "/") -> Read:
+    """Those of a file whose names are all the structure it has, or those below one of its names, whose parts have
+    `between` between them.
+    """
     notes: tuple[str, ...] = ()
     _check_names(tensors, name)
-    between = "." if kind == "safetensors" else "/"
-    if kind != "safetensors":
+    if between == "/":
         tensors, subtree, notes = _parameters(tensors, subtree)
     if subtree:
         below = tensors.without(f"{subtree}{between}")
@@ -143,7 +143,7 @@ def _of_names(kind: str, tensors: Tensors, name: str, subtree: str) -> Read:
             tops = sorted({key.partition(between)[0] for key in tensors})
             raise UserError("checkpoint", name, f"has nothing below {subtree}; there are {', '.join(tops[:8])}")
         tensors = below
-    return kind, tensors, {}, notes
+    return tensors, {}, notes
 
 
 def _parameters(tensors: Tensors, subtree: str) -> tuple[Tensors, str, tuple[str, ...]]:
@@ -160,10 +160,9 @@ def _parameters(tensors: Tensors, subtree: str) -> tuple[Tensors, str, tuple[str
 def _read_parts(index: Path, name: str, subtree: str) -> Read:
     readers: dict[str, Callable[[], np.ndarray]] = {}
     headers: dict[str, Callable[[], Header]] = {}
-    kind = ""
     of_part: dict[str, str] = {}
     for part, keys in parts_of(index, name).items():
-        kind, tensors, _, _ = _read(index.parent / part, name, subtree)
+        tensors, _, _ = _read(index.parent / part, name, subtree)
         if lost := [key for key in keys if key not in tensors]:
             raise UserError("checkpoint", name, f"{part} lacks {shown(lost[0])}, which {index.name} says it has")
         if twice := [key for key in tensors if key in of_part]:
@@ -171,7 +170,7 @@ def _read_parts(index: Path, name: str, subtree: str) -> Read:
         of_part |= dict.fromkeys(tensors, part)
         readers |= {key: functools.partial(tensors.__getitem__, key) for key in tensors}
         headers |= {key: functools.partial(tensors.header, key) for key in tensors}
-    return kind, Tensors(readers, headers), {}, ()
+    return Tensors(readers, headers), {}, ()
 
 
 def _read_torch(path: Path, name: str, subtree: str) -> Read:
@@ -200,7 +199,7 @@ def _read_torch(path: Path, name: str, subtree: str) -> Read:
     besides = {key: value for key, value in content.items() if not isinstance(value, Tensor)}
     readers = {key: functools.partial(file.array, tensor) for key, tensor in tensors.items()}
     headers = {key: functools.partial(file.header, tensor) for key, tensor in tensors.items()}
-    return "torch", Tensors(readers, headers), besides, notes
+    return Tensors(readers, headers), besides, notes
 
 
 def _tensors(content: Any) -> dict[str, Tensor]:

@@ -41,7 +41,7 @@ class Place(NamedTuple):
 
 
 class TorchFile:
-    """A torch archive. Its tensors are looked at by `array`, or all of them by `content`.
+    """A torch archive. Its tensors are looked at by `array`.
 
     Args:
         path: of the file.
@@ -75,10 +75,6 @@ class TorchFile:
             raise self._not_an_archive(error) from None
         self._left = ALWAYS_FINE + MOST_NODES * steps
         self.described = self._plain(described, 0)
-
-    def content(self) -> Any:
-        """What was saved: nested dicts and lists, with read-only arrays mapped from the file."""
-        return self._filled(self.described)
 
     def array(self, tensor: Tensor) -> np.ndarray:
         """A tensor's numbers, read-only and mapped from the file.
@@ -124,15 +120,6 @@ class TorchFile:
             return {key: self._plain(value, depth + 1) for key, value in node.items()}
         if isinstance(node, list | tuple):
             return type(node)(self._plain(value, depth + 1) for value in node)
-        return node
-
-    def _filled(self, node: Any) -> Any:
-        if isinstance(node, Tensor):
-            return self.array(node)
-        if isinstance(node, Mapping):
-            return {key: self._filled(value) for key, value in node.items()}
-        if isinstance(node, list | tuple):
-            return type(node)(self._filled(value) for value in node)
         return node
 
     def _entry(self, name: str) -> np.ndarray:

@@ -4,18 +4,116 @@
 Both codes have the tanh form of GELU, an epsilon of 1e-6, and pixels from -1 to 1.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from vitzoo.errors import UserError
+from vitzoo.models.base import Flat
 from vitzoo.models.geometry import pair
 from vitzoo.models.vit_config import ViTConfig
 from vitzoo.nn.positions import Grid, square_side
 from vitzoo.weights.files.source import Source
-from vitzoo.weights.formats import google_rows
-from vitzoo.weights.formats.base import Reading, Writing
-from vitzoo.weights.formats.google_rows import LAYER, NUMBERED, TABLES, Names, Parts, names_of
-from vitzoo.weights.formats.vit_common import square_or_given
-from vitzoo.weights.rows import Flat, Ignored
+from vitzoo.weights.formats.registry import Reading, Writing
+from vitzoo.weights.formats.settings import must_be
+from vitzoo.weights.formats.vit_common import PLAINER, check_square, square_or_given
+from vitzoo.weights.layouts import SAME, Layout
+from vitzoo.weights.mapping import Ignored, NameMap
+
+STACKED, NUMBERED = "Transformer/encoderblock/", "Transformer/encoderblock_"
+LAYER, PROBE = "Transformer/encoderblock_{i}/", "MAPHead_0/"
+TABLES = ("Transformer/posembed_input/pos_embedding", "Transformer/pos_embedding", "pos_embedding")
+"""Where positions stand: vision_transformer; big_vision before 2022; since then."""
+PLAIN = PLAINER | {"gelu": "tanh", "norm_epsilon": 1e-6}
+"""Settings of a ViT of ours that have one value in these codes."""
+
+
+BLOCKS = "encoder/blocks/*"
+MODULES = {"LayerNorm": ("norm1", "norm2"), "MultiHeadDotProductAttention": ("attention",), "MlpBlock": ("mlp",)}
+"""Classes of modules in a block → ours, in their order."""
+POOL = MODULES | {"LayerNorm": ("norm",)}
+"""The same in the attention that pools."""
+INSIDE = {"": "", **{f"{part}/": f"{part}/" for part in ("query", "key", "value", "out")}}
+INSIDE |= {"up/": "Dense_0/", "down/": "Dense_1/"}
+LEAVES = {f"{ours}{leaf}": f"/{theirs}{leaf}" for ours, theirs in INSIDE.items() for leaf in ("kernel", "bias")}
+NORM = {"scale": "/scale", "bias": "/bias"}
+
+
+def _same(path: str, shape: tuple[int, ...]) -> Layout:
+    return SAME
+
+
+def modules(
+    names: Iterable[str], prefix: str, ours: str, classes: Mapping[str, tuple[str, ...]] = MODULES
+) -> dict[str, str]:
+    """Our paths of modules → those below a prefix, by class and in the order of their numbers, whatever these are.
+
+    Args:
+        names: of arrays; modules that they don't have are called as linen does, by a counter for each class.
+        prefix: of the modules.
+        ours: path of what has them.
+        classes: the modules' classes → our names.
+    """
+    names, found = list(names), dict[str, str]()
+    for kind, parts in classes.items():
+        pattern = re.compile(rf"{re.escape(prefix)}{kind}_(\d+)/")
+        numbers = sorted({int(match[1]) for name in names if (match := pattern.match(name))})
+        numbers += range(len(numbers), len(parts))
+        found |= {f"{ours}/{part}": f"{prefix}{kind}_{number}" for part, number in zip(parts, numbers, strict=False)}
+    return found
+
+
+def names_of(source: Source) -> dict[str, str]:
+    """Our paths → the names in a file, of what differs between the generations; a block's with `{i}` for the layer, but
+    where an array holds all layers.
+    """
+    tensors = source.tensors
+    stacked = any(name.startswith(STACKED) for name in tensors)
+    table = next((name for name in TABLES if name in tensors), None)
+    found = {} if table is None else {"positions/embedding": table}
+    block = modules(tensors, STACKED if stacked else f"{NUMBERED}0/", BLOCKS)
+    found |= {ours: name.replace(f"{NUMBERED}0/", LAYER, 1) for ours, name in block.items()}
+    prefix = next((prefix for prefix in (PROBE, "") if f"{prefix}probe" in tensors), None)
+    if prefix is not None:
+        found |= {"pool/probe": f"{prefix}probe", **modules(tensors, prefix, "pool", POOL)}
+    return found
+
+
+def name_map(names: Mapping[str, str]) -> NameMap:
+    """The names of all that a model may have, with those from `names_of`. Arrays are ours as they are."""
+    names = {
+        "patch_embedding": "embedding",
+        "class_token": "cls",
+        **names,
+        "encoder/norm": "Transformer/encoder_norm",
+        "pre_logits": "pre_logits",
+        "head": "head",
+    }
+    return NameMap(names, leaves=LEAVES, norms=NORM, layouts=_same)
+
+
+def check(config: ViTConfig, where: str, *, poolings: tuple[str, ...], positions: tuple[str, ...], placed: str) -> None:
+    """Refuses a model that a code has no place for.
+
+    Args:
+        config: the model's.
+        where: the format, for messages.
+        poolings, positions: what the code knows of each.
+        placed: `prefix_positions` of a model with a class token.
+    """
+    must_be(config, PLAIN, where)
+    for field, known in (("pooling", poolings), ("positions", positions)):
+        if getattr(config, field) not in known:
+            raise UserError(
+                f"model.{field}", getattr(config, field), f"has no place in {where}, which has {', '.join(known)}"
+            )
+    if config.pooling != "cls" and config.has_class_token:
+        raise UserError("model.class_token", True, f"has no place in {where} with pooling={config.pooling}")
+    if config.pooling == "cls" and config.positions == "learned1d":
+        must_be(config, {"prefix_positions": placed}, where)
+    if config.positions == "learned1d":
+        check_square(config.grid, where)
+
 
 USUAL_SIZE = 224
 PREPROCESSING = {"resize": "squash", "interpolation": "bilinear", "antialias": False}
@@ -41,9 +139,10 @@ def read_vit(source: Source, given: Mapping[str, Any], *, rounding: str) -> Read
     names = names_of(source)
     rows, columns, channels, width = source.shape("embedding/kernel", 4)
     class_token = "cls" in source.tensors
-    if class_token and names.pool is not None:
+    table, pools = names.get("positions/embedding", ""), "pool/probe" in names
+    if class_token and pools:
         raise source.refused("holds a class token and a probe that pools; no model of these codes has both")
-    places, notes = _places(source, names.table, (rows, columns), class_token, given)
+    places, notes = _places(source, table, (rows, columns), class_token, given)
     ending, ignored, more = _ending(source, width)
     model = {
         "name": "vit",
@@ -51,17 +150,16 @@ def read_vit(source: Source, given: Mapping[str, Any], *, rounding: str) -> Read
         "channels": channels,
         "width": width,
         **_block(source, names, width),
-        "pooling": "cls" if class_token else "gap" if names.pool is None else "map",
+        "pooling": "cls" if class_token else "map" if pools else "gap",
         **places,
         **ending,
     }
-    if not class_token and names.pool is None:
+    if not class_token and not pools:
         notes.append("no class token and no probe: average pooling")
     shown = ROUNDED[rounding]
-    present = {"pre_logits": bool(ending["pre_logits"]), "head": bool(ending["num_classes"])}
     return Reading(
         model=model,
-        rows=names.rows(model["depth"], class_token=class_token, **present),
+        names=name_map(names),
         ignored=ignored,
         preprocessing=PREPROCESSING | {"rounding": rounding},
         notes=(
@@ -81,14 +179,15 @@ def _check(source: Source) -> None:
         raise source.refused("is a hybrid, a ViT on top of a ResNet (conv_root, block1), which vitzoo doesn't have")
 
 
-def _block(source: Source, names: Names, width: int) -> dict[str, Any]:
+def _block(source: Source, names: Mapping[str, str], width: int) -> dict[str, Any]:
     """Fields that the first block tells."""
-    above = int(names.stacked)
-    query = source.shape(f"{names.block.attention}/query/kernel".replace("{i}", "0"), 3 + above)
-    hidden = source.shape(f"{names.block.mlp}/Dense_0/kernel".replace("{i}", "0"), 2 + above)
+    attention, mlp = names[f"{BLOCKS}/attention"], names[f"{BLOCKS}/mlp"]
+    above = int("{i}" not in mlp)
+    query = source.shape(f"{attention}/query/kernel".replace("{i}", "0"), 3 + above)
+    hidden = source.shape(f"{mlp}/Dense_0/kernel".replace("{i}", "0"), 2 + above)
     *_, heads, head_dim = query
     return {
-        "depth": query[0] if names.stacked else source.depth(NUMBERED, "/"),
+        "depth": query[0] if above else source.depth(NUMBERED, "/"),
         "num_heads": heads,
         "head_dim": None if heads * head_dim == width else head_dim,
         "mlp_dim": hidden[-1],
@@ -169,12 +268,8 @@ def find_grid(
 
 
 VISION_TRANSFORMER = "vision_transformer's format"
-PUBLISHED_BLOCK = Parts(
-    (f"{LAYER}LayerNorm_0", f"{LAYER}LayerNorm_2"),
-    f"{LAYER}MultiHeadDotProductAttention_1",
-    f"{LAYER}MlpBlock_3",
-)
-"""As published: one counter for all classes of modules."""
+COUNTED = ("LayerNorm_0/", "MultiHeadDotProductAttention_1/", "LayerNorm_2/", "MlpBlock_3/")
+"""A block's modules as published: one counter for all classes."""
 
 
 class VisionTransformer:
@@ -182,7 +277,6 @@ class VisionTransformer:
 
     name = "vision_transformer"
     model = "vit"
-    kind = "npz"
 
     def recognises(self, source: Source) -> bool:
         """By where positions stand."""
@@ -194,13 +288,13 @@ class VisionTransformer:
 
     def write(self, config: ViTConfig, params: Flat, description: Mapping[str, Any], tokenizer: Any) -> Writing:
         """See `Writer.write`."""
-        google_rows.check(config, VISION_TRANSFORMER, poolings=("cls", "gap"), positions=("learned1d",), placed="class")
-        return Writing(google_rows.write(Names(PUBLISHED_BLOCK, TABLES[0]), config, params), {})
+        check(config, VISION_TRANSFORMER, poolings=("cls", "gap"), positions=("learned1d",), placed="class")
+        names = {"positions/embedding": TABLES[0]} | modules([f"{LAYER}{name}" for name in COUNTED], LAYER, BLOCKS)
+        return Writing(name_map(names).write(params), {}, file="npz")
 
 
 BIG_VISION = "big_vision's format"
 PREFIX = "params/"
-PROBE = "MAPHead_0/"
 
 
 class BigVision:
@@ -208,7 +302,6 @@ class BigVision:
 
     name = "big_vision"
     model = "vit"
-    kind = "npz"
 
     def recognises(self, source: Source) -> bool:
         """By the names of the first layer and of blocks."""
@@ -221,11 +314,7 @@ class BigVision:
     def write(self, config: ViTConfig, params: Flat, description: Mapping[str, Any], tokenizer: Any) -> Writing:
         """See `Writer.write`."""
         known = {"poolings": ("cls", "gap", "map"), "positions": ("learned1d", "sincos2d")}
-        google_rows.check(config, BIG_VISION, placed="none", **known)
-        names = Names(
-            block=Parts.linen(LAYER, 2),
-            table=TABLES[2] if config.positions == "learned1d" else "",
-            probe=f"{PROBE}probe",
-            pool=Parts.linen(PROBE, 1) if config.pooling == "map" else None,
-        )
-        return Writing(((PREFIX + name, array) for name, array in google_rows.write(names, config, params)), {})
+        check(config, BIG_VISION, placed="none", **known)
+        names = {"positions/embedding": TABLES[2], **modules((), LAYER, BLOCKS), "pool/probe": f"{PROBE}probe"}
+        arrays = name_map(names | modules((), PROBE, "pool", POOL)).write(params)
+        return Writing(((PREFIX + name, array) for name, array in arrays), {}, file="npz")

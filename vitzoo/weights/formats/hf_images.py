@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from vitzoo.errors import UserError
-from vitzoo.weights.files.json_file import read_json, shown
-from vitzoo.weights.files.source import Source
+from vitzoo.weights.files.source import Source, read_json, shown
 from vitzoo.weights.formats.settings import flag, is_number, of_channels, only, theirs_of
 from vitzoo.weights.formats.vit_common import LARGEST_SIDE, SMALLEST_CROP, Size, departures
 

@@ -1,19 +1,326 @@
-"""Vision Transformers as Hugging Face transformers keeps them: ViT, DINO, DeiT, MAE, DINOv2, and SigLIP's image tower.
+"""Vision Transformers as Hugging Face transformers keeps them: ViT, DINO (a ViT there), DeiT, MAE, and DINOv2 with and
+without registers.
 
 Names are those of the published files or of transformers 5. Positions go to another grid as in its newest version:
 bicubic without smoothing, without an offset; with smoothing in `Dinov2WithRegisters...`.
 """
 
-from collections.abc import Mapping
+import dataclasses
+import re
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+import numpy as np
+
+from vitzoo.errors import UserError
+from vitzoo.models.base import Flat
 from vitzoo.models.vit_config import ViTConfig
-from vitzoo.weights.files.source import Source
-from vitzoo.weights.formats.base import Reading, Writing
-from vitzoo.weights.formats.hf_vit_dinov2 import DINOv2
-from vitzoo.weights.formats.hf_vit_plain import PlainViT
-from vitzoo.weights.formats.hf_vit_siglip import SigLIP
-from vitzoo.weights.rows import Flat
+from vitzoo.weights.files.source import Source, shown
+from vitzoo.weights.formats import hf_images, settings
+from vitzoo.weights.formats.hf_siglip import SigLIP
+from vitzoo.weights.formats.hf_vit_config import DROPOUTS, Shapes, as_table, body, reading, written
+from vitzoo.weights.formats.registry import Reading, Writing, type_of, what_it_says
+from vitzoo.weights.formats.settings import written_labels
+from vitzoo.weights.formats.vit_common import BLOCKS, PLAIN, outputs_of
+from vitzoo.weights.mapping import Ignored, NameMap, block
+
+STACKS = ("encoder.layer", "layers")
+PARTS = {
+    "norm1": ("layernorm_before", "norm1"),
+    "query": ("attention.attention.query", "attention.q_proj"),
+    "key": ("attention.attention.key", "attention.k_proj"),
+    "value": ("attention.attention.value", "attention.v_proj"),
+    "out": ("attention.output.dense", "attention.o_proj"),
+    "norm2": ("layernorm_after", "norm2"),
+    "up": ("intermediate.dense", "mlp.fc1", "mlp.weights_in", "mlp.up_proj"),
+    "down": ("output.dense", "mlp.fc2", "mlp.weights_out", "mlp.down_proj"),
+}
+"""Layers of a block, and how they may be called. `weights_in` holds `gate_proj` and `up_proj`."""
+GATE, TOGETHER = "mlp.gate_proj", "mlp.weights_in"
+PATCH = "embeddings.patch_embeddings.projection"
+TABLE, REGISTERS = "embeddings.position_embeddings", "embeddings.register_tokens"
+
+
+@dataclasses.dataclass(frozen=True)
+class Names:
+    """Of one file.
+
+    Attributes:
+        prefix: before every name of the body.
+        stack: of the blocks; their number follows.
+        parts: each layer of a block → its name.
+    """
+
+    prefix: str
+    stack: str
+    parts: Mapping[str, str]
+
+    def of_block(self, part: str, layer: str = "{i}") -> str:
+        """The whole name of a block's layer."""
+        return f"{self.prefix}{self.stack}.{layer}.{self.parts.get(part, part)}"
+
+
+def has_body(source: Source, prefixes: tuple[str, ...], part: str) -> str | None:
+    """The prefix of the body, if there is one whose first block has a layer of this name."""
+    for prefix in prefixes:
+        first = any(f"{prefix}{stack}.0.{part}.weight" in source.tensors for stack in STACKS)
+        if first and f"{prefix}{PATCH}.weight" in source.tensors and f"{prefix}embeddings.cls_token" in source.tensors:
+            return prefix
+    return None
+
+
+def names_in(source: Source, prefix: str) -> Names:
+    """The names that a file has; for what isn't there those of the published files."""
+    stack = next((s for s in STACKS if any(name.startswith(f"{prefix}{s}.0.") for name in source.tensors)), STACKS[0])
+
+    def found(candidates: tuple[str, ...]) -> str:
+        there = (name for name in candidates if f"{prefix}{stack}.0.{name}.weight" in source.tensors)
+        return next(there, candidates[0])
+
+    return Names(prefix, stack, {part: found(candidates) for part, candidates in PARTS.items()})
+
+
+def shapes_in(source: Source, names: Names, placed: int) -> Shapes:
+    """What the arrays say of the body, with `placed` rows of positions for tokens before the patches."""
+    return Shapes.found(
+        source,
+        patch=f"{names.prefix}{PATCH}",
+        stack=f"{names.prefix}{names.stack}",
+        query=names.of_block("query", "0"),
+        down=names.of_block("down", "0"),
+        rows=source.shape(f"{names.prefix}{TABLE}", 3)[1],
+        placed=placed,
+    )
+
+
+def name_map(names: Names, **heads: str) -> NameMap:
+    """The names of all that a model may have; `heads` are our layers after the body → theirs."""
+    p, separate = names.prefix, names.parts["up"] != TOGETHER
+    mlp = {"mlp/gate": GATE, "mlp/up": names.parts["up"]} if separate else {"mlp/gate|up": TOGETHER}
+    inside = {
+        "norm1": names.parts["norm1"],
+        **{f"attention/{part}": names.parts[part] for part in ("query", "key", "value", "out")},
+        "norm2": names.parts["norm2"],
+        **mlp,
+        "mlp/down": names.parts["down"],
+        **{f"scale{n}": f"layer_scale{n}.lambda1" for n in (1, 2)},
+    }
+    found = {
+        "patch_embedding": f"{p}{PATCH}",
+        "class_token": f"{p}embeddings.cls_token",
+        "distillation_token": f"{p}embeddings.distillation_token",
+        "registers": f"{p}{REGISTERS}",
+        "positions/embedding": f"{p}{TABLE}",
+        **block(BLOCKS, f"{p}{names.stack}.{{i}}", inside),
+        "encoder/norm": f"{p}layernorm",
+    }
+    return NameMap(found | heads)
+
+
+def mask_token(names: Names) -> Ignored:
+    """What stands for hidden patches in pretraining."""
+    return Ignored(f"{re.escape(names.prefix)}embeddings[.]mask_token", "only pretraining by masked patches")
+
+
+DECODER = Ignored(r"decoder[.].*", "the decoder, which only pretraining uses")
+CLASSIFIERS = {"none": ("classifier",), "token": ("classifier",), "head": ("cls_classifier", "distillation_classifier")}
+"""`distillation` → the layers of the heads; ours are `head` and `distillation_head`."""
+PLAIN_ONLY = {"gated_mlp": False, "layer_scale": None, "registers": 0, "pooling": "cls"}
+
+
+class PlainViT:
+    """Of `ViTModel`, `DeiTModel` and `ViTMAEModel`, alone or with a head or a decoder."""
+
+    where = "transformers' ViT"
+    prefixes = ("vit.", "deit.", "")
+    types = ("vit", "deit", "vit_mae")
+
+    def recognises(self, source: Source) -> bool:
+        """By the first block's norm."""
+        return has_body(source, self.prefixes, PARTS["norm1"][0]) is not None
+
+    def read(self, source: Source, given: Mapping[str, Any]) -> Reading:
+        """See `Format.read`. A layer after the class token (`pooler`) is read where no head of classes is there."""
+        settings.of_type(source, *self.types)
+        names = names_in(source, has_body(source, self.prefixes, PARTS["norm1"][0]) or "")
+        distilled = _distilled(source, names)
+        stated = type_of(source)
+        if stated is not None and (stated == "deit") != (distilled != "none"):
+            token = "no distillation token" if distilled == "none" else "a distillation token"
+            raise source.refused(f"{what_it_says(source)}, and the file has {token}")
+        shapes = shapes_in(source, names, 1 if distilled == "none" else 2)
+        shared, whole, notes = body(source, shapes, given, epsilon=1e-12)
+        head = f"{CLASSIFIERS[distilled][0]}.weight"
+        outputs = outputs_of(source, head)
+        pooler = f"{names.prefix}pooler.dense.weight"
+        bias = f"{names.of_block('query', '0')}.bias" in source.tensors
+        settings.only(source, {"qkv_bias": bias, **({"pooler_act": "tanh"} if pooler in source.tensors else {})})
+        fields = shared | {
+            "num_classes": outputs,
+            "distillation": distilled,
+            "qkv_bias": bias,
+            "pre_logits": not outputs and outputs_of(source, pooler),
+            **settings.shares(source, DROPOUTS),
+        }
+        if any(name.startswith("decoder.decoder_embed") for name in source.tensors):
+            notes.append("MAE's encoder: nothing is masked")
+        unread = f"{re.escape(names.prefix)}pooler[.]dense[.](weight|bias)"
+        more = (Ignored(unread, "a layer that the head doesn't read"),) if outputs else ()
+        processor = "DeiTImageProcessor" if distilled != "none" else "ViTImageProcessor"
+        ignored = (mask_token(names), DECODER, *more)
+        return reading(source, fields, whole, processor, _names(distilled, names), ignored, notes)
+
+    def takes(self, config: ViTConfig) -> bool:
+        """All that no other takes."""
+        return True
+
+    def write(self, config: ViTConfig, params: Flat, description: Mapping[str, Any]) -> Writing:
+        """See `Writer.write`."""
+        settings.must_be(config, PLAIN | PLAIN_ONLY, self.where)
+        outputs, distilled = config.num_classes or 0, config.distillation
+        if outputs and config.pre_logits:
+            raise UserError("model.pre_logits", config.pre_logits, f"has no place in {self.where} with classes")
+        if distilled == "head" and not outputs:
+            raise UserError("model.distillation", "head", f"has no place in {self.where} without classes")
+        config, params = as_table(config, params, 1 if distilled == "none" else 2, self.where)
+        family = "ViT" if distilled == "none" else "DeiT"
+        kind = "Model" if not outputs else "ForImageClassification" + ("WithTeacher" if distilled == "head" else "")
+        hidden = config.width if config.pre_logits is True else int(config.pre_logits)
+        content = {
+            "architectures": [f"{family}{kind}"],
+            "model_type": family.lower(),
+            **written(config, self.where),
+            "qkv_bias": config.qkv_bias,
+            **{theirs: getattr(config, ours) for ours, theirs in DROPOUTS.items()},
+            **({"pooler_output_size": hidden} if config.pre_logits else {}),
+            **written_labels(outputs, description),
+        }
+        names = Names(f"{family.lower()}." if outputs else "", STACKS[0], {part: n[0] for part, n in PARTS.items()})
+        arrays = _names(distilled, names).write(params)
+        return Writing(arrays, content, *hf_images.written(description, self.where))
+
+
+def _distilled(source: Source, names: Names) -> str:
+    if f"{names.prefix}embeddings.distillation_token" not in source.tensors:
+        return "none"
+    return "head" if "distillation_classifier.weight" in source.tensors else "token"
+
+
+def _names(distilled: str, names: Names) -> NameMap:
+    heads = zip(("head", "distillation_head"), CLASSIFIERS[distilled], strict=False)
+    return name_map(names, pre_logits=f"{names.prefix}pooler.dense", **dict(heads))
+
+
+MULTIPLES = range(1, 65)
+"""Of the width, that an MLP's size can be."""
+DINOV2_ONLY = {"distillation": "none", "pre_logits": False}
+
+
+class DINOv2:
+    """Of `Dinov2Model` and `Dinov2WithRegistersModel`, alone or with a head of classes, which sees the class token
+    beside the mean of the patches."""
+
+    where = "transformers' DINOv2"
+    prefixes = ("dinov2.", "dinov2_with_registers.", "")
+    types = ("dinov2", "dinov2_with_registers")
+
+    def recognises(self, source: Source) -> bool:
+        """By the first block's norm."""
+        return has_body(source, self.prefixes, PARTS["norm1"][1]) is not None
+
+    def read(self, source: Source, given: Mapping[str, Any]) -> Reading:
+        """See `Format.read`."""
+        settings.of_type(source, *self.types)
+        names = names_in(source, has_body(source, self.prefixes, PARTS["norm1"][1]) or "")
+        shared, whole, notes = body(source, shapes_in(source, names, 1), given, epsilon=1e-6, mlp_stated=False)
+        registers = f"{names.prefix}{REGISTERS}"
+        count = source.shape(registers, 3)[1] if registers in source.tensors else 0
+        outputs = outputs_of(source, "classifier.weight")
+        bias = f"{names.of_block('query', '0')}.bias" in source.tensors
+        gated = names.parts["up"] == TOGETHER or f"{names.of_block(GATE, '0')}.weight" in source.tensors
+        settings.only(source, {"qkv_bias": bias, "use_swiglu_ffn": gated, "num_register_tokens": count})
+        if type_of(source) == "dinov2" and count:
+            raise source.refused(f"{what_it_says(source)}, and the file has registers, which it has not")
+        fields = shared | {
+            "num_classes": outputs,
+            "pooling": "cls_gap" if outputs else "cls",
+            "registers": count,
+            "qkv_bias": bias,
+            "gated_mlp": gated,
+            "layer_scale": _layer_scale(source),
+            "position_antialias": count > 0,
+            **settings.shares(source, DROPOUTS),
+        }
+        if dropped := settings.shares(source, {"drop_path": "drop_path_rate"}).get("drop_path"):
+            fields |= {"drop_path": dropped, "drop_path_schedule": "uniform"}
+        found = name_map(names, head="classifier")
+        return reading(source, fields, whole, "BitImageProcessor", found, (mask_token(names),), notes)
+
+    def takes(self, config: ViTConfig) -> bool:
+        """What has a part that only this family has."""
+        return bool(
+            config.layer_scale is not None or config.registers or config.gated_mlp or config.pooling == "cls_gap"
+        )
+
+    def write(self, config: ViTConfig, params: Flat, description: Mapping[str, Any]) -> Writing:
+        """See `Writer.write`. A mask token of zeros, which the published files have, goes with it."""
+        outputs = config.num_classes or 0
+        settings.must_be(config, PLAIN | DINOV2_ONLY | {"pooling": "cls_gap" if outputs else "cls"}, self.where)
+        if config.layer_scale is None:
+            raise UserError("model.layer_scale", None, f"has no place in {self.where}, whose branches have factors")
+        if config.grid[0] != config.grid[1] or config.image_shape[0] != config.image_shape[1]:
+            raise UserError("model.image_size", config.image_size, f"has no place in {self.where}: it must be square")
+        config, params = as_table(config, params, 1, self.where)
+        kind = "Dinov2WithRegisters" if config.registers else "Dinov2"
+        prefix = "dinov2_with_registers" if config.registers else "dinov2"
+        common = written(config, self.where)
+        del common["intermediate_size"]
+        content = {
+            "architectures": [f"{kind}{'ForImageClassification' if outputs else 'Model'}"],
+            "model_type": prefix,
+            **common,
+            "mlp_ratio": _ratio(config),
+            "qkv_bias": config.qkv_bias,
+            "use_swiglu_ffn": config.gated_mlp,
+            "layerscale_value": config.layer_scale,
+            **({"num_register_tokens": config.registers} if config.registers else {}),
+            **{theirs: getattr(config, ours) for ours, theirs in DROPOUTS.items()},
+            "drop_path_rate": config.drop_path if config.drop_path_schedule == "uniform" else 0.0,
+            **written_labels(outputs, description),
+        }
+        names = _written_names(config, f"{prefix}." if outputs else "")
+        return Writing(_dinov2_tensors(config, params, names), content, *hf_images.written(description, self.where))
+
+
+def _layer_scale(source: Source) -> float:
+    """What a branch's factors begin at."""
+    stated = source.config.get("layerscale_value")
+    if stated is not None and not settings.is_number(stated):
+        raise source.refused(f"config.json has layerscale_value = {shown(stated)}; a number is right")
+    return stated or 1.0
+
+
+def _dinov2_tensors(config: ViTConfig, params: Flat, names: Names) -> Iterator[tuple[str, np.ndarray]]:
+    yield from name_map(names, head="classifier").write(params)
+    yield f"{names.prefix}embeddings.mask_token", np.zeros((1, config.width), np.float32)
+
+
+def _written_names(config: ViTConfig, prefix: str) -> Names:
+    """As the published files have them: attention as in ViT, norms and MLP of their own."""
+    parts = {part: names[0] for part, names in PARTS.items()} | {"norm1": "norm1", "norm2": "norm2"}
+    mlp = ("mlp.weights_in", "mlp.weights_out") if config.gated_mlp else ("mlp.fc1", "mlp.fc2")
+    return Names(prefix, STACKS[0], parts | {"up": mlp[0], "down": mlp[1]})
+
+
+def _ratio(config: ViTConfig) -> int:
+    """How many times the width the MLP is; gated, two thirds of that, rounded up to a multiple of 8."""
+    for ratio in MULTIPLES:
+        hidden = config.width * ratio
+        if config.mlp_dim == ((hidden * 2 // 3 + 7) // 8 * 8 if config.gated_mlp else hidden):
+            return ratio
+    rule = "two thirds of a multiple of the width" if config.gated_mlp else "a multiple of the width"
+    raise UserError("model.mlp_dim", config.mlp_dim, f"has no place in transformers' DINOv2, where it is {rule}")
+
 
 FAMILIES = (DINOv2(), SigLIP(), PlainViT())
 """The first that takes a file or a model has it."""

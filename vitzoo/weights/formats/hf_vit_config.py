@@ -1,20 +1,20 @@
 """transformers' `config.json` of a Vision Transformer: what it says beside shapes, and a ViT of ours as one."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from vitzoo.errors import UserError
+from vitzoo.models.base import Flat
 from vitzoo.models.vit_config import ViTConfig
 from vitzoo.nn.positions import SinCos2D
-from vitzoo.weights.files.json_file import shown
-from vitzoo.weights.files.source import Source
-from vitzoo.weights.formats import settings
-from vitzoo.weights.formats.settings import labels, placeholders
+from vitzoo.weights.files.source import Source, shown
+from vitzoo.weights.formats import hf_images, settings
+from vitzoo.weights.formats.registry import Reading
 from vitzoo.weights.formats.vit_common import LARGEST_SIDE, Size, num_heads, patch_of, table_of
-from vitzoo.weights.rows import Flat
+from vitzoo.weights.mapping import Ignored, NameMap
 
 ACTIVATIONS = {
     "gelu": "exact",
@@ -121,13 +121,38 @@ def body(
     return fields, whole, notes
 
 
-def head_of(source: Source, outputs: int) -> tuple[tuple[str, ...] | None, dict[str, Any]]:
-    """Names of classes by index, if there are any, and what the head is for."""
-    problem = settings.problem_of(source)
+def reading(
+    source: Source,
+    fields: Mapping[str, Any],
+    whole: Size,
+    processor: str,
+    names: NameMap,
+    ignored: tuple[Ignored, ...],
+    notes: Sequence[str],
+) -> Reading:
+    """What a file holds, with the names of its classes and its preprocessing.
+
+    Args:
+        source: the file.
+        fields: of the Config.
+        whole: the image size that `config.json` says.
+        processor: of images, of this kind of models.
+        names, ignored, notes: as in `Reading`.
+    """
+    problem, outputs = settings.problem_of(source), fields["num_classes"]
     if outputs and problem == "regression":
         raise source.refused("config.json has problem_type = regression; no model of images here tells numbers")
-    objective = {"name": "classification"} | ({"loss": "sigmoid"} if problem == "multi_label_classification" else {})
-    return labels(source, outputs), objective
+    classes = settings.labels(source, outputs)
+    preprocessing, more = hf_images.read(source, processor, whole, fields["image_size"], fields["channels"])
+    return Reading(
+        model={"name": "vit", **fields},
+        names=names,
+        ignored=ignored,
+        objective={"name": "classification"} | ({"loss": "sigmoid"} if problem == "multi_label_classification" else {}),
+        classes=classes,
+        preprocessing=preprocessing,
+        notes=(*notes, *more),
+    )
 
 
 def _heads(source: Source, given: Mapping[str, Any], shapes: Shapes) -> tuple[int, list[str]]:
@@ -174,20 +199,7 @@ def written(config: ViTConfig, where: str) -> dict[str, Any]:
         "num_channels": size[2],
         "hidden_act": settings.theirs_of("gelu", config.gelu, ACTIVATIONS, where),
         "layer_norm_eps": config.norm_epsilon,
-    }
-
-
-def written_labels(config: ViTConfig, description: Mapping[str, Any]) -> dict[str, Any]:
-    """Names of classes, and whether an image may have several; nothing without a head."""
-    outputs = config.num_classes or 0
-    if not outputs:
-        return {}
-    names = description.get("classes") or placeholders(outputs)
-    sigmoid = (description.get("objective") or {}).get("loss") == "sigmoid"
-    return {
-        "id2label": {str(index): name for index, name in enumerate(names)},
-        "label2id": {name: index for index, name in enumerate(names)},
-        "problem_type": "multi_label_classification" if sigmoid else "single_label_classification",
+        **({"head_dim": config.head_dim} if config.head_size * config.num_heads != config.width else {}),
     }
 
 

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from vitzoo.models.bert import BERTConfig
-from vitzoo.weights.files.json_file import read_json, shown
-from vitzoo.weights.files.source import Source
+from vitzoo.weights.files.source import Source, read_json, shown
 from vitzoo.weights.formats import settings
 
 MODULES, SENTENCES, PROMPTS = "modules.json", "sentence_bert_config.json", "config_sentence_transformers.json"

@@ -8,9 +8,8 @@ import numpy as np
 from vitzoo.errors import UserError
 from vitzoo.limits import LARGEST_INTEGER
 from vitzoo.schema import default_of
-from vitzoo.weights.files.json_file import shown
-from vitzoo.weights.files.source import Source
-from vitzoo.weights.formats.known import type_of, what_it_says
+from vitzoo.weights.files.source import Source, shown
+from vitzoo.weights.formats.registry import type_of, what_it_says
 
 GELUS = {
     "gelu": "gelu_exact",
@@ -220,3 +219,16 @@ def checked_names(source: Source, field: str, names: Sequence[Any]) -> tuple[str
 def placeholders(outputs: int) -> list[str]:
     """The names of classes that have none."""
     return [f"LABEL_{index}" for index in range(outputs)]
+
+
+def written_labels(outputs: int, description: Mapping[str, Any]) -> dict[str, Any]:
+    """Names of classes, and whether an example may have several; nothing without a head."""
+    if not outputs:
+        return {}
+    names = description.get("classes") or placeholders(outputs)
+    sigmoid = (description.get("objective") or {}).get("loss") == "sigmoid"
+    return {
+        "id2label": {str(index): name for index, name in enumerate(names)},
+        "label2id": {name: index for index, name in enumerate(names)},
+        "problem_type": "multi_label_classification" if sigmoid else "single_label_classification",
+    }

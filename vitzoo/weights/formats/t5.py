@@ -1,21 +1,21 @@
-"""T5 as transformers keeps it: versions 1.0 and 1.1, flan-T5, mT5 and ByT5. No biases; torch's Linears; one table of
-distances in the first block of each stack."""
+"""T5: versions 1.0 and 1.1, flan-T5, mT5 and ByT5, as transformers and as t5x keep it. No biases; one table of
+distances for each stack, in transformers in its first block."""
 
 import dataclasses
+import math
 import re
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from vitzoo.models.base import Flat
 from vitzoo.models.t5 import T5Config
-from vitzoo.weights.common_rows import dense, layers, norm, projections, table
-from vitzoo.weights.files.json_file import shown
-from vitzoo.weights.files.source import Source
+from vitzoo.weights.files.source import Source, shown
 from vitzoo.weights.formats import settings
-from vitzoo.weights.formats.base import Reading, Writing
-from vitzoo.weights.formats.known import type_of
-from vitzoo.weights.rows import Flat, Ignored, Row, write_rows
+from vitzoo.weights.formats.registry import Reading, Writing, type_of
+from vitzoo.weights.layouts import TRANSPOSED, Arrays, Layout, torch_layout
+from vitzoo.weights.mapping import TORCH, Ignored, NameMap, block
 from vitzoo.weights.tokenizers import GENERATION, content_of, special_ids, t5_tokenizer, tokenizer_files
 
 SHARED = "shared.weight"
@@ -53,10 +53,9 @@ class T5:
         copies += [HEAD] if HEAD in source.tensors and not own_head else []
         model, notes = _model(source, embeddings[0], own_head)
         settings.agrees(source, {theirs: model[ours] for ours, theirs in SIZES.items()})
-        sizes = {field: model[field] for field in ("encoder_depth", "decoder_depth", "num_heads", "gated_mlp")}
         return Reading(
             model=model,
-            rows=rows(embeddings[0], tied=not own_head, **sizes),
+            names=_names(embeddings[0], gated=model["gated_mlp"]),
             ignored=(UNUSED, *(Ignored(re.escape(name), "the embedding again") for name in copies)),
             objective={"name": "seq2seq"},
             preprocessing={length: settings.whole(source, "n_positions", 512, least=1) for length in LENGTHS},
@@ -67,13 +66,13 @@ class T5:
     def write(self, config: T5Config, params: Flat, description: Mapping[str, Any], tokenizer: Any) -> Writing:
         """See `Writer.write`. Where attention divides by the root of head_dim, the queries' kernels go out divided."""
         where = "T5's format"
-        names = GATED if config.gated_mlp else ACTIVATIONS
+        activations = GATED if config.gated_mlp else ACTIVATIONS
         content = {
             "architectures": ["T5ForConditionalGeneration"],
             "model_type": "t5",
             **{theirs: getattr(config, ours) for ours, theirs in SIZES.items()},
             "relative_attention_max_distance": config.max_distance,
-            "feed_forward_proj": settings.theirs_of("activation", config.activation, names, where),
+            "feed_forward_proj": settings.theirs_of("activation", config.activation, activations, where),
             "layer_norm_epsilon": config.norm_epsilon,
             "dropout_rate": config.dropout,
             "tie_word_embeddings": config.tied_head,
@@ -82,11 +81,10 @@ class T5:
             "decoder_start_token_id": config.start_id,
             **special_ids(tokenizer, "pad", "eos"),
         }
-        sizes = {field: getattr(config, field) for field in ("encoder_depth", "decoder_depth", "num_heads")}
-        table = rows(SHARED, tied=config.tied_head, gated_mlp=config.gated_mlp, **sizes)
+        names = _names(SHARED, gated=config.gated_mlp)
         if config.scale_attention:
             params = {path: _scaled(leaf, path, config.head_dim) for path, leaf in params.items()}
-        return Writing(write_rows(table, params), content, tokenizer_files(tokenizer, closing=True))
+        return Writing(names.write(params), content, tokenizer_files(tokenizer, closing=True))
 
 
 SIZES = {
@@ -101,38 +99,25 @@ SIZES = {
 }
 """Our name of a size → that of `config.json`."""
 LENGTHS = ("sequence_length", "source_length")
+PARTS = {"query": "q", "key": "k", "value": "v", "out": "o", "down": "wo"}
+ENCODER = {"attention": "0.SelfAttention", "norm1": "0.layer_norm", "mlp": "1.DenseReluDense", "norm2": "1.layer_norm"}
+DECODER = ENCODER | {
+    "cross_attention": "1.EncDecAttention",
+    "cross_norm": "1.layer_norm",
+    "mlp": "2.DenseReluDense",
+    "norm2": "2.layer_norm",
+}
 
 
-def rows(
-    embedding: str, *, encoder_depth: int, decoder_depth: int, num_heads: int, gated_mlp: bool, tied: bool
-) -> tuple[Row, ...]:
-    """The format's table for a model."""
-    found = table(embedding.removesuffix(".weight"), "embedding")
-    for stack, depth in (("encoder", encoder_depth), ("decoder", decoder_depth)):
-        found += table(DISTANCES.format(stack), f"{stack}_distance_bias")
-        found += layers(depth, _block(stack, num_heads, gated_mlp))
-        found += norm(f"{stack}.final_layer_norm", f"{stack}/norm", bias=False)
-    return (*found, *([] if tied else dense("lm_head", "head", bias=False)))
-
-
-def _block(stack: str, num_heads: int, gated_mlp: bool) -> list[Row]:
-    path, ours = f"{stack}.block.{{i}}.layer", f"{stack}/blocks/*"
-    found = _attention(f"{path}.0.SelfAttention", f"{ours}/attention", num_heads)
-    found += norm(f"{path}.0.layer_norm", f"{ours}/norm1", bias=False)
-    last = f"{path}.1"
-    if stack == "decoder":
-        found += _attention(f"{path}.1.EncDecAttention", f"{ours}/cross_attention", num_heads)
-        found += norm(f"{path}.1.layer_norm", f"{ours}/cross_norm", bias=False)
-        last = f"{path}.2"
-    parts = {"gate": "wi_0", "up": "wi_1", "down": "wo"} if gated_mlp else {"up": "wi", "down": "wo"}
-    for part, theirs in parts.items():
-        found += dense(f"{last}.DenseReluDense.{theirs}", f"{ours}/mlp/{part}", bias=False)
-    return [*found, *norm(f"{last}.layer_norm", f"{ours}/norm2", bias=False)]
-
-
-def _attention(theirs: str, ours: str, num_heads: int) -> list[Row]:
-    names = {"query": "q", "key": "k", "value": "v", "out": "o"}
-    return projections({part: f"{theirs}.{name}" for part, name in names.items()}, ours, num_heads, bias=False)
+def _names(embedding: str, *, gated: bool) -> NameMap:
+    names = {"embedding/table": embedding}
+    for stack, parts in (("encoder", ENCODER), ("decoder", DECODER)):
+        names[f"{stack}_distance_bias"] = DISTANCES.format(stack)
+        names |= block(f"{stack}/blocks/*", f"{stack}.block.{{i}}.layer", parts)
+        names[f"{stack}/norm"] = f"{stack}.final_layer_norm"
+    parts = PARTS | ({"gate": "wi_0", "up": "wi_1"} if gated else {"up": "wi"})
+    inside = {f"{ours}/kernel": f".{theirs}.weight" for ours, theirs in parts.items()}
+    return NameMap({**names, "head": "lm_head"}, leaves=TORCH | inside)
 
 
 def _check(source: Source) -> None:
@@ -228,3 +213,139 @@ def _scaled(leaf: np.ndarray, path: str, head_dim: int) -> np.ndarray:
     """Queries of self- and cross-attention that need no division of the logits."""
     query = path.endswith(("attention/query/kernel", "cross_attention/query/kernel"))
     return (leaf * head_dim**-0.5).astype(leaf.dtype) if query else leaf
+
+
+T5X_EMBEDDING, T5X_HEAD = "token_embedder/embedding", "decoder/logits_dense/kernel"
+T5X_BLOCKS = {
+    "encoder": {"attention": "attention", "norm1": "pre_attention_layer_norm", "norm2": "pre_mlp_layer_norm"},
+    "decoder": {
+        "attention": "self_attention",
+        "norm1": "pre_self_attention_layer_norm",
+        "cross_attention": "encoder_decoder_attention",
+        "cross_norm": "pre_cross_attention_layer_norm",
+        "norm2": "pre_mlp_layer_norm",
+    },
+}
+FIRST = Layout(lambda x: (_one_of(x),), lambda x: x.T, 3)
+"""Tables of distances [heads, layers, buckets], which are one."""
+
+
+class T5X:
+    """Read only: names with slashes, kernels [in, out] with heads merged or not, layers numbered or stacked.
+
+    Scanned models stack their layers on axis 1 (`encoder/encoder/...`) and have a table of distances for each; they are
+    read where these tables are one, as a model's of one table for a stack are.
+    """
+
+    name = "t5x"
+    model = "t5"
+
+    def recognises(self, source: Source) -> bool:
+        """By the embedding and the encoder's last norm."""
+        return {T5X_EMBEDDING, "encoder/encoder_norm/scale"} <= set(source.tensors)
+
+    def read(self, source: Source, given: Mapping[str, Any]) -> Reading:
+        """See `Format.read`. `activation` is taken from `given` where it isn't the published one."""
+        if "decoder/decoder_norm/scale" not in source.tensors:
+            raise source.refused("holds no decoder of a T5")
+        scanned = "encoder/encoder/pre_mlp_layer_norm/scale" in source.tensors
+        tables = {stack: _table(source, stack) for stack in T5X_BLOCKS}
+        heads = source.shape(tables["encoder"])[0]
+        depths = {stack: _depth(source, stack, scanned) for stack in T5X_BLOCKS}
+        first, layers = ("encoder/encoder", depths["encoder"]) if scanned else ("encoder/layers_0", 1)
+        gated = f"{first}/mlp/wi_0/kernel" in source.tensors
+        tied = T5X_HEAD not in source.tensors
+        vocabulary, width = source.shape(T5X_EMBEDDING, 2)
+        activation = given.get("activation", "gelu_tanh" if gated else "relu")
+        model = {
+            "name": "t5",
+            "vocabulary_size": vocabulary,
+            "width": width,
+            "encoder_depth": depths["encoder"],
+            "decoder_depth": depths["decoder"],
+            "num_heads": heads,
+            "head_dim": math.prod(source.shape(f"{first}/attention/query/kernel")) // (layers * width * heads),
+            "mlp_dim": source.shape(f"{first}/mlp/wo/kernel")[0],
+            "activation": activation,
+            "gated_mlp": gated,
+            "tied_head": tied,
+            "buckets": source.shape(tables["encoder"])[-1],
+        }
+        return Reading(
+            model=model,
+            names=_names_t5x(tables, gated, scanned),
+            objective={"name": "seq2seq"},
+            preprocessing={"sequence_length": 512, "source_length": 512},
+            tokenizer=t5_tokenizer(source.folder, vocabulary),
+            notes=(f"activation {activation}, max_distance 128, start_id 0: t5x's of the published T5s",),
+        )
+
+
+def _names_t5x(tables: Mapping[str, str], gated: bool, scanned: bool) -> NameMap:
+    names, layouts = {"embedding/table": T5X_EMBEDDING}, {}
+    for stack, parts in T5X_BLOCKS.items():
+        names[table := f"{stack}_distance_bias/table"] = tables[stack]
+        layouts[table] = FIRST if tables[stack].startswith(f"{stack}/{stack}/") else TRANSPOSED
+        one = f"{stack}/{stack}" if scanned else f"{stack}/layers_{{i}}"
+        names |= {f"{stack}/blocks/*/{ours}": f"{one}/{theirs}" for ours, theirs in {**parts, "mlp": "mlp"}.items()}
+        names[f"{stack}/norm"] = f"{stack}/{stack}_norm"
+    inside = {part: part for part in ("query", "key", "value", "out")} | {"down": "wo"}
+    inside |= {"gate": "wi_0", "up": "wi_1"} if gated else {"up": "wi"}
+    return NameMap(
+        {**names, "head/kernel": T5X_HEAD},
+        leaves={f"{ours}/kernel": f"/{theirs}/kernel" for ours, theirs in inside.items()},
+        norms={"scale": "/scale"},
+        transposed=False,
+        layouts=lambda path, shape: layouts.get(path) or _t5x_layout(path, shape),
+        axis=1,
+    )
+
+
+def _t5x_layout(path: str, shape: tuple[int, ...]) -> Layout | None:
+    """Of a projection to heads, [width, heads · head_dim] or [width, heads, head_dim]; or of the one that joins them,
+    the other way round.
+    """
+    if len(shape) != 3:
+        return None
+    joins = path.endswith("out/kernel")
+    heads = shape[0] if joins else shape[1]
+    merged = torch_layout(path, shape, transposed=False)
+
+    def ours(kernel: np.ndarray) -> Arrays:
+        if kernel.ndim == 2:
+            return merged.ours(kernel)
+        if kernel.ndim != 3 or kernel.shape[0 if joins else 1] != heads:
+            raise ValueError(f"{heads} heads are right")
+        return (kernel,)
+
+    return Layout(ours, merged.theirs, None)
+
+
+def _table(source: Source, stack: str) -> str:
+    """The name of a stack's table of distances.
+
+    Raises:
+        UserError: its layers have tables of their own.
+    """
+    name, stacked = f"{stack}/relpos_bias/rel_embedding", f"{stack}/{stack}/relpos_bias/rel_embedding"
+    if name in source.tensors:
+        source.shape(name, 2)
+        return name
+    if stacked in source.tensors:
+        source.shape(stacked, 3)
+        if _one_of(source.numbers(stacked)).size:
+            return stacked
+    if stacked in source.tensors or f"{stack}/layers_0/relpos_bias/rel_embedding" in source.tensors:
+        raise source.refused(f"has a table of distances in every layer of its {stack} (as umT5); here a stack has one")
+    raise source.refused(f"lacks {name}")
+
+
+def _one_of(tables: np.ndarray) -> np.ndarray:
+    """[heads, layers, buckets] to [buckets, heads] where all layers have the same; else nothing, [0, heads]."""
+    same = (tables == tables[:, :1]).all()
+    return tables[:, 0].T if same else np.zeros((0, len(tables)), tables.dtype)
+
+
+def _depth(source: Source, stack: str, scanned: bool) -> int:
+    norm = f"{stack}/{stack}/pre_mlp_layer_norm/scale"
+    return source.shape(norm, 2)[1] if scanned else source.depth(f"{stack}/layers_", "/")

@@ -4,8 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from vitzoo.weights.files.json_file import shown
-from vitzoo.weights.files.source import Source
+from vitzoo.weights.files.source import Source, shown
 from vitzoo.weights.formats.settings import give, heads_that
 from vitzoo.weights.formats.vit_common import num_heads
 

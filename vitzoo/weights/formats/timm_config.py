@@ -7,8 +7,7 @@ from typing import Any
 
 from vitzoo.errors import UserError
 from vitzoo.models.vit_config import ViTConfig
-from vitzoo.weights.files.json_file import shown
-from vitzoo.weights.files.source import Source
+from vitzoo.weights.files.source import Source, shown
 from vitzoo.weights.formats.settings import agrees, checked_names, is_number, must_be, named, of_channels, theirs_of
 from vitzoo.weights.formats.timm_architectures import ACTIVATIONS
 from vitzoo.weights.formats.vit_common import IMAGENET, LARGEST_SIDE, SMALLEST_CROP, Size, crop_fraction, departures

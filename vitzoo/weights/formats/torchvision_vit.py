@@ -3,25 +3,22 @@
 from collections.abc import Mapping
 from typing import Any
 
+from vitzoo.models.base import Flat
 from vitzoo.models.vit_config import ViTConfig
-from vitzoo.weights.common_rows import dense, layers, norm
 from vitzoo.weights.files.source import Source
-from vitzoo.weights.formats.base import Reading, Writing
+from vitzoo.weights.formats.registry import Reading, Writing
 from vitzoo.weights.formats.settings import must_be
 from vitzoo.weights.formats.vit_common import (
     BLOCKS,
     IMAGENET,
     PLAINER,
-    attention_rows,
     check_square,
-    mlp_rows,
     num_heads,
     outputs_of,
     patch_of,
     table_of,
 )
-from vitzoo.weights.layouts import PATCHES
-from vitzoo.weights.rows import Flat, Row, write_rows
+from vitzoo.weights.mapping import NameMap, block
 
 WHERE = "torchvision's VisionTransformer"
 BLOCK = "encoder.layers.encoder_layer_{i}"
@@ -76,7 +73,7 @@ class TorchvisionViT:
         preprocessing, told = _preprocessing(size[0], width, patch[0])
         return Reading(
             model={"name": "vit", **fields},
-            rows=tuple(_rows(ViTConfig(**fields), old_mlp)),
+            names=_names(old_mlp),
             preprocessing=preprocessing,
             notes=tuple(filter(None, (note, told))),
         )
@@ -85,7 +82,7 @@ class TorchvisionViT:
         """See `Writer.write`. There is no config: the model's arguments are those of the call in torchvision."""
         must_be(config, PLAIN, WHERE)
         check_square(config.grid, WHERE)
-        return Writing(write_rows(_rows(config, False), params), {})
+        return Writing(_names(False).write(params), {})
 
 
 def _preprocessing(side: int, width: int, patch: int) -> tuple[dict[str, Any], str]:
@@ -97,23 +94,26 @@ def _preprocessing(side: int, width: int, patch: int) -> tuple[dict[str, Any], s
     return fields, f"preprocessing as of torchvision's weights of this size: {interpolation} to {resized}, crop {side}"
 
 
-def _rows(config: ViTConfig, old_mlp: bool) -> list[Row]:
-    """Every row; `old_mlp` are the MLP's names before torchvision 0.13."""
+def _names(old_mlp: bool) -> NameMap:
+    """The names; `old_mlp` are the MLP's before torchvision 0.13."""
     up, down = ("linear_1", "linear_2") if old_mlp else ("0", "3")
-    together = (f"{BLOCK}.self_attention.in_proj_weight", f"{BLOCK}.self_attention.in_proj_bias")
-    block = [
-        *norm(f"{BLOCK}.ln_1", f"{BLOCKS}/norm1"),
-        *attention_rows(together, f"{BLOCK}.self_attention.out_proj", config),
-        *norm(f"{BLOCK}.ln_2", f"{BLOCKS}/norm2"),
-        *mlp_rows(f"{BLOCK}.mlp.{up}", f"{BLOCK}.mlp.{down}", config),
-    ]
-    rows = [
-        Row("conv_proj.weight", "patch_embedding/kernel", PATCHES),
-        Row("conv_proj.bias", "patch_embedding/bias"),
-        Row("class_token", "class_token"),
-        Row("encoder.pos_embedding", "positions/embedding"),
-        *layers(config.depth, block),
-        *norm("encoder.ln", "encoder/norm"),
-    ]
-    rows += dense("heads.pre_logits", "pre_logits") if config.pre_logits else []
-    return rows + (dense("heads.head", "head") if config.num_classes else [])
+    inside = {
+        "norm1": "ln_1",
+        "attention/query|key|value/kernel": "self_attention.in_proj_weight",
+        "attention/query|key|value/bias": "self_attention.in_proj_bias",
+        "attention/out": "self_attention.out_proj",
+        "norm2": "ln_2",
+        "mlp/up": f"mlp.{up}",
+        "mlp/down": f"mlp.{down}",
+    }
+    return NameMap(
+        {
+            "patch_embedding": "conv_proj",
+            "class_token": "class_token",
+            "positions/embedding": "encoder.pos_embedding",
+            **block(BLOCKS, BLOCK, inside),
+            "encoder/norm": "encoder.ln",
+            "pre_logits": "heads.pre_logits",
+            "head": "heads.head",
+        }
+    )

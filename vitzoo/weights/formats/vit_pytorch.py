@@ -8,14 +8,12 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from vitzoo.models.vit_config import ViTConfig
-from vitzoo.weights.common_rows import dense, layers, norm
 from vitzoo.weights.files.source import Source
-from vitzoo.weights.formats.base import Reading
+from vitzoo.weights.formats.registry import Reading
 from vitzoo.weights.formats.settings import give, heads_that
-from vitzoo.weights.formats.vit_common import BLOCKS, Size, attention_rows, mlp_rows, table_of
+from vitzoo.weights.formats.vit_common import BLOCKS, Size, table_of
 from vitzoo.weights.layouts import Layout, reshaped
-from vitzoo.weights.rows import Ignored, Row
+from vitzoo.weights.mapping import Ignored, NameMap, block
 
 EMBEDDING = "to_patch_embedding"
 BLOCK, FIRST = "transformer.layers.{i}", "transformer.layers.0"
@@ -95,7 +93,7 @@ class VitPytorch:
         fields |= more
         return Reading(
             model={"name": "vit", **fields},
-            rows=tuple(_rows(source, ViTConfig(**fields), names)),
+            names=_name_map(source, names, (*patch, channels)),
             ignored=(Ignored("cls_token", "it has no rows"),),
             notes=("preprocessing isn't known of these files: pixels are taken to -1..1", *notes),
         )
@@ -144,33 +142,39 @@ def _of_tables(source: Source, given: Mapping[str, Any], patch: Size) -> tuple[d
     return fields, ["pooling isn't said: taken as cls; give pooling=gap for pool='mean'"] if old and not mean else []
 
 
-def _rows(source: Source, c: ViTConfig, names: Names) -> list[Row]:
-    attention, (up, down) = f"{BLOCK}.{names.attention}", names.mlp
-    together = (f"{attention}.to_qkv.weight", f"{attention}.to_qkv.bias")
-    block = [
-        *norm(f"{BLOCK}.0.norm", f"{BLOCKS}/norm1"),
-        *attention_rows(together, f"{attention}.to_out" if names.simple else f"{attention}.to_out.0", c),
-        *norm(f"{BLOCK}.{names.norm2}", f"{BLOCKS}/norm2"),
-        *mlp_rows(f"{BLOCK}.{up}", f"{BLOCK}.{down}", c),
-    ]
-    before_head = names.head.replace(".1", ".0")
-    return [
-        *norm(f"{EMBEDDING}.1", "patch_embedding/input_norm"),
-        Row(f"{EMBEDDING}.2.weight", "patch_embedding/kernel", _flat_patches(c)),
-        Row(f"{EMBEDDING}.2.bias", "patch_embedding/bias"),
-        *norm(f"{EMBEDDING}.3", "patch_embedding/output_norm"),
-        *([_table(source, "cls_token", "class_token")] if c.has_class_token else []),
-        *([] if names.simple else [_table(source, "pos_embedding", "positions/embedding")]),
-        *layers(c.depth, block),
-        *(norm(before_head, "head_norm") if c.norm_after_pooling else norm("transformer.norm", "encoder/norm")),
-        *(dense(names.head, "head") if names.head else []),
-    ]
+def _name_map(source: Source, names: Names, pixels: tuple[int, int, int]) -> NameMap:
+    """The names, and the layout of patches of `pixels` (rows, columns, channels), which are torch's Linear [width, rows
+    · columns · channels], and of tables with a leading dimension of one, which newer versions leave out.
+    """
+    up, down = names.mlp
+    inside = {
+        "norm1": "0.norm",
+        "attention/query|key|value": f"{names.attention}.to_qkv",
+        "attention/out": f"{names.attention}.to_out" + ("" if names.simple else ".0"),
+        "norm2": names.norm2,
+        "mlp/up": up,
+        "mlp/down": down,
+    }
+    tables = {"class_token": "cls_token", "positions/embedding": "pos_embedding"}
+    found = {
+        "patch_embedding/input_norm": f"{EMBEDDING}.1",
+        "patch_embedding": f"{EMBEDDING}.2",
+        "patch_embedding/output_norm": f"{EMBEDDING}.3",
+        **tables,
+        **block(BLOCKS, BLOCK, inside),
+        "encoder/norm": "transformer.norm",
+        "head_norm": names.head.replace(".1", ".0"),
+        "head": names.head,
+    }
+    patches = Layout(lambda x: (x.T.reshape(*pixels, -1),), lambda x: x.reshape(-1, x.shape[-1]).T, 2)
 
+    def layout(path: str, shape: tuple[int, ...]) -> Layout | None:
+        if path not in tables:
+            return patches if path == "patch_embedding/kernel" else None
+        stated = _table_shape(source, tables[path])
+        return reshaped(stated, (1, *stated[-2:]))
 
-def _table(source: Source, theirs: str, ours: str) -> Row:
-    """With a leading dimension of one, which newer versions leave out."""
-    shape = _table_shape(source, theirs)
-    return Row(theirs, ours, reshaped(shape, (1, *shape[-2:])))
+    return NameMap(found, layouts=layout)
 
 
 def _table_shape(source: Source, name: str) -> tuple[int, ...]:
@@ -178,9 +182,3 @@ def _table_shape(source: Source, name: str) -> tuple[int, ...]:
     if len(shape) != 2 and (len(shape) != 3 or shape[0] != 1):
         raise source.refused(f"has {name} of shape {shape}, where [rows, width] or [1, rows, width] is right")
     return shape
-
-
-def _flat_patches(c: ViTConfig) -> Layout:
-    """torch's Linear [width, rows · columns · channels]."""
-    size = (*c.patch_shape, c.image_shape[2])
-    return Layout(lambda x: (x.T.reshape(*size, -1),), lambda x: (x.reshape(-1, x.shape[-1]).T,), 2)

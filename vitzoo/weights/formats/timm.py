@@ -1,5 +1,6 @@
-"""timm's VisionTransformer: `model.safetensors` beside the Hub's `config.json`, or a file of arrays alone; its names of
-arrays, which Facebook's models share but for a few.
+"""timm's VisionTransformer: `model.safetensors` beside the Hub's `config.json`, or a file of arrays alone; and
+Facebook's models in torch files (DINO, DINOv2, DeiT, DeiT III and MAE), whose names are timm's but for a few, and which
+no config lies beside.
 
 `config.json` names an architecture of timm's (which says heads, GELU and epsilon), arguments that differ from it
 (`model_args`), and what images are made into (`pretrained_cfg`).
@@ -11,18 +12,24 @@ from typing import Any
 
 import numpy as np
 
+from vitzoo.models.base import Flat
 from vitzoo.models.geometry import pair
 from vitzoo.models.vit_config import ViTConfig
-from vitzoo.weights.common_rows import dense, layers, norm
-from vitzoo.weights.files.json_file import shown
-from vitzoo.weights.files.source import Source
+from vitzoo.weights.files.source import Source, shown
 from vitzoo.weights.formats import timm_config
-from vitzoo.weights.formats.base import Reading, Writing
+from vitzoo.weights.formats.registry import Reading, Writing
 from vitzoo.weights.formats.settings import agrees
 from vitzoo.weights.formats.timm_architectures import of_architecture
-from vitzoo.weights.formats.vit_common import BLOCKS, attention_rows, mlp_rows, outputs_of, patch_of, table_of
-from vitzoo.weights.layouts import PATCHES, from_heads, fused, to_heads, to_heads_bias
-from vitzoo.weights.rows import Flat, Row, write_rows
+from vitzoo.weights.formats.vit_common import (
+    BLOCKS,
+    IMAGENET,
+    crop_fraction,
+    num_heads,
+    outputs_of,
+    patch_of,
+    table_of,
+)
+from vitzoo.weights.mapping import Ignored, NameMap, block
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,58 +94,45 @@ def timm_fields(source: Source, names: TimmNames = TIMM) -> dict[str, Any]:
     }
 
 
-def timm_rows(config: ViTConfig, names: TimmNames = TIMM) -> list[Row]:
-    """Every row of a model."""
-    c, p = config, names.prefix
-    rows = [Row(f"{p}patch_embed.proj.weight", "patch_embedding/kernel", PATCHES)]
-    optional = [
-        (c.patch_bias, "patch_embed.proj.bias", "patch_embedding/bias"),
-        (c.has_class_token, "cls_token", "class_token"),
-        (c.distillation != "none", "dist_token", "distillation_token"),
-        (c.registers > 0, names.registers, "registers"),
-        (c.positions == "learned1d", "pos_embed", "positions/embedding"),
-    ]
-    rows += [Row(f"{p}{theirs}", ours) for there, theirs, ours in optional if there]
-    rows += norm(f"{p}norm_pre", "embedding_norm") if c.embedding_norm else []
-    rows += layers(c.depth, _block(c, names))
-    rows += norm(f"{p}fc_norm", "head_norm") if c.norm_after_pooling else norm(f"{p}norm", "encoder/norm")
-    rows += _pool(c, f"{p}attn_pool") if c.pooling == "map" else []
-    rows += dense(f"{p}pre_logits.fc", "pre_logits") if c.pre_logits else []
-    rows += dense(f"{p}head", "head") if c.num_classes else []
-    return rows + (dense(f"{p}head_dist", "distillation_head") if c.num_classes and c.distillation == "head" else [])
+BLOCK = {
+    "norm1": "norm1",
+    "attention/query|key|value": "attn.qkv",
+    "attention/query_norm": "attn.q_norm",
+    "attention/key_norm": "attn.k_norm",
+    "attention/out": "attn.proj",
+    "norm2": "norm2",
+}
+POOL = {
+    "probe": "latent",
+    "attention/query": "q",
+    "attention/key|value": "kv",
+    "attention/out": "proj",
+    "norm": "norm",
+    "mlp/up": "mlp.fc1",
+    "mlp/down": "mlp.fc2",
+}
 
 
-def _block(config: ViTConfig, names: TimmNames) -> list[Row]:
-    block = f"{names.prefix}blocks.{{i}}"
-    together = (f"{block}.attn.qkv.weight", f"{block}.attn.qkv.bias")
-    rows = [
-        *norm(f"{block}.norm1", f"{BLOCKS}/norm1"),
-        *attention_rows(together, f"{block}.attn.proj", config),
-        *norm(f"{block}.norm2", f"{BLOCKS}/norm2"),
-        *mlp_rows(f"{block}.mlp.{names.up}", f"{block}.mlp.{names.down}", config),
-    ]
-    for theirs, ours in (("q", "query"), ("k", "key")) if config.qk_norm else ():
-        rows += norm(f"{block}.attn.{theirs}_norm", f"{BLOCKS}/attention/{ours}_norm", bias=config.qk_norm_bias)
-    if config.layer_scale is not None:
-        rows += [Row(f"{block}.{names.scale.format(n=n)}", f"{BLOCKS}/scale{n}") for n in (1, 2)]
-    return rows
-
-
-def _pool(config: ViTConfig, theirs: str) -> list[Row]:
-    ours, heads = "pool/attention", config.num_heads
-    both = (f"{ours}/key", f"{ours}/value")
-    return [
-        Row(f"{theirs}.latent", "pool/probe"),
-        Row(f"{theirs}.q.weight", f"{ours}/query/kernel", to_heads(heads)),
-        Row(f"{theirs}.q.bias", f"{ours}/query/bias", to_heads_bias(heads)),
-        Row(f"{theirs}.kv.weight", tuple(f"{path}/kernel" for path in both), fused(2, to_heads(heads), axis=0)),
-        Row(f"{theirs}.kv.bias", tuple(f"{path}/bias" for path in both), fused(2, to_heads_bias(heads), axis=0)),
-        Row(f"{theirs}.proj.weight", f"{ours}/out/kernel", from_heads(heads)),
-        Row(f"{theirs}.proj.bias", f"{ours}/out/bias"),
-        *norm(f"{theirs}.norm", "pool/norm"),
-        *dense(f"{theirs}.mlp.fc1", "pool/mlp/up"),
-        *dense(f"{theirs}.mlp.fc2", "pool/mlp/down"),
-    ]
+def timm_names(names: TimmNames = TIMM) -> NameMap:
+    """The names of all that such a model may have."""
+    p, scales = names.prefix, {f"scale{n}": names.scale.format(n=n) for n in (1, 2)}
+    mlp = {"mlp/gate|up": f"mlp.{names.up}", "mlp/down": f"mlp.{names.down}"}
+    found = {
+        "patch_embedding": "patch_embed.proj",
+        "class_token": "cls_token",
+        "distillation_token": "dist_token",
+        "registers": names.registers,
+        "positions/embedding": "pos_embed",
+        "embedding_norm": "norm_pre",
+        **block(BLOCKS, "blocks.{i}", BLOCK | mlp | scales),
+        "head_norm": "fc_norm",
+        "encoder/norm": "norm",
+        **block("pool", "attn_pool", POOL),
+        "pre_logits": "pre_logits.fc",
+        "head": "head",
+        "distillation_head": "head_dist",
+    }
+    return NameMap({ours: f"{p}{theirs}" for ours, theirs in found.items()})
 
 
 RESIZE = {"position_resize": "bicubic", "position_antialias": True}
@@ -182,7 +176,7 @@ class TimmViT:
         preprocessing, more = timm_config.preprocessing(source, fields["image_size"], fields["channels"])
         return Reading(
             model={"name": "vit", **fields},
-            rows=tuple(timm_rows(ViTConfig(**fields))),
+            names=timm_names(),
             classes=timm_config.classes(source, fields["num_classes"]),
             preprocessing=preprocessing,
             notes=(*notes, *more),
@@ -196,7 +190,7 @@ class TimmViT:
             config, params = _with_row_in_token(config, params)
             notes = ("the class token's row of positions is added to the token: timm has none beside registers",)
         content, more = timm_config.written(config, description)
-        return Writing(write_rows(timm_rows(config), params), content, notes=(*notes, *more))
+        return Writing(timm_names().write(params), content, notes=(*notes, *more))
 
 
 def _with_row_in_token(config: ViTConfig, params: Flat) -> tuple[ViTConfig, Flat]:
@@ -230,3 +224,109 @@ def _pooling(source: Source, fields: Mapping[str, Any], arguments: Mapping[str, 
     if stated == "token" and not fields["class_token"]:
         raise source.refused("config.json has global_pool = token, but the file has no cls_token")
     return pools[stated]
+
+
+MASK = Ignored(r"(backbone\.)?mask_token", "only pretraining by masked patches uses it")
+
+
+@dataclasses.dataclass(frozen=True)
+class Kind:
+    """One of the projects.
+
+    Attributes:
+        marks: ends of names of which one is in its files and in no other's.
+        names: where it differs from timm.
+        ignored: names of what only its training uses.
+        crop: the part of the resized side that evaluation keeps.
+        resize: how its code takes positions to another grid.
+        placed: whether the tokens before the patches have rows among the positions.
+    """
+
+    marks: tuple[str, ...]
+    names: TimmNames = TIMM
+    ignored: tuple[Ignored, ...] = ()
+    crop: float = 0.875
+    resize: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    placed: bool = True
+
+
+KINDS = {
+    "MAE": Kind(
+        ("decoder_embed.weight",),
+        ignored=(MASK, Ignored(r"decoder_.*", "the decoder, which only pretraining uses")),
+    ),
+    "DINOv2": Kind(
+        ("register_tokens", "mask_token", "blocks.0.mlp.w12.weight"),
+        TimmNames(registers="register_tokens"),
+        (MASK, Ignored(r"(dino|ibot)_head\..*", "heads that only pretraining uses")),
+        crop=1.0,
+        resize={"position_offset": 0.1},
+    ),
+    "DeiT III": Kind(("blocks.0.gamma_1",), TimmNames(scale="gamma_{n}"), crop=1.0, placed=False),
+    "DINO": Kind(
+        ("head.last_layer.weight_v", "head.last_layer.parametrizations.weight.original1"),
+        ignored=(Ignored(r"head\..*", "the head that only pretraining uses"),),
+        resize={"position_offset": 0.1},
+    ),
+    "DeiT or MAE": Kind(()),
+}
+"""The last is taken of a training's file (`{"model": ...}`) with timm's very names."""
+
+
+class FacebookViT:
+    """Of the `.pth` files of the projects' pages."""
+
+    name = "facebook-vit"
+    model = "vit"
+
+    def recognises(self, source: Source) -> bool:
+        """By timm's names with a name of one of the projects, or in a training's file of theirs."""
+        return has_timm_names(source, _prefix(source)) and bool(_kind(source))
+
+    def read(self, source: Source, given: Mapping[str, Any]) -> Reading:
+        """See `Format.read`. Heads are those of the published sizes; GELU is exact and epsilon 1e-6."""
+        kind_name = _kind(source) or "DeiT or MAE"
+        kind, prefix = KINDS[kind_name], _prefix(source)
+        names = dataclasses.replace(kind.names, prefix=prefix)
+        if f"{prefix}blocks.0.mlp.w12.weight" in source.tensors:
+            names = dataclasses.replace(names, up="w12", down="w3")
+        fields = timm_fields(source, names)
+        heads, note = num_heads(source, given, fields["width"])
+        before = int(fields["class_token"]) + int(fields["distillation"] != "none")
+        rows = source.shape(f"{prefix}pos_embed", 3)[1]
+        first = ("class", before) if kind.placed else ("none", 0)
+        size, placed = table_of(source, rows, fields["patch_size"], [first], [], given)
+        fields |= {"num_heads": heads, "gelu": "exact", "norm_epsilon": 1e-6}
+        fields |= {"image_size": size, "prefix_positions": placed}
+        fields |= {"position_resize": "bicubic", **kind.resize}
+        if fields["registers"]:  # these models' code resizes otherwise
+            fields |= {"position_offset": 0.0, "position_antialias": True}
+        notes = [f"read as {kind_name}: exact GELU, epsilon 1e-6, ImageNet's mean and deviation", note]
+        return Reading(
+            model={"name": "vit", **fields},
+            names=timm_names(names),
+            ignored=kind.ignored,
+            preprocessing={
+                "resize": "short_side_crop",
+                "interpolation": "bicubic",
+                "crop_fraction": crop_fraction(kind.crop, size),
+                "crop_offset": "half_even",
+                **IMAGENET,
+            },
+            notes=tuple(filter(None, notes)),
+        )
+
+
+def _prefix(source: Source) -> str:
+    """Of the backbone, where heads stand beside it."""
+    return "backbone." if "backbone.cls_token" in source.tensors else ""
+
+
+def _kind(source: Source) -> str | None:
+    prefix = _prefix(source)
+    for name, kind in KINDS.items():
+        if any(mark in source.tensors or f"{prefix}{mark}" in source.tensors for mark in kind.marks):
+            return name
+    if prefix:
+        return "DINO"
+    return "DeiT or MAE" if "model" in source.besides else None

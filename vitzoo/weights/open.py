@@ -15,8 +15,8 @@ from vitzoo.paths import named_path, readable_path
 from vitzoo.schema import convert_fields
 from vitzoo.weights import catalogue
 from vitzoo.weights.files.open import is_published
+from vitzoo.weights.model import Part, part_of
 from vitzoo.weights.names import place_of
-from vitzoo.weights.part import Part, part_of
 from vitzoo.weights.published import Published, open_published
 
 

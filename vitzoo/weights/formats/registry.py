@@ -2,13 +2,136 @@
 architecture, this alone decides, however much the names and shapes of its arrays are another's."""
 
 import dataclasses
+import functools
 import importlib
 import re
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, Protocol
 
+import numpy as np
+
+from vitzoo.config.experiment import config_class_of
+from vitzoo.data.text.tokenizers.base import TextTokenizer
 from vitzoo.errors import UserError
-from vitzoo.weights.files.json_file import shown
-from vitzoo.weights.files.source import Source
-from vitzoo.weights.formats.base import Format
+from vitzoo.models.base import Flat
+from vitzoo.nn import state
+from vitzoo.nn.paths import flatten
+from vitzoo.schema import build
+from vitzoo.weights.files.source import Source, shown
+from vitzoo.weights.mapping import Ignored, LeafMap, NameMap
+from vitzoo.weights.model import builder
+
+
+@dataclasses.dataclass(frozen=True)
+class Reading:
+    """What a file's names, shapes and `config.json` say.
+
+    Attributes:
+        model: `name` and the fields of the model's Config that differ from its defaults.
+        names: how the file names the model's leaves.
+        ignored: names that are left aside, each with a reason.
+        objective: `name` and fields: what the head is for.
+        classes: names by index.
+        preprocessing: of images, the keys of `data.settings.Preprocessing` that differ from its defaults, without
+            `size` and `channels`; of text, fields of `data.text.settings.Text`.
+        tokenizer: of text.
+        notes: lines for the report: what was taken where the file leaves a choice.
+    """
+
+    model: Mapping[str, Any]
+    names: NameMap
+    ignored: tuple[Ignored, ...] = ()
+    objective: Mapping[str, Any] = dataclasses.field(default_factory=lambda: {"name": "classification"})
+    classes: tuple[str, ...] | None = None
+    preprocessing: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    tokenizer: TextTokenizer | None = None
+    notes: tuple[str, ...] = ()
+
+    @functools.cached_property
+    def config(self) -> Any:
+        """The model's Config.
+
+        Raises:
+            UserError: a value is none that it accepts.
+        """
+        fields = {key: value for key, value in self.model.items() if key != "name"}
+        return build(config_class_of(self.model["name"]), fields, "model")
+
+    @functools.cached_property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Of the model's leaves, by path."""
+        _, shapes = state.abstract(builder(self.model["name"], self.config))
+        return {path: leaf.shape for path, leaf in flatten(shapes).items()}
+
+    @property
+    def mapping(self) -> tuple[LeafMap, ...]:
+        """Where each of our leaves stands in the file."""
+        return self.names.of(self.shapes)
+
+
+@dataclasses.dataclass(frozen=True)
+class Writing:
+    """A checkpoint in another's format.
+
+    Attributes:
+        tensors: names and arrays, one at a time.
+        config: the content of `config.json`.
+        files: other files beside it, by name: JSON values, text or bytes.
+        notes: lines for the report: what is kept in another way than here.
+        file: the kind of the file of weights, `safetensors` or `npz`.
+    """
+
+    tensors: Iterator[tuple[str, np.ndarray]]
+    config: Mapping[str, Any]
+    files: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    file: str = "safetensors"
+
+
+class Format(Protocol):
+    """One family's layout. A class without state; `formats/registry.py` lists them all.
+
+    Attributes:
+        name: as `vitzoo convert --format` takes it.
+        model: the model that it holds.
+    """
+
+    name: ClassVar[str]
+    model: ClassVar[str]
+
+    def recognises(self, source: Source) -> bool:
+        """Whether the file's names (and `config.json`) are this format's; shapes are looked at only in `read`."""
+        ...
+
+    def read(self, source: Source, given: Mapping[str, Any]) -> Reading:
+        """What it holds.
+
+        Args:
+            source: the file.
+            given: settings of the model that a user states, for what can't be known from the file.
+
+        Raises:
+            UserError: it holds something that vitzoo's model has no setting for, or a setting must be given (named).
+        """
+        ...
+
+
+class Writer(Protocol):
+    """A format that goes out too."""
+
+    def write(self, config: Any, params: Flat, description: Mapping[str, Any], tokenizer: Any) -> Writing:
+        """A checkpoint in this format.
+
+        Args:
+            config: the model's Config.
+            params: its leaves by path.
+            description: `model.json`.
+            tokenizer: of text.
+
+        Raises:
+            UserError: the format has no place for one of the model's settings (named).
+        """
+        ...
 
 
 @dataclasses.dataclass(frozen=True)
@@ -142,12 +265,12 @@ FORMATS = {
     "gpt2": "vitzoo.weights.formats.gpt:GPT2",
     "openai-gpt": "vitzoo.weights.formats.gpt:GPT1",
     "t5": "vitzoo.weights.formats.t5:T5",
-    "t5x": "vitzoo.weights.formats.t5x:T5X",
+    "t5x": "vitzoo.weights.formats.t5:T5X",
     "bert": "vitzoo.weights.formats.bert:BERT",
     "vision_transformer": "vitzoo.weights.formats.google:VisionTransformer",
     "big_vision": "vitzoo.weights.formats.google:BigVision",
-    "facebook-vit": "vitzoo.weights.formats.facebook_vit:FacebookViT",
-    "timm-vit": "vitzoo.weights.formats.timm_vit:TimmViT",
+    "facebook-vit": "vitzoo.weights.formats.timm:FacebookViT",
+    "timm-vit": "vitzoo.weights.formats.timm:TimmViT",
     "torchvision-vit": "vitzoo.weights.formats.torchvision_vit:TorchvisionViT",
     "vit-pytorch": "vitzoo.weights.formats.vit_pytorch:VitPytorch",
     "hf-vit": "vitzoo.weights.formats.hf_vit:HFViT",

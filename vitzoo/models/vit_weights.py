@@ -1,32 +1,23 @@
-"""How a model's parameters fit another image or patch size, number of channels or kind of pooling of the same model."""
+"""How a ViT's weights go onto another ViT: another image or patch size, number of channels or kind of pooling."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from vitzoo.data.mixing import MIDDLE
 from vitzoo.errors import UserError
-from vitzoo.models.resizing import resize_patches, resize_positions
+from vitzoo.models.base import Flat, Note, Scale, Scales, TransferRules
+from vitzoo.models.vit_config import ViTConfig
 from vitzoo.nn.paths import flatten, unflatten
+from vitzoo.nn.positions import resize_axis, resize_table, resize_weights
+from vitzoo.nn.relative import resize_bias, resize_embedding
 
-Flat = dict[str, np.ndarray]
-Note = Callable[[str, str, str], None]
-"""Called with kind (resized or adapted), path and text for each leaf that changes."""
-Scale = tuple[np.ndarray, np.ndarray]
-Scales = tuple[Scale, Scale]
 PLAIN: Scale = (np.zeros((1, 1)), np.ones((1, 1)))
 TINY = 1e-9
 """What sums in float64 are off by."""
 
 
-def adapt(params: Flat, old: Any, new: Any, note: Note, scales: Scales | None = None) -> Flat:
-    """The parameters, flat, between two Configs; what doesn't need to change stays the same array.
-
-    `scales` are mean and deviation of pixels in both, from `scale_of`; None: they are one for all channels.
-    """
-    if not hasattr(old, "grid"):  # of images only
-        return params
+def adapt(params: Flat, old: ViTConfig, new: ViTConfig, note: Note, scales: Scales | None = None) -> Flat:
+    """A ViT's parameters, flat, between two Configs; see `TransferRules.adapt`."""
     params = other_grid(params, old, new, note)
     params = prefix_rows(params, old, new, note)
     params = patch_pixels(params, old, new, note)
@@ -34,7 +25,7 @@ def adapt(params: Flat, old: Any, new: Any, note: Note, scales: Scales | None = 
     return patch_channels(params, old, new, scales, note)
 
 
-def other_grid(params: Flat, old: Any, new: Any, note: Note) -> Flat:
+def other_grid(params: Flat, old: ViTConfig, new: ViTConfig, note: Note) -> Flat:
     """Positions on another grid of patches."""
     if old.grid == new.grid or old.positions != new.positions:
         return params
@@ -46,7 +37,7 @@ def other_grid(params: Flat, old: Any, new: Any, note: Note) -> Flat:
     return resized
 
 
-def prefix_rows(params: Flat, old: Any, new: Any, note: Note) -> Flat:
+def prefix_rows(params: Flat, old: ViTConfig, new: ViTConfig, note: Note) -> Flat:
     """The first rows of a 1-D table, of tokens before the patches: left out or made zero where these come or go."""
     path = "positions/embedding"
     if path not in params or old.positions != new.positions or _placed(old) == _placed(new):
@@ -61,14 +52,14 @@ def prefix_rows(params: Flat, old: Any, new: Any, note: Note) -> Flat:
     return {**params, path: np.concatenate([*rows, table[:, len(before) :]], axis=1)}
 
 
-def _placed(config: Any) -> list[str]:
+def _placed(config: ViTConfig) -> list[str]:
     """The tokens before the patches that have rows, in their order."""
     tokens = ["class token"] if config.has_class_token else []
     tokens += ["distillation token"] if config.distillation != "none" else []
     return [*tokens, *(f"register {index}" for index in range(config.registers))][: config.placed_prefix]
 
 
-def patch_pixels(params: Flat, old: Any, new: Any, note: Note) -> Flat:
+def patch_pixels(params: Flat, old: ViTConfig, new: ViTConfig, note: Note) -> Flat:
     """The patch embedding [rows, columns, channels, width] for patches of another size."""
     path = "patch_embedding/kernel"
     if path not in params or old.patch_shape == new.patch_shape:
@@ -81,16 +72,16 @@ def patch_pixels(params: Flat, old: Any, new: Any, note: Note) -> Flat:
     return {**params, path: resize_patches(params[path], new.patch_shape)}
 
 
-def patch_bias(params: Flat, old: Any, new: Any, note: Note) -> Flat:
+def patch_bias(params: Flat, old: ViTConfig, new: ViTConfig, note: Note) -> Flat:
     """A bias of zeros where the patch embedding had none and now has one, which changes nothing."""
     kernel, path = "patch_embedding/kernel", "patch_embedding/bias"
-    if kernel not in params or path in params or not getattr(new, "patch_bias", False):
+    if kernel not in params or path in params or not new.patch_bias:
         return params
     note("new", path, "zeros")
     return {**params, path: np.zeros(params[kernel].shape[-1:], params[kernel].dtype)}
 
 
-def patch_channels(params: Flat, old: Any, new: Any, scales: Scales | None, note: Note) -> Flat:
+def patch_channels(params: Flat, old: ViTConfig, new: ViTConfig, scales: Scales | None, note: Note) -> Flat:
     """The patch embedding [rows, columns, channels, width] for another number of channels, 3 to 1 or 1 to 3.
 
     A picture without colour has the same response before and after, whether its one channel is repeated over three or
@@ -118,7 +109,7 @@ def patch_channels(params: Flat, old: Any, new: Any, scales: Scales | None, note
     return _with_offset(params, old, new, offset[:, :, 0], note) if np.abs(offset).max() > TINY else params
 
 
-def _with_offset(params: Flat, old: Any, new: Any, offset: np.ndarray, note: Note) -> Flat:
+def _with_offset(params: Flat, old: ViTConfig, new: ViTConfig, offset: np.ndarray, note: Note) -> Flat:
     """The parameters with what each pixel [rows, columns, width] of a patch adds to its token."""
     bias, table = "patch_embedding/bias", "positions/embedding"
     by_patch = _of_real_pixels(offset, new)
@@ -136,7 +127,7 @@ def _with_offset(params: Flat, old: Any, new: Any, offset: np.ndarray, note: Not
     raise UserError("model.channels", new.channels, message)
 
 
-def _of_real_pixels(offset: np.ndarray, config: Any) -> np.ndarray:
+def _of_real_pixels(offset: np.ndarray, config: ViTConfig) -> np.ndarray:
     """Summed over each patch's pixels that lie within the image, [patches, width]: those filled up are zeros anyway."""
     inside = [
         (np.arange(count * patch) < side).reshape(count, patch).astype(np.float64)
@@ -146,8 +137,75 @@ def _of_real_pixels(offset: np.ndarray, config: Any) -> np.ndarray:
     return sums.reshape(-1, offset.shape[-1])
 
 
-def scale_of(preprocessing: Any, channels: int) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and deviation of pixels, [channels, 1] each: along the channels of a kernel."""
-    found = (np.array(getattr(preprocessing, field) or (MIDDLE,), np.float64) for field in ("mean", "std"))
-    mean, std = (np.broadcast_to(values[:, None], (channels, 1)) for values in found)
-    return mean, std
+def resize_positions(params: dict[str, Any], old: ViTConfig, new: ViTConfig) -> dict[str, Any]:
+    """NumPy parameters of a model with config `old`, their positions fitted to the grid of `new` by `new`'s method.
+
+    Where the grids are equal they are given back as they are. Fixed and rotary positions hold no parameters.
+    """
+    if old.grid == new.grid:
+        return params
+    flat = flatten(params)
+    return unflatten({path: _resized(path, leaf, old, new) for path, leaf in flat.items()})
+
+
+def _resized(path: str, leaf: Any, old: ViTConfig, new: ViTConfig) -> Any:
+    method, antialias, offset = new.position_resize, new.position_antialias, new.position_offset
+    match path.split("/"):
+        case ["positions", "embedding"]:
+            return resize_table(leaf, old.grid, new.grid, old.placed_prefix, method, antialias, offset)
+        case ["positions", "x"]:
+            return resize_axis(leaf, new.grid[1], 0, method, antialias, offset).astype(leaf.dtype)
+        case ["positions", "y"]:
+            return resize_axis(leaf, new.grid[0], 0, method, antialias, offset).astype(leaf.dtype)
+        case [*_, "relative", "table"]:
+            return resize_bias(leaf, new.grid, method, antialias)
+        case [*_, "relative", "embedding"]:
+            return resize_embedding(leaf, new.patches, method, antialias)
+    return leaf
+
+
+def resize_patches(kernel: np.ndarray, patch: tuple[int, int]) -> np.ndarray:
+    """A patch embedding for patches of another size, by the pseudo-inverse of resizing (https://arxiv.org/abs/2212.08013).
+
+    A larger patch that is a smaller one resized (bilinear, without antialias) gets the very token that the smaller one
+    had. A smaller patch gets the nearest token in the mean over patches of white noise.
+
+    Args:
+        kernel: [rows, columns, channels, width].
+        patch: rows and columns wanted.
+    """
+    down, right = (_inverse(old, new) for old, new in zip(kernel.shape[:2], patch, strict=True))
+    return np.einsum("Rr,Cc,rcik->RCik", down, right, kernel, optimize=True).astype(kernel.dtype)
+
+
+def _inverse(old: int, new: int) -> np.ndarray:
+    # the pseudo-inverse of both axes' Kronecker product is that of the pseudo-inverses
+    return np.linalg.pinv(resize_weights(old, new, "bilinear").T)
+
+
+TRANSFER = TransferRules(
+    fixed=(
+        *("width", "depth", "mlp_dim", "num_heads", "head_dim", "gated_mlp", "qkv_bias", "out_bias"),
+        *("patch_bias", "patch_norms"),
+    ),
+    may_change={"patch_bias": (False, True)},  # a bias of zeros may be added
+    leaves={
+        "pooling": r"class_token|pool/.*|(head_norm|pre_logits)/.*",
+        "has_class_token": r"class_token",
+        "norm_after_pooling": r"head_norm/.*|encoder/norm/.*",
+        "registers": r"registers",
+        "distillation": r"distillation_(token|head/.*)",
+        "embedding_norm": r"embedding_norm/.*",
+        "positions": r"positions/.*|.*/relative/.*",
+        "layer_scale": r".*/scale[12]",
+        "qk_norm": r".*/(query|key)_norm/.*",
+        "qk_norm_bias": r".*/(query|key)_norm/bias",
+        "pre_logits": r"pre_logits/.*",
+    },
+    head=r"(distillation_)?head/.*",
+    new_head={
+        "pre_logits": "{text}, new, since pre_logits differs",
+        "pooled_size": "{text}, new, since pooling gives another size",
+    },
+    adapt=adapt,
+)

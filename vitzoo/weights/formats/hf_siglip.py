@@ -5,21 +5,19 @@ from collections.abc import Mapping
 from typing import Any
 
 from vitzoo.errors import UserError
+from vitzoo.models.base import Flat
 from vitzoo.models.vit_config import ViTConfig
-from vitzoo.weights.common_rows import dense, fused_projections, layers, norm, projections
-from vitzoo.weights.files.json_file import shown
-from vitzoo.weights.files.source import Source
+from vitzoo.weights.files.source import Source, shown
 from vitzoo.weights.formats import hf_images, settings
-from vitzoo.weights.formats.base import Reading, Writing
-from vitzoo.weights.formats.hf_vit_config import Shapes, as_table, body, head_of, written, written_labels
+from vitzoo.weights.formats.hf_vit_config import Shapes, as_table, body, reading, written
+from vitzoo.weights.formats.registry import Reading, Writing
+from vitzoo.weights.formats.settings import written_labels
 from vitzoo.weights.formats.vit_common import BLOCKS, PLAIN, outputs_of
-from vitzoo.weights.layouts import PATCHES, reshaped
-from vitzoo.weights.rows import Flat, Ignored, Row, write_rows
+from vitzoo.weights.layouts import Layout, reshaped
+from vitzoo.weights.mapping import Ignored, NameMap, block
 
 PREFIXES = ("vision_model.", "")
-TYPES = ("siglip", "siglip_vision_model")
 STACK = "encoder.layers"
-PARTS = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "out": "out_proj"}
 TEXT = Ignored(r"text_model[.].*|logit_(scale|bias)", "the text tower and what compares it with images")
 BUFFER = Ignored(r"(vision_model[.])?embeddings[.]position_ids", "0, 1, 2 ..., not weights")
 PROBE = Ignored(r"vision_model[.]head[.].*", "pooling by attention, which the head of classes doesn't read")
@@ -39,6 +37,7 @@ class SigLIP:
     `SiglipForImageClassification`, whose head sees the mean of the patches."""
 
     where = "transformers' SigLIP"
+    types = ("siglip", "siglip_vision_model")
 
     def recognises(self, source: Source) -> bool:
         """By the patch embedding and the first block, without a class token, which CLIP has."""
@@ -46,13 +45,13 @@ class SigLIP:
 
     def read(self, source: Source, given: Mapping[str, Any]) -> Reading:
         """See `Format.read`."""
-        settings.of_type(source, *TYPES)
+        settings.of_type(source, *self.types)
         p, of_tower = _prefix(source) or "", source.config.get("vision_config") or source.config
         if not isinstance(of_tower, Mapping):
             raise source.refused(f"config.json has vision_config = {shown(of_tower)}; settings are right")
         within = "" if of_tower is source.config else "'s vision_config"
         tower = dataclasses.replace(source, config=of_tower, config_name=f"config.json{within}")
-        settings.of_type(tower, *TYPES)
+        settings.of_type(tower, *self.types)
         shared, whole, notes = body(tower, _shapes(source, p), given, epsilon=1e-6, gelu="gelu_pytorch_tanh")
         outputs = outputs_of(source, "classifier.weight")
         probe = f"{p}head.probe" in source.tensors
@@ -66,19 +65,8 @@ class SigLIP:
             "prefix_positions": "none",
             **settings.shares(tower, {"attention_dropout": "attention_dropout"}),
         }
-        classes, objective = head_of(source, outputs)
-        preprocessing, more = hf_images.read(
-            source, "SiglipImageProcessor", whole, shared["image_size"], shared["channels"]
-        )
-        return Reading(
-            model={"name": "vit", **fields},
-            rows=tuple(_rows(ViTConfig(**fields), p)),
-            ignored=(TEXT, BUFFER, *((PROBE,) if outputs else ())),
-            objective=objective,
-            classes=classes,
-            preprocessing=preprocessing,
-            notes=(*notes, *more),
-        )
+        ignored = (TEXT, BUFFER, *((PROBE,) if outputs else ()))
+        return reading(source, fields, whole, "SiglipImageProcessor", _names(p), ignored, notes)
 
     def takes(self, config: ViTConfig) -> bool:
         """What has no class token."""
@@ -107,15 +95,19 @@ class SigLIP:
                 "architectures": ["SiglipForImageClassification"],
                 "model_type": "siglip",
                 "vision_config": tower,
-                **written_labels(c, description),
+                **written_labels(c.num_classes, description),
             }
-        rows = _rows(c, PREFIXES[0])
-        return Writing(write_rows(rows, params), content, *hf_images.written(description, self.where))
+        arrays = _names(PREFIXES[0]).write(params)
+        return Writing(arrays, content, *hf_images.written(description, self.where))
 
 
 def _prefix(source: Source) -> str | None:
     for prefix in PREFIXES:
-        wanted = ("embeddings.patch_embedding.weight", f"{STACK}.0.self_attn.q_proj.weight", "post_layernorm.weight")
+        wanted = (
+            "embeddings.patch_embedding.weight",
+            f"{STACK}.0.self_attn.q_proj.weight",
+            "post_layernorm.weight",
+        )
         clip = f"{prefix}embeddings.class_embedding" in source.tensors
         if not clip and all(f"{prefix}{name}" in source.tensors for name in wanted):
             return prefix
@@ -134,35 +126,38 @@ def _shapes(source: Source, p: str) -> Shapes:
     )
 
 
-def _rows(c: ViTConfig, p: str) -> list[Row]:
-    block, table = f"{p}{STACK}.{{i}}", (c.patches, c.width)
-    attention = {part: f"{block}.self_attn.{name}" for part, name in PARTS.items()}
-    rows = [
-        Row(f"{p}embeddings.patch_embedding.weight", "patch_embedding/kernel", PATCHES),
-        Row(f"{p}embeddings.patch_embedding.bias", "patch_embedding/bias"),
-        Row(f"{p}embeddings.position_embedding.weight", "positions/embedding", reshaped(table, (1, *table))),
-        *layers(
-            c.depth,
-            [
-                *norm(f"{block}.layer_norm1", f"{BLOCKS}/norm1"),
-                *projections(attention, f"{BLOCKS}/attention", c.num_heads),
-                *norm(f"{block}.layer_norm2", f"{BLOCKS}/norm2"),
-                *dense(f"{block}.mlp.fc1", f"{BLOCKS}/mlp/up"),
-                *dense(f"{block}.mlp.fc2", f"{BLOCKS}/mlp/down"),
-            ],
-        ),
-        *norm(f"{p}post_layernorm", "encoder/norm"),
-    ]
-    rows += _probe_rows(c, f"{p}head") if c.pooling == "map" else []
-    return rows + (dense("classifier", "head") if c.num_classes else [])
+BLOCK = {
+    "norm1": "layer_norm1",
+    "attention/query": "self_attn.q_proj",
+    "attention/key": "self_attn.k_proj",
+    "attention/value": "self_attn.v_proj",
+    "attention/out": "self_attn.out_proj",
+    "norm2": "layer_norm2",
+    "mlp/up": "mlp.fc1",
+    "mlp/down": "mlp.fc2",
+}
+POOL = {
+    "probe": "probe",
+    "attention/query|key|value/kernel": "attention.in_proj_weight",
+    "attention/query|key|value/bias": "attention.in_proj_bias",
+    "attention/out": "attention.out_proj",
+    "norm": "layernorm",
+    "mlp/up": "mlp.fc1",
+    "mlp/down": "mlp.fc2",
+}
 
 
-def _probe_rows(c: ViTConfig, head: str) -> list[Row]:
-    together = (f"{head}.attention.in_proj_weight", f"{head}.attention.in_proj_bias")
-    return [
-        Row(f"{head}.probe", "pool/probe"),
-        *fused_projections(together, f"{head}.attention.out_proj", "pool/attention", c.num_heads),
-        *norm(f"{head}.layernorm", "pool/norm"),
-        *dense(f"{head}.mlp.fc1", "pool/mlp/up"),
-        *dense(f"{head}.mlp.fc2", "pool/mlp/down"),
-    ]
+def _names(prefix: str) -> NameMap:
+    names = {
+        "patch_embedding": f"{prefix}embeddings.patch_embedding",
+        "positions/embedding": f"{prefix}embeddings.position_embedding.weight",
+        **block(BLOCKS, f"{prefix}{STACK}.{{i}}", BLOCK),
+        "encoder/norm": f"{prefix}post_layernorm",
+        **block("pool", f"{prefix}head", POOL),
+        "head": "classifier",
+    }
+
+    def layout(path: str, shape: tuple[int, ...]) -> Layout | None:
+        return reshaped(shape[1:], shape) if path == "positions/embedding" else None
+
+    return NameMap(names, layouts=layout)

@@ -1,0 +1,66 @@
+"""What a model's class says of itself beside computing: what a user's own model says in the same way, or leaves out."""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+
+Flat = dict[str, np.ndarray]
+"""Leaves by path."""
+Note = Callable[[str, str, str], None]
+"""Called with kind (resized or adapted), path and text for each leaf that changes."""
+Scale = tuple[np.ndarray, np.ndarray]
+Scales = tuple[Scale, Scale]
+"""Mean and standard deviation of pixels, [channels, 1] each: of a checkpoint, and of what takes its weights."""
+
+
+def _unchanged(params: Flat, old: Any, new: Any, note: Note, scales: Scales | None) -> Flat:
+    return params
+
+
+@dataclasses.dataclass(frozen=True)
+class TransferRules:
+    """How weights of one Config of a model go onto another.
+
+    Attributes:
+        fixed: settings (or properties) that are the checkpoint's for good: no leaf of another could be used.
+        may_change: of these, a change that is allowed nevertheless, before and after.
+        leaves: a setting that differs → a regular expression of the leaves that may then be new or left out.
+        head: a regular expression of the leaves of class heads, which are kept, put in order or new.
+        new_head: a setting that differs → why the head is new then: the text for the report, in which `{text}` stands
+            for what was decided by the classes, `{old}` and `{new}` for the setting's values.
+        adapt: leaves made to fit: takes the parameters by path, both Configs, what to call for each leaf that changes,
+            and the scales of pixels in both models (None: they are one for all channels).
+    """
+
+    fixed: Sequence[str] = ()
+    may_change: Mapping[str, tuple[Any, Any]] = dataclasses.field(default_factory=dict)
+    leaves: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    head: str = r"head/.*"
+    new_head: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    adapt: Callable[[Flat, Any, Any, Note, Scales | None], Flat] = _unchanged
+
+
+class Model(Protocol):
+    """The class of a model; all but `Config` may be left out.
+
+    Attributes:
+        Config: a frozen dataclass of its settings.
+        VARIANTS: settings by name of a size.
+        PUBLISHED: the variants that are listed.
+        SHARDING_RULES: a regular expression of paths → logical axes of the leaf (`vitzoo.parallel.sharding`); without
+            them parameters stay whole.
+        TRANSFER: how its weights go onto another Config; without it, only onto one with the same leaves but the head.
+    """
+
+    Config: ClassVar[type]
+    VARIANTS: ClassVar[Mapping[str, Mapping[str, Any]]]
+    PUBLISHED: ClassVar[Sequence[str]]
+    SHARDING_RULES: ClassVar[Sequence[tuple[str, tuple[str | None, ...] | None]]]
+    TRANSFER: ClassVar[TransferRules]
+
+
+def transfer_rules(model: type) -> TransferRules:
+    """A model's `TRANSFER`."""
+    return getattr(model, "TRANSFER", TransferRules())
