@@ -11,6 +11,7 @@ import published
 import pytest
 import safetensors.numpy
 from flax import nnx
+from PIL import Image
 from published import leaves, refused
 
 import vitzoo
@@ -252,9 +253,11 @@ def source_at(folder):
     return Source("here", Tensors({}), folder)
 
 
-def preprocessing(folder, content, file=hf_images.FILE, *, usual="ViTImageProcessor", whole=(224, 224), size=None):
+def preprocessing(
+    folder, content, file=hf_images.FILE, *, usual="ViTImageProcessor", whole=(224, 224), size=None, **settings
+):
     (folder / file).write_text(json.dumps(content))
-    return hf_images.read(source_at(folder), usual, whole, size or whole)
+    return hf_images.read(source_at(folder), usual, whole, size or whole, **settings)
 
 
 def test_processors_of_older_and_newer_versions_mean_the_same(tmp_path):
@@ -274,7 +277,7 @@ def test_processors_of_older_and_newer_versions_mean_the_same(tmp_path):
 
 def test_sizes_that_differ_are_told(tmp_path):
     dinov2 = {"size": {"shortest_edge": 256}, "crop_size": {"height": 224, "width": 224}}
-    fields, notes = preprocessing(tmp_path, dinov2, usual="BitImageProcessor", whole=(518, 518))
+    fields, notes = preprocessing(tmp_path, dinov2, usual="BitImageProcessor", whole=(518, 518), any_size=True)
     assert fields["crop_fraction"] == 0.875
     assert "give image_size=224" in notes[0]
     fields, notes = preprocessing(tmp_path, {"size": 384}, whole=(384, 384), size=(378, 378))
@@ -282,6 +285,27 @@ def test_sizes_that_differ_are_told(tmp_path):
     assert "looks at the upper left (378, 378)" in notes[0]
     _, notes = preprocessing(tmp_path, {"size": {"shortest_edge": 224}})
     assert "aren't square" in notes[0]
+
+
+@pytest.mark.parametrize(
+    ("content", "made"),
+    [
+        ({"size": {"height": 5, "width": 99}}, "5 × 99"),
+        ({"size": 12}, "12 × 12"),
+        ({"size": {"height": 6, "width": 4}}, "6 × 4"),
+        ({"image_processor_type": "ViTImageProcessor"}, "224 × 224"),
+        ({"size": {"height": 4, "width": 6}, "do_center_crop": True, "crop_size": {"height": 2, "width": 3}}, "2 × 3"),
+    ],
+)
+def test_images_of_another_size_than_the_model_takes_are_refused(content, made, tmp_path, capsys):
+    """As transformers' ViT refuses them; with a crop to the model's size they are right."""
+    folder = copied("vit", tmp_path, processor=content)
+    Image.new("RGB", (6, 4)).save(tmp_path / "a.png")
+    assert main(["predict", "--checkpoint", str(folder), str(tmp_path / "a.png")]) == 2
+    said = "and the model takes 4 × 6: one of the two files is wrong"
+    assert f"preprocessor_config.json makes images of {made}, {said}" in capsys.readouterr().err
+    crop = {"size": {"height": 8, "width": 12}, "do_center_crop": True, "crop_size": {"height": 4, "width": 6}}
+    assert reading_of(copied("vit", tmp_path / "cropped", processor=crop)).preprocessing["crop_fraction"] == 0.5
 
 
 @pytest.mark.parametrize(

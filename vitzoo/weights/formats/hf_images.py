@@ -50,7 +50,9 @@ ONLY = {"do_resize": True, "do_pad": False, "rescale_offset": False}
 """Settings that have one value here."""
 
 
-def read(source: Source, usual: str, whole: Size, size: Size, channels: int = 3) -> tuple[dict[str, Any], list[str]]:
+def read(
+    source: Source, usual: str, whole: Size, size: Size, channels: int = 3, *, any_size: bool = False
+) -> tuple[dict[str, Any], list[str]]:
     """Fields of `Preprocessing`, and notes.
 
     Args:
@@ -59,9 +61,10 @@ def read(source: Source, usual: str, whole: Size, size: Size, channels: int = 3)
         whole: the image size that the model's config says.
         size: the part of it that whole patches cover, which our model takes.
         channels: of the model's images.
+        any_size: transformers' model takes images of other sizes than its config says, and refuses them otherwise.
 
     Raises:
-        UserError: the file can't be read, or says what no preprocessing here does.
+        UserError: the file can't be read, says what no preprocessing here does, or makes images that the model refuses.
     """
     content = _content(source)
     seen = size[0] / whole[0]
@@ -88,6 +91,9 @@ def read(source: Source, usual: str, whole: Size, size: Size, channels: int = 3)
         "crop_offset": OFFSET,
         **_scale(source, values, channels),
     }
+    if kept != whole and not any_size:
+        made = f"{FILE} makes images of {kept[0]} × {kept[1]}"
+        raise source.refused(f"{made}, and the model takes {whole[0]} × {whole[1]}: one of the two files is wrong")
     notes = _notes(kept, whole, size)
     if resize == "short_side_crop" and not values["do_center_crop"]:
         notes.append("images that aren't square are cut to the middle, where transformers leaves them as they are")

@@ -254,7 +254,7 @@ class DINOv2:
         if dropped := settings.shares(source, {"drop_path": "drop_path_rate"}).get("drop_path"):
             fields |= {"drop_path": dropped, "drop_path_schedule": "uniform"}
         found = name_map(names, head="classifier")
-        return reading(source, fields, whole, "BitImageProcessor", found, (mask_token(names),), notes)
+        return reading(source, fields, whole, "BitImageProcessor", found, (mask_token(names),), notes, any_size=True)
 
     def takes(self, config: ViTConfig) -> bool:
         """What has a part that only this family has."""

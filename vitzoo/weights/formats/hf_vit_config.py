@@ -129,6 +129,8 @@ def reading(
     names: NameMap,
     ignored: tuple[Ignored, ...],
     notes: Sequence[str],
+    *,
+    any_size: bool = False,
 ) -> Reading:
     """What a file holds, with the names of its classes and its preprocessing.
 
@@ -138,12 +140,15 @@ def reading(
         whole: the image size that `config.json` says.
         processor: of images, of this kind of models.
         names, ignored, notes: as in `Reading`.
+        any_size: as in `hf_images.read`.
     """
     problem, outputs = settings.problem_of(source), fields["num_classes"]
     if outputs and problem == "regression":
         raise source.refused("config.json has problem_type = regression; no model of images here tells numbers")
     classes = settings.labels(source, outputs)
-    preprocessing, more = hf_images.read(source, processor, whole, fields["image_size"], fields["channels"])
+    preprocessing, more = hf_images.read(
+        source, processor, whole, fields["image_size"], fields["channels"], any_size=any_size
+    )
     return Reading(
         model={"name": "vit", **fields},
         names=names,
