@@ -52,7 +52,7 @@ def test_torchvisions_names_are_its_models(name, parameters):
     _, shapes = state.abstract(builder(choice.name, with_sizes(choice.config())))
     assert sum(leaf.size for leaf in jax.tree.leaves(shapes)) == parameters
     assert api.choose_model(name, "", {"num_classes": 5}).config().num_classes == 5
-    with pytest.raises(UserError, match="said by torchvision's name"):
+    with pytest.raises(UserError, match="said by the name vit_"):
         api.choose_model(name, "B/16", {})
 
 

@@ -8,12 +8,7 @@ from vitzoo.config import resolve
 from vitzoo.config.experiment import ModelChoice
 from vitzoo.config.resolution import Overrides
 from vitzoo.errors import UserError
-
-TORCHVISION = {"vit_b_16": "B/16", "vit_b_32": "B/32", "vit_l_16": "L/16", "vit_l_32": "L/32", "vit_h_14": "H/14"}
-"""torchvision's names of models → the variants of `vit` that they are."""
-
-AS_TORCHVISION = {"gelu": "exact", "num_classes": 1000, "position_resize": "corner_bicubic"}
-"""What these have besides."""
+from vitzoo.registry import PARTS, find
 
 
 @checked(seed=0)
@@ -43,11 +38,15 @@ def create_model(name: str, variant: str = "", *, seed: int = 0, **changes: Any)
 
 def choose_model(name: str, variant: str, changes: dict[str, Any]) -> ModelChoice:
     """What `create_model` makes; see there."""
-    if name not in TORCHVISION:
-        return ModelChoice(name, variant, changes)
-    if variant:
-        raise UserError("model.variant", variant, "is said by torchvision's name already; leave it out, or name vit")
-    return ModelChoice("vit", TORCHVISION[name], AS_TORCHVISION | changes)
+    own = name in PARTS["model"] or ":" in name
+    for model in () if own else PARTS["model"]:
+        aliases = getattr(find("model", model), "ALIASES", {})
+        if name in aliases and variant:
+            raise UserError("model.variant", variant, f"is said by the name {name}; leave it out, or name {model}")
+        if name in aliases:
+            size, settings = aliases[name]
+            return ModelChoice(model, size, {**settings, **changes})
+    return ModelChoice(name, variant, changes)
 
 
 @checked()

@@ -43,7 +43,7 @@ def vit_shapes(depth=12, width=8):
 
 
 def test_layer_decay_counts_as_beit_does():
-    rules = leaf_rules(AdamW(layer_decay=0.75), vit_shapes(depth=12))
+    rules = leaf_rules(AdamW(layer_decay=0.75), vit_shapes(depth=12), ViT.EMBEDDINGS)
     for below in ("patch_embedding/kernel", "class_token", "registers", "positions/embedding"):
         assert rules[below].multiplier == pytest.approx(0.75**13)
         assert rules[below].multiplier == pytest.approx(0.02376, abs=5e-6)  # printed in the DeiT and timm threads

@@ -42,6 +42,10 @@ class TransferRules:
     adapt: Callable[[Flat, Any, Any, Note, Scales | None], Flat] = _unchanged
 
 
+EMBEDDINGS = r"(\w*embedding(_norm)?|\w*token|positions)(/.*)?"
+"""Leaves below the first block, as most models have them: patches, tokens, positions, the norm of these."""
+
+
 class Model(Protocol):
     """The class of a model; all but `Config` may be left out.
 
@@ -49,6 +53,8 @@ class Model(Protocol):
         Config: a frozen dataclass of its settings.
         VARIANTS: settings by name of a size.
         PUBLISHED: the variants that are listed.
+        ALIASES: names by which other libraries call its variants → the variant, and settings that differ from it.
+        EMBEDDINGS: a regular expression of the leaves below the first block, for layer-wise decay.
         SHARDING_RULES: a regular expression of paths → logical axes of the leaf (`vitzoo.parallel.sharding`); without
             them parameters stay whole.
         TRANSFER: how its weights go onto another Config; without it, only onto one with the same leaves but the head.
@@ -57,8 +63,15 @@ class Model(Protocol):
     Config: ClassVar[type]
     VARIANTS: ClassVar[Mapping[str, Mapping[str, Any]]]
     PUBLISHED: ClassVar[Sequence[str]]
+    ALIASES: ClassVar[Mapping[str, tuple[str, Mapping[str, Any]]]]
+    EMBEDDINGS: ClassVar[str]
     SHARDING_RULES: ClassVar[Sequence[tuple[str, tuple[str | None, ...] | None]]]
     TRANSFER: ClassVar[TransferRules]
+
+
+def embeddings_of(model: type) -> str:
+    """A model's `EMBEDDINGS`."""
+    return getattr(model, "EMBEDDINGS", EMBEDDINGS)
 
 
 def transfer_rules(model: type) -> TransferRules:

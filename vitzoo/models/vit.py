@@ -18,7 +18,8 @@ from flax import nnx
 from jax.nn.initializers import constant, lecun_normal, normal, zeros
 
 from vitzoo.errors import UserError
-from vitzoo.models.vit_config import PUBLISHED, VARIANTS, ViTConfig
+from vitzoo.models.base import EMBEDDINGS
+from vitzoo.models.vit_config import ALIASES, PUBLISHED, VARIANTS, ViTConfig
 from vitzoo.models.vit_weights import TRANSFER
 from vitzoo.nn import attention, embeddings, mlp, norms, pooling, positions, stack
 from vitzoo.nn.attention import Attention, Places
@@ -52,6 +53,8 @@ class ViT(nnx.Module):
     Config = ViTConfig
     VARIANTS = VARIANTS
     PUBLISHED = PUBLISHED
+    ALIASES = ALIASES
+    EMBEDDINGS = rf"{EMBEDDINGS}|registers"
     TRANSFER = TRANSFER
     SHARDING_RULES: ClassVar = (
         (r"class_token|distillation_token|registers", (None, None, "embed")),

@@ -28,6 +28,11 @@ PUBLISHED = [
 ]
 """Variants that papers report on, by cost."""
 
+_AS_TORCHVISION = {"gelu": "exact", "num_classes": 1000, "position_resize": "corner_bicubic"}
+_TORCHVISION = {"vit_b_16": "B/16", "vit_b_32": "B/32", "vit_l_16": "L/16", "vit_l_32": "L/32", "vit_h_14": "H/14"}
+ALIASES = {name: (variant, _AS_TORCHVISION) for name, variant in _TORCHVISION.items()}
+"""torchvision's names → variants, and what its models have besides."""
+
 POOLINGS = ("cls", "gap", "map", "cls_gap")
 CLASS_POOLINGS = ("cls", "cls_gap")
 """Those that need a class token."""

@@ -11,6 +11,7 @@ import numpy as np
 import optax
 
 from vitzoo.errors import UserError
+from vitzoo.models.base import EMBEDDINGS
 from vitzoo.nn.paths import flatten, unflatten
 from vitzoo.optim.base import Optimizer
 from vitzoo.optim.rules import UNTRAINED, LeafRule, leaf_rules
@@ -55,6 +56,7 @@ def build(
     shapes: Mapping[str, Any],
     statistics: Collection[str] = (),
     total_steps: int | None = None,
+    embeddings: str = EMBEDDINGS,
 ) -> Chain:
     """The optimizer for parameters of these shapes.
 
@@ -64,6 +66,7 @@ def build(
         shapes: nested dict of all variables, arrays or `ShapeDtypeStruct`s.
         statistics: the paths of those that the model's calls change (`nn.state.statistics_of`): no rule is for them.
         total_steps: length of the training; needed where weight decay has a schedule.
+        embeddings: a regular expression of the leaves below the first block, the model's `EMBEDDINGS`.
 
     Raises:
         UserError: a rule that matches nothing, or a schedule of weight decay without a length.
@@ -72,7 +75,8 @@ def build(
     if end is not None and total_steps is None:
         raise UserError("optimizer.weight_decay_end", end, "needs total_steps, at which it is reached")
     leaves = flatten(shapes)
-    rules = leaf_rules(optimizer, unflatten({path: leaf for path, leaf in leaves.items() if path not in statistics}))
+    trained = unflatten({path: leaf for path, leaf in leaves.items() if path not in statistics})
+    rules = leaf_rules(optimizer, trained, embeddings)
     rules |= dict.fromkeys(statistics, UNTRAINED)
     method = plain(per_layer(optimizer.method()) if optimizer.per_tensor else optimizer.method())
 

@@ -8,11 +8,9 @@ from typing import Any
 import numpy as np
 
 from vitzoo.errors import UserError
+from vitzoo.models.base import EMBEDDINGS
 from vitzoo.nn.paths import flatten, match_layers
 from vitzoo.optim.base import Optimizer
-
-EMBEDDINGS = re.compile(r"(\w*embedding(_norm)?|\w*token|registers|positions)(/.*)?")
-"""Parameters below the first block, for layer-wise decay: patches, tokens, positions, the norm of these."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,12 +53,13 @@ UNTRAINED = LeafRule(np.zeros(()), np.zeros(()), np.ones((), bool))
 """Of what no gradient changes."""
 
 
-def leaf_rules(optimizer: Optimizer, shapes: Mapping[str, Any]) -> dict[str, LeafRule]:
+def leaf_rules(optimizer: Optimizer, shapes: Mapping[str, Any], embeddings: str = EMBEDDINGS) -> dict[str, LeafRule]:
     """The rule of every leaf, by path.
 
     Args:
         optimizer: the settings.
         shapes: nested dict of arrays or `ShapeDtypeStruct`s.
+        embeddings: the model's `EMBEDDINGS`.
 
     Raises:
         UserError: a rule that matches nothing, everything frozen, or layer-wise decay without blocks.
@@ -70,7 +69,7 @@ def leaf_rules(optimizer: Optimizer, shapes: Mapping[str, Any]) -> dict[str, Lea
     if optimizer.decays or optimizer.adapts_decayed:
         decay = match_layers(optimizer.weight_decay_rules, shapes, "optimizer.weight_decay_rules")
     rates = match_layers(optimizer.learning_rate_rules, shapes, "optimizer.learning_rate_rules")
-    layers = _layer_multipliers(optimizer.layer_decay, leaves)
+    layers = _layer_multipliers(optimizer.layer_decay, leaves, embeddings)
     frozen = _frozen(optimizer.freeze, shapes)
     decayed = {path: _factors(decay.get(path, (None,)), 0.0, leaf) for path, leaf in leaves.items()}
     return {
@@ -107,7 +106,7 @@ def _frozen(patterns: tuple[str, ...], shapes: Mapping[str, Any]) -> dict[str, n
     return frozen
 
 
-def _layer_multipliers(decay: float, leaves: Mapping[str, Any]) -> dict[str, np.ndarray]:
+def _layer_multipliers(decay: float, leaves: Mapping[str, Any], embeddings: str) -> dict[str, np.ndarray]:
     """BEiT's: 1 above the blocks, decay^(depth − i) for block i counted from 0, decay^(depth + 1) below them."""
     if decay == 1:
         return dict.fromkeys(leaves, np.ones(()))
@@ -119,7 +118,7 @@ def _layer_multipliers(decay: float, leaves: Mapping[str, Any]) -> dict[str, np.
     def multiplier(path: str, leaf: Any) -> np.ndarray:
         place, number = _block(path)
         if place not in depths:
-            return np.asarray(decay ** (max(depths.values()) + 1) if EMBEDDINGS.fullmatch(path) else 1.0)
+            return np.asarray(decay ** (max(depths.values()) + 1) if re.fullmatch(embeddings, path) else 1.0)
         if number is None:
             return _along_layers(decay ** np.arange(depths[place], 0, -1.0), leaf)
         return np.asarray(decay ** (depths[place] - number))

@@ -16,6 +16,7 @@ from vitzoo.data.mixing import Prepare
 from vitzoo.data.text.settings import SIZED
 from vitzoo.data.text.tokenizers.open import open_tokenizer
 from vitzoo.errors import UserError
+from vitzoo.models.base import embeddings_of
 from vitzoo.models.text import usual_vocabulary
 from vitzoo.nn import state as modules
 from vitzoo.nn.execution import Execution
@@ -78,7 +79,8 @@ class Blueprint:
         """The optimizer."""
         graph, shapes = self.model("none")
         statistics, steps = modules.statistics_of(graph, shapes), self.steps or training_data.UNKNOWN
-        return optim.build(self.experiment.optimizer, self._schedule, shapes, statistics, steps)
+        embeddings = embeddings_of(find("model", self.choice.name))
+        return optim.build(self.experiment.optimizer, self._schedule, shapes, statistics, steps, embeddings)
 
     @functools.cached_property
     def _schedule(self) -> Callable:

@@ -22,6 +22,7 @@ from vitzoo.data.feed import Feed
 from vitzoo.data.pipeline import TrainStream
 from vitzoo.data.sources.base import SourceInfo
 from vitzoo.evaluation.run import Evaluation
+from vitzoo.models.base import embeddings_of
 from vitzoo.nn import state as modules
 from vitzoo.nn.execution import Execution
 from vitzoo.nn.paths import flatten
@@ -180,9 +181,10 @@ def prepare(resolved: Resolved, mesh: Mesh) -> Task:
     statistics = modules.statistics_of(graph, shapes)
     check_statistics(choice.name, statistics)
     check_contrast(resolved.values["objective"]["name"], objective, statistics)
-    chain = optim.build(experiment.optimizer, schedule, shapes, statistics, steps)
+    model = find("model", choice.name)
+    chain = optim.build(experiment.optimizer, schedule, shapes, statistics, steps, embeddings_of(model))
     state = states.abstract(shapes, chain, experiment.ema, objective)
-    shardings = states.shardings(state, rules_of(find("model", choice.name)), mesh)
+    shardings = states.shardings(state, rules_of(model), mesh)
     names, teacher = _class_names(rows.info, config), None
     if checkpoint := getattr(experiment.objective, "teacher", ""):
         teacher = Teacher.open(checkpoint, feed=feed, config=config, classes=names, execution=execution, mesh=mesh)
