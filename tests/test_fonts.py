@@ -14,7 +14,7 @@ from PIL import Image
 from vitzoo import fonts
 from vitzoo.cli import main
 from vitzoo.evaluation import pictures
-from vitzoo.training import curves, sweep_picture
+from vitzoo.training import curves
 
 NAMES = ("猫", "강아지", "नमस्ते")
 LATIN = ("café", "Ünï", "Ωmega", "собака")
@@ -91,7 +91,7 @@ def curve(path, names):
 
 def sweep(path, names):
     runs = [({"data.name": f"folder:{name}"}, 0.5) for name in names]
-    assert sweep_picture.draw(path / "sweep.png", "val/accuracy", runs)
+    assert curves.draw_sweep(path / "sweep.png", "val/accuracy", runs)
 
 
 def sheet(path, names):

@@ -17,7 +17,7 @@ from vitzoo.data.folders import cache_folder, data_folders
 from vitzoo.data.settings import Data
 from vitzoo.errors import UserError
 from vitzoo.paths import expanded, named_path
-from vitzoo.training.compilation_cache import use_compilation_cache
+from vitzoo.training.speed import use_compilation_cache
 
 COMMANDS = [
     ["configs"],

@@ -9,7 +9,7 @@ from striped import Stripes
 
 from vitzoo.parallel import mesh as meshes
 from vitzoo.training import setup
-from vitzoo.training.compilation_cache import use_compilation_cache
+from vitzoo.training.speed import use_compilation_cache
 
 sys.path.append(str(Path(__file__).parents[1] / "weights"))  # where run folders are made
 TASKS: dict = {}

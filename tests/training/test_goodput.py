@@ -6,9 +6,8 @@ import time
 
 import pytest
 
-from vitzoo.training import goodput
-from vitzoo.training.goodput import LOST, Goodput
-from vitzoo.training.progress import Progress
+from vitzoo.training import progress
+from vitzoo.training.progress import LOST, Goodput, Progress
 
 
 class Clock:
@@ -24,7 +23,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch):
     made = Clock()
-    monkeypatch.setattr(goodput.time, "perf_counter", made)
+    monkeypatch.setattr(progress.time, "perf_counter", made)
     return made
 
 

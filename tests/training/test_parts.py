@@ -10,8 +10,8 @@ import pytest
 from vitzoo.errors import RunError
 from vitzoo.planning.topology import peak_flops
 from vitzoo.planning.training_data import total_steps
-from vitzoo.training.intervals import due, period
 from vitzoo.training.progress import Progress
+from vitzoo.training.saving import due, period
 from vitzoo.training.window import Window
 
 

@@ -17,11 +17,10 @@ from vitzoo.config import resolve
 from vitzoo.config.experiment import Log
 from vitzoo.errors import RunError, UserError
 from vitzoo.training import curves, metrics, run_folder
-from vitzoo.training.events import Events
 from vitzoo.training.header import unsaved
-from vitzoo.training.metrics import Metrics
-from vitzoo.training.profiler import Profiler
+from vitzoo.training.metrics import Events, Metrics
 from vitzoo.training.signals import Signals
+from vitzoo.training.speed import Profiler
 
 
 def test_a_file_being_replaced_is_never_half_written(tmp_path, monkeypatch):

@@ -15,16 +15,12 @@ from vitzoo.parallel.sharding import put
 from vitzoo.paths import folder_to_fill
 from vitzoo.registry import UserPartFaults
 from vitzoo.training import curves, header, run_folder, setup, start
-from vitzoo.training.compilation_cache import use_compilation_cache
-from vitzoo.training.heap import keep_heap
-from vitzoo.training.intervals import due
 from vitzoo.training.lock import locked
 from vitzoo.training.metrics import Metrics
-from vitzoo.training.profiler import Profiler
 from vitzoo.training.records import Records
-from vitzoo.training.saving import Saving
+from vitzoo.training.saving import Saving, due
 from vitzoo.training.signals import Signals
-from vitzoo.training.speed import progress_of
+from vitzoo.training.speed import Profiler, keep_heap, progress_of, use_compilation_cache
 from vitzoo.training.warmup import check_warmup
 from vitzoo.training.window import Window
 

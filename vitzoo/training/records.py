@@ -6,9 +6,9 @@ from vitzoo.errors import RunError, UserError
 from vitzoo.evaluation.settings import of_evaluator
 from vitzoo.steps.state import evaluated
 from vitzoo.training import evaluated_data
-from vitzoo.training.intervals import due, period
 from vitzoo.training.metrics import Metrics
 from vitzoo.training.progress import Progress
+from vitzoo.training.saving import due, period
 from vitzoo.training.setup import Task
 from vitzoo.training.signals import Signals
 

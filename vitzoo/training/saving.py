@@ -1,4 +1,7 @@
-"""When a run is saved before its end: as its config says, or else so often that a kill costs little."""
+"""When something is due, every so many steps, epochs or examples, and at the end; and when a run is saved.
+
+A run is saved as its config says, or else so often that a kill costs little.
+"""
 
 import time
 from fractions import Fraction
@@ -6,7 +9,7 @@ from typing import Any
 
 import jax
 
-from vitzoo.training.intervals import due, period
+from vitzoo.planning.training_data import exact
 from vitzoo.training.setup import Task
 
 UNLESS_SET = 10  # saves of a run whose config sets no interval
@@ -60,3 +63,25 @@ def _interval(config: Any) -> str:
 
 def _counted(number: float, unit: str) -> str:
     return unit if number == 1 else f"{number:,g} {unit}s" if number < 1e5 else f"{number:,.0f} {unit}s"
+
+
+def due(step: int, period: Fraction | None) -> bool:
+    """Whether a multiple of `period` (in steps, not always whole) lies in (step − 1, step]."""
+    return period is not None and step // period > (step - 1) // period
+
+
+def period(part: Any, batch_size: int, examples: int) -> Fraction | None:
+    """The steps between two times, from a part's `every_steps`, `every_epochs` or `every_examples`; None without one.
+
+    Args:
+        part: a section or evaluator of the config.
+        batch_size: examples a step.
+        examples: examples an epoch.
+    """
+    if (steps := getattr(part, "every_steps", None)) is not None:
+        return Fraction(steps)
+    if (epochs := getattr(part, "every_epochs", None)) is not None:
+        return exact(epochs) * examples / batch_size
+    if (number := getattr(part, "every_examples", None)) is not None:
+        return Fraction(number, batch_size)
+    return None

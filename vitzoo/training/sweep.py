@@ -10,10 +10,10 @@ from typing import Any, TextIO
 
 from vitzoo.errors import RunError, UserError, out_of_memory
 from vitzoo.outputs import write_whole
+from vitzoo.training.curves import draw_sweep
 from vitzoo.training.grid import Point
 from vitzoo.training.loop import train
 from vitzoo.training.sweep_check import TABLES, check_sweep, comparable_by, told_runs
-from vitzoo.training.sweep_picture import draw
 
 STOPPED = (75, 130)  # a signal asked for the end: the runs that are left are for the next time
 
@@ -160,7 +160,7 @@ def _write(workdir: Path, outcomes: Sequence[Outcome], metric: str, values: dict
     write_whole(workdir / "sweep.csv", lambda path: _write_table(path, outcomes))
     write_whole(
         workdir / "sweep.png",
-        lambda path: draw(path, metric, [(outcome.point.values, outcome.score(metric)) for outcome in done]),
+        lambda path: draw_sweep(path, metric, [(outcome.point.values, outcome.score(metric)) for outcome in done]),
     )
 
 
