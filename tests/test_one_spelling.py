@@ -78,7 +78,7 @@ def test_two_spellings_are_one_class_and_it_is_said(tmp_path, capsys, make, one,
 def test_columns_and_splits_are_found_in_either_spelling(tmp_path, capsys, one, other):
     name = table(tmp_path / "set", [f"a,{one}", f"b,{other}"], header=f"file,{one},split")
     for column in (one, other):
-        found = checked(name, capsys, f"--config.data.label_column={column}", f"--split={other}")
+        found = checked(name, capsys, f"--config.data.label_field={column}", f"--split={other}")
         assert found["splits"] == {other: found["splits"][other]}
         assert found["splits"][other]["n"] == 2
     assert splits.parse(other, {one.strip(): 3})[0].stop == 3
@@ -89,13 +89,13 @@ def test_fields_of_records_are_found_in_either_spelling(tmp_path, capsys, one, o
     lines = [{one: "x", "label": "a"}, {other: "y", "label": "b"}]
     (tmp_path / "x.jsonl").write_text("\n".join(map(json.dumps, lines)))
     for name in (one, other):
-        found = checked(f"jsonl:{tmp_path / 'x.jsonl'}", capsys, f"--config.text.text_field={name}")
+        found = checked(f"jsonl:{tmp_path / 'x.jsonl'}", capsys, f"--config.data.text_field={name}")
         assert found["splits"]["train"]["n"] == 2
-        found = checked(f"jsonl:{tmp_path / 'x.jsonl'}", capsys, f"--config.text.template=say {{{name}}}")
+        found = checked(f"jsonl:{tmp_path / 'x.jsonl'}", capsys, f"--config.data.template=say {{{name}}}")
         assert found["splits"]["train"]["n"] == 2
-        assert gather_texts({other: "x"}, Text(text_field=name))[0].fields == {"text": "x"}
+        assert gather_texts({other: "x"}, Text(fields={"text_field": name}))[0].fields == {"text": "x"}
     (tmp_path / "x.jsonl").write_text(json.dumps({one: "x", other: "y"}))
-    assert main(["data", "check", f"jsonl:{tmp_path / 'x.jsonl'}", f"--config.text.text_field={one}"]) == 2
+    assert main(["data", "check", f"jsonl:{tmp_path / 'x.jsonl'}", f"--config.data.text_field={one}"]) == 2
     assert "twice, in two spellings" in capsys.readouterr().err
 
 

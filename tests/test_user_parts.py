@@ -347,7 +347,7 @@ def test_a_part_that_fails_when_a_run_has_begun_is_its_failure(here):
         ),
         (
             "class data:\n    def __init__(self, data): ...\n    def open(self, split): return [1]",
-            "gives `list`, which lacks `info`, `ids`, `where`",
+            "gives `list`, which lacks `info`, `ids`, `fields`, `where`",
         ),
         (
             "def data(data): return from_arrays({'train': (np.zeros((3, 8, 8)), [0, 1, 1])})",
@@ -385,8 +385,8 @@ def test_a_dataset_of_another_form_is_refused(here, code, message):
 @pytest.mark.parametrize(
     ("code", "message"),
     [
-        ("def texts(data, text, more): ...", "must take one argument, the data section"),
-        ("def texts(data, text): return 3", "gives `int`, which lacks `open`"),
+        ("def texts(data, text): ...", "must take one argument, the data section"),
+        ("def texts(data): return 3", "gives `int`, which lacks `open`"),
         (
             "class texts:\n    def __init__(self, data): ...\n    def open(self, split): return ['a']",
             "lacks `info`, `ids`",
@@ -394,13 +394,13 @@ def test_a_dataset_of_another_form_is_refused(here, code, message):
     ],
 )
 def test_texts_of_another_form_are_refused(here, code, message):
+    from vitzoo.data.open import open_source
     from vitzoo.data.settings import Data
-    from vitzoo.data.text.sources.open import open_text
 
     name = f"my_texts_{zlib.crc32(code.encode())}"
     (here / f"{name}.py").write_text(code)
     with pytest.raises(vitzoo.UserError, match=message):
-        open_text(Data(name=f"{name}:texts"))
+        open_source(Data(name=f"{name}:texts"))
 
 
 def test_arrays_of_any_sizes_and_with_several_labels_are_a_dataset():

@@ -52,8 +52,6 @@ PARTS: dict[str, dict[str, str]] = {
         "fashion_mnist": "vitzoo.data.datasets.mnist:FashionMnist",
         "mnist_5k": "vitzoo.data.datasets.mnist:Mnist5k",
         "vtab": "vitzoo.data.datasets.vtab:Vtab",
-    },
-    "text_dataset": {
         "stdlib": "vitzoo.data.text.sources.files:open_standard_library",
         "sums": "vitzoo.data.text.datasets.seq2seq:open_sums",
         "speeches": "vitzoo.data.text.datasets.corpora:open_speeches",
@@ -98,7 +96,7 @@ def find(kind: str, name: str, field: str = "") -> type:
     Raises:
         UserError: the name is unknown (the nearest is named), or the user's own module can't be imported.
     """
-    known, field = PARTS[kind], field or f"{'data' if kind.endswith('dataset') else kind}.name"
+    known, field = PARTS[kind], field or f"{'data' if kind == 'dataset' else kind}.name"
     if ":" not in name and name not in known:
         near = difflib.get_close_matches(name, known, 1)
         hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(sorted(known))}."

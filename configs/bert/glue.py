@@ -33,12 +33,12 @@ def get_config(arg="mnli"):
     config.data = dict(name=f"glue/{arg}", split="train", batch_size=32)
     config.text = dict(sequence_length=128)
     if fields:
-        config.text.first_field, config.text.second_field = fields
+        config.data.first_field, config.data.second_field = fields
     config.optimizer = dict(name="adamw", learning_rate=2e-5, weight_decay=0.01, epsilon=1e-6, grad_clip=1.0)
     config.schedule = dict(name="linear", warmup_fraction=0.1)
     numbers = arg == "stsb"  # how alike two texts are, 0 to 5
     config.objective = dict(name="regression" if numbers else "sequence_classification")
-    config.text.regression = numbers
+    config.data.regression = numbers
     config.checkpoint = dict(every_epochs=1, keep=1, keep_best="val/pearson" if numbers else "val/loss")
     config.evaluate = dict(
         val=dict(

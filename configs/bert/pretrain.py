@@ -5,7 +5,7 @@ Command:   vitzoo train --config bert/pretrain --workdir runs/bert
            vitzoo train --config bert/pretrain:base --workdir runs/bert --config.data.name=text:FOLDER
 Hardware:  2 CPU cores without a size (the tiny model, a recipe of our own); an accelerator for tiny ... large.
 Data:      the source of Python's own standard library, or --config.data.name=text:FILE|FOLDER (paragraphs of a file
-           as texts: --config.text.document=paragraph), jsonl:FILE, or a TFDS text set. Whether a second part follows
+           as texts: --config.data.document=paragraph), jsonl:FILE, or a TFDS text set. Whether a second part follows
            the first is learned too with --config.text.next_sentence=true.
 Source:    https://arxiv.org/abs/1810.04805, appendix A.2: batches of 256, 1,000,000 steps, Adam at 1e-4 with 10,000
            steps of warm-up and linear decay, weight decay 0.01, dropout 0.1, 15 % of the tokens; the last tenth of the

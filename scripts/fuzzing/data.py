@@ -94,7 +94,7 @@ def csv_tables(draw: random.Random, base: Path) -> list[str]:
     write(file, damage_bytes(content, draw) if draw.random() < 0.1 else content)
     if draw.random() < 0.05:
         odd_entry(file, draw)
-    columns = draw.choice(((), (), (), ("label_column=label",), ("label_column=label,split",), ("image_column=file",)))
+    columns = draw.choice(((), (), (), ("label_field=label",), ("label_field=label,split",), ("image_field=file",)))
     more = [*(f"--config.data.{column}" for column in columns), *draw.choice(SKIP)]
     dry = f"train --config quickstart --config.data.name=csv:{file} --config.evaluate.test.split=validation --dry-run"
     check = ["data", "check", f"csv:{file}"]

@@ -16,36 +16,31 @@ from vitzoo.errors import UserError
 IMAGES = {"folder:/photos": "folder", "csv:/photos/x.csv": "csv", "digits": "named", "imagenet2012": "tfds"}
 TEXTS = {"text:/book": "text", "jsonl:/x.jsonl": "jsonl", "stdlib": "stdlib", "sums": "named", "glue/sst2": "tfds"}
 VALUES = {
-    "data.image_key": "x",
-    "data.label_key": "x",
-    "data.image_column": "x",
-    "data.label_column": "x",
+    "data.image_field": "x",
+    "data.label_field": "x",
     "data.validation_fraction": "0.2",
     "data.bad_files": "skip",
-    "text.document": "line",
-    "text.files": "*.md",
-    "text.template": "say {x}",
-    "text.text_field": "x",
-    "text.label_field": "x",
-    "text.source_field": "x",
-    "text.target_field": "x",
-    "text.first_field": "x",
-    "text.second_field": "x",
+    "data.document": "line",
+    "data.files": "*.md",
+    "data.template": "say {x}",
+    "data.text_field": "x",
+    "data.source_field": "x",
+    "data.target_field": "x",
+    "data.first_field": "x",
+    "data.second_field": "x",
     "text.turn_prefix": "<{role}>",
     "text.turn_suffix": "!",
     "text.answer_roles": "bot",
 }
 OF_ANSWERS = ("text.turn_prefix", "text.turn_suffix", "text.answer_roles")
 ACTS = {
-    "data.image_key": {"images": {"named", "tfds"}},
-    "data.label_key": {"images": {"named", "tfds"}},
-    "data.image_column": {"images": {"csv"}},
-    "data.label_column": {"images": {"csv"}},
+    "data.image_field": {"images": {"csv", "named", "tfds"}},
+    "data.label_field": {"images": {"csv", "named", "tfds"}, "texts": {"jsonl", "tfds"}},
     "data.validation_fraction": {"images": {"folder", "csv"}, "texts": {"text", "jsonl", "stdlib"}},
     "data.bad_files": {"images": {"folder", "csv", "named", "tfds"}, "texts": {"text", "jsonl"}},
-    "text.document": {"texts": {"text", "stdlib"}},
-    "text.files": {"texts": {"text"}},
-    **{name: {"texts": {"jsonl", "tfds"}} for name in list(VALUES)[8:]},
+    "data.document": {"texts": {"text", "stdlib"}},
+    "data.files": {"texts": {"text"}},
+    **{name: {"texts": {"jsonl", "tfds"}} for name in list(VALUES)[6:]},
 }
 
 
@@ -119,13 +114,20 @@ def test_what_a_checkpoint_may_have_is_not_said_to_be_off():
 
 
 @pytest.mark.parametrize(
-    "flag", ["turn_prefix=<{role}>", "turn_suffix=!", "answer_roles=bot", "regression=true", "mask_rate=0.3"]
+    "flag",
+    [
+        "text.turn_prefix=<{role}>",
+        "text.turn_suffix=!",
+        "text.answer_roles=bot",
+        "data.regression=true",
+        "text.mask_rate=0.3",
+    ],
 )
 def test_a_setting_of_other_rows_is_refused(flag):
     with pytest.raises(
-        UserError, match=rf"text.{flag.partition('=')[0]} = .*: has no effect on rows of windows; it acts on"
+        UserError, match=rf"{flag.partition('=')[0]} = .*: has no effect on rows of windows; it acts on"
     ):
-        resolve(config("jsonl:/x.jsonl", True), overrides=[f"text.{flag}"])
+        resolve(config("jsonl:/x.jsonl", True), overrides=[flag])
 
 
 def test_a_length_of_the_source_is_of_encoder_decoders():
@@ -138,21 +140,21 @@ def test_a_length_of_the_source_is_of_encoder_decoders():
 @pytest.mark.parametrize(("name", "text"), [("folder:/photos", False), ("text:/book", True), ("digits", False)])
 def test_of_a_file_it_is_said(name, text):
     stated = config(name, text)
-    stated["data"]["image_column"] = "x"
+    stated["data"]["template"] = "{x}"
     (note,) = (note for note in resolve(stated).notes if "no effect" in note)
-    assert note.startswith("data.image_column = x has no effect on ")
+    assert note.startswith("data.template = {x} has no effect on ")
 
 
 def test_a_setting_of_an_evaluators_data_has_an_effect():
     stated = config("folder:/photos", False)
     stated["evaluate"] = {"other": {"name": "classification", "data": {"name": "csv:/photos/x.csv"}, "split": "train"}}
-    assert resolve(stated, overrides=["data.label_column=x"]).experiment.data.label_column == "x"
+    assert resolve(stated, overrides=["data.label_field=x"]).experiment.data.label_field == "x"
 
 
 def test_what_a_users_own_data_make_of_a_setting_is_not_known(tmp_path, monkeypatch):
     (tmp_path / "own_effect.py").write_text("def data(data):\n    ...\n")
     monkeypatch.syspath_prepend(tmp_path)
-    assert resolve(config("own_effect:data", False), overrides=["data.label_column=x"]).notes == []
+    assert resolve(config("own_effect:data", False), overrides=["data.label_field=x"]).notes == []
 
 
 def test_settings_of_a_mixture_are_for_mixtures():
@@ -171,12 +173,12 @@ def test_the_folder_of_prepared_data_is_said_to_have_no_effect_on_a_path(name, t
 @pytest.mark.parametrize(
     ("name", "flag"),
     [
-        ("folder:/photos", "data.label_column=x"),
-        ("csv:/x.csv", "data.image_key=x"),
-        ("text:/book", "data.label_column=x"),
-        ("text:/book", "text.template=say {x}"),
-        ("jsonl:/x.jsonl", "text.document=line"),
-        ("jsonl:/x.jsonl", "data.image_key=x"),
+        ("folder:/photos", "data.label_field=x"),
+        ("csv:/x.csv", "data.text_field=x"),
+        ("text:/book", "data.label_field=x"),
+        ("text:/book", "data.template=say {x}"),
+        ("jsonl:/x.jsonl", "data.document=line"),
+        ("jsonl:/x.jsonl", "data.image_field=x"),
     ],
 )
 def test_the_data_commands_refuse_them_too(name, flag, capsys):
@@ -185,13 +187,24 @@ def test_the_data_commands_refuse_them_too(name, flag, capsys):
 
 
 def test_every_setting_that_says_how_data_are_read_is_known_here():
-    everywhere = {"name", "split", "batch_size", "dir", "workers", "prefetch", "repeats", "balance", "in_memory"}
+    everywhere = {
+        "name",
+        "split",
+        "batch_size",
+        "dir",
+        "workers",
+        "prefetch",
+        "repeats",
+        "balance",
+        "in_memory",
+        "regression",
+    }
     assert {field.name for field in dataclasses.fields(Data)} - everywhere == {
         name.partition(".")[2] for name in VALUES if name.startswith("data.")
     }
     of_rows = {
         "sequence_length", "source_length", "packing", "random_offsets", "noise_density", "mean_span", "roll_spans",
-        "mask_rate", "whole_words", "next_sentence", "prefix", "regression", "paired", "chat",
+        "mask_rate", "whole_words", "next_sentence", "prefix", "paired", "chat", "fields",
     }  # fmt: skip
     assert {field.name for field in dataclasses.fields(Text)} - of_rows >= {
         name.partition(".")[2] for name in VALUES if name.startswith("text.")

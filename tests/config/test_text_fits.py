@@ -7,6 +7,7 @@ import pytest
 
 from vitzoo.config import resolve
 from vitzoo.config.fits import check_acts, check_evaluator, check_learns, check_prefix, kind_of
+from vitzoo.data.settings import Data
 from vitzoo.data.text.feed import MAKERS
 from vitzoo.data.text.row_kinds import ACTS, ROWS
 from vitzoo.data.text.settings import Text
@@ -118,9 +119,9 @@ def test_a_setting_without_effect_is_refused(config, changes, message):
 
 
 def test_a_setting_acts_where_the_objective_or_an_evaluator_makes_such_rows():
-    check_acts(Text(packing=True), ["windows", "documents"])
+    check_acts(Text(packing=True), ["windows", "documents"], Data())
     with pytest.raises(UserError, match="has no effect on rows of windows or pairs; it acts on masked"):
-        check_acts(Text(whole_words=True), ["windows", "pairs", "windows"])
+        check_acts(Text(whole_words=True), ["windows", "pairs", "windows"], Data())
 
 
 def test_as_many_sentinels_as_wanted_follow_bytes():

@@ -15,7 +15,7 @@ from vitzoo.cli import main
 from vitzoo.config import resolve
 from vitzoo.config.experiment import CHOICES, Experiment
 from vitzoo.config.places import KINDS, every_part
-from vitzoo.data.text.settings import Text
+from vitzoo.data.settings import Data
 from vitzoo.errors import UserError
 from vitzoo.registry import PARTS
 from vitzoo.schema import annotations
@@ -262,13 +262,14 @@ def test_a_json_file_that_holds_no_config_is_refused_in_one_line(text, tmp_path,
 )
 def test_a_pattern_that_leads_out_of_the_folder_or_is_none_is_refused(pattern):
     config = {**BASE, "model": {"name": "gpt"}, "objective": {"name": "causal_lm"}, "data": {"name": "text:/nothing"}}
-    for layers in ({**config, "text": {"files": pattern}}, ()), (config, [f"text.files={pattern}"]):
-        assert "is no pattern of files within the folder" in refusal(*layers, "text.files")
+    stated = {**config, "data": {"name": "text:/nothing", "files": pattern}}
+    for layers in (stated, ()), (config, [f"data.files={pattern}"]):
+        assert "is no pattern of files within the folder" in refusal(*layers, "data.files")
 
 
 @pytest.mark.parametrize("pattern", ["*", "**/*.md", "part-[0-9].txt", "[", "sub/x.txt"])
 def test_patterns_within_the_folder_are_taken(pattern):
-    assert Text(files=pattern).check() is None
+    assert Data(name="text:/nothing", files=pattern).check() is None
 
 
 TEXTS = {**BASE, "model": {"name": "gpt"}, "objective": {"name": "causal_lm"}, "data": {"name": "text:/nothing"}}
@@ -276,7 +277,7 @@ PATCHES = {
     "evaluate.val.text.prefix": [5, None],
     "evaluate.val.text.sequence_length": ["16", 1.5, 1],
     "evaluate.val.text.nosuch": [5],
-    "evaluate.val.text.files": ["/a*"],
+    "evaluate.val.data.files": ["/a*"],
     "evaluate.val.data.name": [5],
     "evaluate.val.data.batch_size": ["x", 0],
     "mixture.sources.a.name": [5, ""],

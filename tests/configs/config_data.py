@@ -4,7 +4,7 @@ import random
 
 import numpy as np
 
-from vitzoo.data.sources.arrays import array_table
+from vitzoo.data.arrays import image_table
 from vitzoo.data.text.datasets.table import table
 
 
@@ -13,7 +13,7 @@ def gray28(data):
     drawn, labels = np.random.default_rng(0), np.tile(np.arange(10, dtype=np.int32), 8)
     images = drawn.integers(0, 256, (80, 28, 28, 1), np.uint8)
     names = [f"class {number}" for number in range(10)]
-    return array_table("gray28", names, images, labels, {"train": np.arange(60), "test": np.arange(60, 80)})
+    return image_table("gray28", names, images, labels, {"train": np.arange(60), "test": np.arange(60, 80)})
 
 
 WORDS = ["one", "two", "three", "red", "green", "cat", "dog", "sees", "hears"]

@@ -11,11 +11,11 @@ from made_pictures import picture
 
 from vitzoo.cli import main
 from vitzoo.data.folders import cache_folder
+from vitzoo.data.open import open_source
 from vitzoo.data.settings import Data
 from vitzoo.data.sources import index
 from vitzoo.data.text import cache, packing, token_array
-from vitzoo.data.text.settings import Text, Tokenizer
-from vitzoo.data.text.sources.open import open_text
+from vitzoo.data.text.settings import Tokenizer
 from vitzoo.data.text.tokenizers.characters import ByteTokenizer
 from vitzoo.data.text.tokenizers.train import train_tokenizer
 
@@ -29,7 +29,7 @@ def book(tmp_path):
 
 
 def tokens_of(book):
-    source = open_text(Data(name=f"text:{book}"), "all", Text())
+    source = open_source(Data(name=f"text:{book}"), "all")
     array = token_array.token_array(source, ByteTokenizer())
     return array.tokens.tolist(), array.starts.tolist()
 

@@ -77,14 +77,14 @@ def test_one_column_called_label_with_zeros_and_ones_has_one_label(table):
 
 def test_columns_can_be_named(table):
     text = "id,where,what,who\n" + "\n".join(f"{n},pictures/{n}.png,{'ab'[n % 2]},x" for n in range(4))
-    source = open_source(table(text, image_column="where", label_column="what"))
+    source = open_source(table(text, image_field="where", label_field="what"))
     assert source.labels().tolist() == [0, 1, 0, 1]
     with pytest.raises(
-        UserError, match="image_column: name a column, none of the usual names is there; columns: id, where"
+        UserError, match="image_field: name a column, none of the usual names is there; columns: id, where"
     ):
         open_source(table(text))
-    with pytest.raises(UserError, match=r"data.label_column = whut: no such column; there are: id, where, what, who"):
-        open_source(table(text, image_column="where", label_column="whut"))
+    with pytest.raises(UserError, match=r"data.label_field = whut: no such column; there are: id, where, what, who"):
+        open_source(table(text, image_field="where", label_field="whut"))
 
 
 def test_missing_files_are_named_or_counted(table):

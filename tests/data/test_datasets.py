@@ -36,7 +36,7 @@ def test_fashion_mnist_is_read_from_its_files_in_the_data_folder(clothes):
     assert test.info.image_shape == (28, 28)
     assert test.info.channels == 1
     assert test[3]["label"] == 3
-    assert test[3]["id"] == 23
+    assert test.ids[3] == 23
     assert test[0]["image"][0, 5, 0] == 5
 
 

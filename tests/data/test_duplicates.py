@@ -11,8 +11,6 @@ from vitzoo.cli import main
 from vitzoo.data import duplicates
 from vitzoo.data.open import open_source
 from vitzoo.data.settings import Data
-from vitzoo.data.text.settings import Text
-from vitzoo.data.text.sources.open import open_text
 
 FRACTIONS = (0.1, 0.3, 0.5)
 
@@ -23,11 +21,7 @@ def contents(source) -> set:
 
 def parts(name: str, fraction: float):
     """The drawn parts of images or texts."""
-    data = Data(name=name, validation_fraction=fraction)
-    if name.startswith("jsonl"):
-        return [open_text(data, split, Text()) for split in ("train", "validation")]
-    if name.startswith("text"):
-        return [open_text(data, split, Text(document="line")) for split in ("train", "validation")]
+    data = Data(name=name, validation_fraction=fraction, document="line")
     return [open_source(data, split) for split in ("train", "validation")]
 
 

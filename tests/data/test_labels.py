@@ -13,18 +13,15 @@ from PIL import Image
 from vitzoo.checksums import LIST
 from vitzoo.cli import main
 from vitzoo.data import show
-from vitzoo.data.arrays import from_arrays
+from vitzoo.data.arrays import from_arrays, image_table
 from vitzoo.data.image_rows import ImageRows
 from vitzoo.data.open import open_source
 from vitzoo.data.prepare import Prepared, training_command
 from vitzoo.data.settings import Data, Preprocessing
 from vitzoo.data.sources import tfds_folders
-from vitzoo.data.sources.arrays import array_table
+from vitzoo.data.sources.base import Table
 from vitzoo.data.sources.copy_builder import _encoded
 from vitzoo.data.sources.tfds_prepare import prepare
-from vitzoo.data.text.settings import Text
-from vitzoo.data.text.sources.base import TextTable
-from vitzoo.data.text.sources.open import open_text
 from vitzoo.errors import UserError
 
 CLASSES = ("cat", "dog")
@@ -33,7 +30,7 @@ SPLITS = {"train": np.array([0, 1]), "test": np.array([2, 3])}
 
 
 def table(labels) -> object:
-    return array_table("mine", CLASSES, IMAGES, np.array(labels, np.int32), SPLITS)
+    return image_table("mine", CLASSES, IMAGES, np.array(labels, np.int32), SPLITS)
 
 
 def arrays(labels) -> object:
@@ -42,7 +39,7 @@ def arrays(labels) -> object:
 
 
 def texts(labels) -> object:
-    return TextTable(
+    return Table(
         "mine", ("text", "label"), SPLITS, np.arange(4, dtype=np.uint64),
         lambda row: {"text": f"text {row}", "label": labels[row]}, lambda row: f"mine example {row}",
         CLASSES, np.array(labels, np.int32),
@@ -98,11 +95,11 @@ def test_a_split_whose_labels_are_all_minus_one_is_unlabelled(make):
 
 
 def several(labels) -> object:
-    return array_table("mine", CLASSES, IMAGES, np.array(labels, np.float32), SPLITS)
+    return image_table("mine", CLASSES, IMAGES, np.array(labels, np.float32), SPLITS)
 
 
 def texts_of_several(labels) -> object:
-    return TextTable(
+    return Table(
         "mine", ("text", "label"), SPLITS, np.arange(4, dtype=np.uint64),
         lambda row: {"text": f"text {row}", "label": labels[row]}, lambda row: f"mine example {row}",
         CLASSES, np.array(labels, np.float32),
@@ -176,12 +173,12 @@ def test_names_of_classes_are_kept_in_one_spelling(make, monkeypatch):
 
 OWN_TEXTS = """
 import numpy as np
-from vitzoo.data.text.sources.base import TextTable
+from vitzoo.data.sources.base import Table
 
 def made(field, values, classes=("N", "V")):
     def read(row):
         return {"words": ["Ann", "sat"], "text": "Ann sat", field: values[row]}
-    return TextTable("own", ("words" if field == "tags" else "text", field),
+    return Table("own", ("words" if field == "tags" else "text", field),
                      {"train": np.array([0, 1]), "test": np.array([2])}, np.arange(3, dtype=np.uint64),
                      read, lambda row: f"own example {row}", classes)
 
@@ -309,9 +306,9 @@ def test_of_texts_of_tfds_too(tmp_path, labels):
     data = Data(name="mine", dir=str(tmp_path))
     if labels[-1] == 5:
         with pytest.raises(UserError, match=r"test example 1 has the label 5; there are 2 classes, 0 to 1"):
-            open_text(data, "test", Text())
+            open_source(data, "test")
         return
-    assert open_text(data, "test", Text()).info.unlabelled
+    assert open_source(data, "test").info.unlabelled
 
 
 def test_of_a_large_split_some_labels_are_looked_at():

@@ -15,11 +15,11 @@ import pytest
 from made_pictures import numbered, picture
 
 from vitzoo.data import left_out
+from vitzoo.data.arrays import image_table
 from vitzoo.data.image_rows import ImageRows, training_images
 from vitzoo.data.open import open_source
 from vitzoo.data.pipeline import TrainStream, eval_batches
 from vitzoo.data.settings import Augment, Data, Preprocessing
-from vitzoo.data.sources.arrays import array_table
 from vitzoo.data.sources.base import Source
 from vitzoo.errors import RunError, UserError
 
@@ -31,7 +31,7 @@ EVERY_DRAW = Augment(crop="inception", flip=True, randaugment_layers=1, color_ji
 def numbers(count: int, labels=None) -> Source:
     labels = np.arange(count) % 2 if labels is None else np.asarray(labels)
     classes = [str(label) for label in range(int(labels.max()) + 1)]
-    table = array_table("numbers", classes, numbered(count), labels.astype(np.int32), {"train": np.arange(count)})
+    table = image_table("numbers", classes, numbered(count), labels.astype(np.int32), {"train": np.arange(count)})
     return table.open("train")
 
 
@@ -244,14 +244,14 @@ def test_a_file_that_vanishes_stops_the_run_under_stop(photos, memory, workers):
 
 
 def test_a_label_outside_the_classes_is_never_trained_on():
-    table = array_table("numbers", ["a", "b"], numbered(4), np.array([0, 1, 2, 0], np.int32), {"train": np.arange(4)})
+    table = image_table("numbers", ["a", "b"], numbered(4), np.array([0, 1, 2, 0], np.int32), {"train": np.arange(4)})
     with pytest.raises(UserError, match="numbers example 2 has the label 2; there are 2 classes"):
         table.open("train")
 
 
 def test_several_labels_are_rows_of_floats():
     labels = np.array([[1, 0, 1], [0, 0, 0]], np.float32)
-    table = array_table("tags", ["a", "b", "c"], numbered(2), labels, {"train": np.arange(2)})
+    table = image_table("tags", ["a", "b", "c"], numbered(2), labels, {"train": np.arange(2)})
     batch = batches(stream(table.open("train"), 4), 0, 1)[0]
     assert batch["label"].dtype == np.float32
     assert (batch["label"] == labels[batch["id"]]).all()

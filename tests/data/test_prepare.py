@@ -8,6 +8,7 @@ import pytest
 from made_pictures import picture
 from PIL import Image
 
+from vitzoo.data.arrays import image_table
 from vitzoo.data.check import check
 from vitzoo.data.datasets import mnist
 from vitzoo.data.images import decode
@@ -15,7 +16,6 @@ from vitzoo.data.open import open_dataset, open_source
 from vitzoo.data.prepare import prepare, training_command
 from vitzoo.data.settings import Data
 from vitzoo.data.show import show
-from vitzoo.data.sources.arrays import array_table
 from vitzoo.errors import UserError
 
 
@@ -81,7 +81,7 @@ def test_preparing_says_nothing_of_its_own_and_keeps_the_names_of_files(photos, 
 def test_images_in_memory_are_prepared_where_asked_and_read_from_there(tmp_path, monkeypatch):
     images = np.random.default_rng(0).integers(0, 256, (6, 5, 4, 1), np.uint8)
     splits = {"train": np.arange(4), "test": np.arange(4, 6)}
-    table = array_table("mnist_5k", ["0", "1"], images, np.arange(6, dtype=np.int32) % 2, splits)
+    table = image_table("mnist_5k", ["0", "1"], images, np.arange(6, dtype=np.int32) % 2, splits)
     monkeypatch.setattr(mnist, "_table_5k", lambda: table)
     prepared = prepare("mnist_5k", dir=str(tmp_path))
     assert prepared.folder == tmp_path / "mnist_5k" / "1.0.0"

@@ -205,12 +205,12 @@ OWN = """
 import numpy as np
 import tensorflow_datasets as tfds
 from PIL import Image
-from vitzoo.data.sources.arrays import array_table
+from vitzoo.data.arrays import image_table
 
 IMAGES, LABELS = np.zeros((6, 4, 4, 3), np.uint8), np.arange(6, dtype=np.int32) % 2
 
 def made(classes, test=4):
-    return array_table("made", classes, IMAGES, LABELS, {"train": np.arange(test), "test": np.arange(test, 6)})
+    return image_table("made", classes, IMAGES, LABELS, {"train": np.arange(test), "test": np.arange(test, 6)})
 
 def Lines(data):
     return made(["a\\nb", "b"])

@@ -252,11 +252,11 @@ def test_the_folders_looked_in_are_in_order(monkeypatch, tmp_path):
 def test_a_users_own_dataset_is_found_by_its_path(tmp_path, monkeypatch):
     (tmp_path / "own_data.py").write_text(
         "import numpy as np\n"
-        "from vitzoo.data.sources.arrays import array_table\n"
+        "from vitzoo.data.arrays import image_table\n"
         "def Stripes(data):\n"
         "    images, labels = np.zeros((6, 4, 4, 3), np.uint8), np.arange(6, dtype=np.int32) % 2\n"
         "    splits = {'train': np.arange(4), 'test': np.arange(4, 6)}\n"
-        "    return array_table('stripes', ['a', 'b'], images, labels, splits)\n"
+        "    return image_table('stripes', ['a', 'b'], images, labels, splits)\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     assert open_source(Data(name="own_data:Stripes"), "train+test").info.class_counts == (3, 3)

@@ -58,7 +58,7 @@ CLASSES = {"labelled": ("c", "b", "a"), "tagged": ("O", "I-X", "B-X")}  # not in
 def bound(kind, data, batch=4, devices=1, evaluator=None, name=None, **settings):
     made, own, fields, _ = KINDS[kind]
     config, graph, params = made_model("bert", scale=0.3, **fields)
-    text = Text(sequence_length=48, regression=kind == "number", next_sentence=kind == "masked")
+    text = Text(sequence_length=48, next_sentence=kind == "masked")
     feed = TextFeed(Tokenizer(), text, "labelled" if kind == "number" else kind, 0, known=MASKING)
     evaluation = Evaluation(
         (evaluator or made)(split="all", **settings),

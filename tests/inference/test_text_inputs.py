@@ -56,12 +56,12 @@ def test_inputs_that_are_no_text_are_refused(inputs, message):
     ],
 )
 def test_fields_are_those_that_the_checkpoint_was_trained_with(record, asked, fields):
-    assert gather_texts(record, Text(**asked))[0].fields == fields
+    assert gather_texts(record, Text(fields=asked))[0].fields == fields
 
 
 def test_a_record_without_a_field_of_the_training_is_refused_by_name():
-    with pytest.raises(UserError, match=r"inputs = text: text 2 has no field 'body', which text.text_field named in"):
-        gather_texts(["a string is a text", {"text": "a"}], Text(text_field="body"))
+    with pytest.raises(UserError, match=r"inputs = text: text 2 has no field 'body', which data.text_field named in"):
+        gather_texts(["a string is a text", {"text": "a"}], Text(fields={"text_field": "body"}))
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])

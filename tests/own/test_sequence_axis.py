@@ -43,9 +43,9 @@ def config_of(family, texts):
         config.data = dict(name="digits", split="train[:64]", batch_size=8)
     else:
         name = f"jsonl:{texts}/pairs.jsonl" if family == "t5" else f"text:{texts}/lines.txt"
-        config.data = dict(name=name, split="train", batch_size=8)
+        config.data = dict(name=name, split="train", batch_size=8, document="line")
         config.tokenizer = dict(kind="bytes", masking=family == "bert")
-        config.text = dict(document="line", sequence_length=TOKENS, source_length=TOKENS)
+        config.text = dict(sequence_length=TOKENS, source_length=TOKENS)
     if family == "t5":
         config.model.vocabulary_size = None
     # the trace of SGD is, after the first step, the gradient itself

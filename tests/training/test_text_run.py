@@ -52,8 +52,8 @@ def config_of(corpus, steps=8, **changes):
     config.total_steps = steps
     config.model = dict(name="gpt", width=16, depth=2, num_heads=2, mlp_dim=32, context_length=48, dropout=0.1)
     config.objective = dict(name="causal_lm", rows="documents")
-    config.data = dict(name=f"text:{corpus}", batch_size=8)
-    config.text = dict(document="line", sequence_length=48, packing=True)
+    config.data = dict(name=f"text:{corpus}", batch_size=8, document="line")
+    config.text = dict(sequence_length=48, packing=True)
     config.accumulate = 2
     config.optimizer = dict(name="adamw", learning_rate=1e-2, grad_clip=1.0)
     config.checkpoint = dict(every_steps=4)
@@ -228,8 +228,8 @@ def test_every_step_is_compiled_once_whatever_the_rows_and_the_evaluations(tmp_p
     file = tmp_path / "lines.txt"
     file.write_text("".join(" ".join(draw.choices(WORDS, k=draw.randint(1, 9))) + "\n" for _ in range(103)))
     config = config_of(file, steps=None, total_epochs=3.0, accumulate=1)
-    config.data = dict(name=f"text:{file}", batch_size=8, validation_fraction=0.0)
-    config.text = dict(document="line", sequence_length=48, packing=False)
+    config.data = dict(name=f"text:{file}", batch_size=8, validation_fraction=0.0, document="line")
+    config.text = dict(sequence_length=48, packing=False)
     config.evaluate = dict(
         val=dict(name="perplexity", split="train", every_steps=None, every_epochs=2),
         few=dict(name="perplexity", split="train[:13]", every_epochs=2),

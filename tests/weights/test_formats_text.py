@@ -337,7 +337,7 @@ def test_heads_of_bert_say_what_they_are_for(golden, tmp_path):
     assert reading.classes == ("no", "perhaps", "yes")
     assert reading.objective == {"name": "sequence_classification"}
     assert (config.head, config.num_classes) == ("classes", 3)
-    assert golden("bert_number")[1].preprocessing["regression"] is True
+    assert golden("bert_number")[1].objective == {"name": "regression"}
     assert golden("bert_tags")[2].pooler is False
     several = copied("bert_classes", tmp_path, config={"problem_type": "multi_label_classification"})
     assert read(several)[1].objective == {"name": "sequence_classification", "loss": "sigmoid"}

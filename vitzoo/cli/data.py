@@ -17,8 +17,7 @@ ACTIONS = {
     "show": ("dir", "bad_files", "split", "count", "output"),
 }
 """The flags of each action."""
-OF_DATA = ("validation_fraction", "image_key", "label_key", "image_column", "label_column")
-"""Fields of the data section that say what is read, besides those that are flags here."""
+CUT = 400  # characters shown of a text
 EXAMPLES = """\
 prepare  write images once as ArrayRecord, which reads fast: TFDS's, or folder:PATH and csv:FILE of any size;
          of text, train a tokenizer (--config.tokenizer.kind=bpe, unigram or wordpiece) and write it to --output
@@ -28,7 +27,7 @@ show     some examples with their labels: a picture, or of text as it is
 examples:
   vitzoo data prepare imagenet2012 --dir /data
   vitzoo data prepare folder:/photos --shards 64 --dir /data
-  vitzoo data check csv:/photos/labels.csv --config.data.label_column=species
+  vitzoo data check csv:/photos/labels.csv --config.data.label_field=species
   vitzoo data show fashion_mnist --split test --output examples.png
   vitzoo data check jsonl:reviews.jsonl
   vitzoo data prepare text:book.txt --output my-tokenizer --config.tokenizer.kind=bpe \\
@@ -52,13 +51,13 @@ def arguments(parser: Parser) -> None:
     parser.add_argument(
         "--config.data.KEY",
         metavar="VALUE",
-        help=f"another setting of the data section: {', '.join(OF_DATA)}",
+        help="another setting of the data section that says what is read: validation_fraction, label_field ...",
         dest="_",
     )
     parser.add_argument(
-        "--config.text.KEY, --config.tokenizer.KEY",
+        "--config.tokenizer.KEY",
         metavar="VALUE",
-        help="settings of these sections, of text",
+        help="prepare: settings of a tokenizer, which is trained on text",
         dest="_",
     )
     parser.by_action = ACTIONS
@@ -66,10 +65,6 @@ def arguments(parser: Parser) -> None:
 
 def run(args: argparse.Namespace) -> Result:
     """Prepares, checks or shows a dataset."""
-    from vitzoo.cli.data_text import run_text
-    from vitzoo.data.effect import kind_of, without_effect
-    from vitzoo.data.text.check import is_text
-
     if args.action not in ACTIONS:
         raise UserError("action", args.action, nearest(args.action, ACTIONS))
     given = {name for names in ACTIONS.values() for name in names if getattr(args, name) is not None}
@@ -77,54 +72,64 @@ def run(args: argparse.Namespace) -> Result:
         raise UserError(_flag(name), getattr(args, name), f"is no flag of `vitzoo data {args.action}`")
     if args.dir is not None:
         named_path("--dir", args.dir)
-    text = is_text(args.name)
-    reads = args.dir is not None and (text or args.action != "prepare")  # else images are written there
-    if reads and (why := without_effect("data.dir", [kind_of(args.name, text=text)])):
-        raise UserError("--dir", args.dir, why)
-    if text:
-        return run_text(args, {name: getattr(args, name) for name in given})
-    if args.action == "prepare":
-        for name in sorted(given & {"split", "output"}):
-            raise UserError(
-                _flag(name), getattr(args, name), "is for a tokenizer; images are written to --dir, all splits"
-            )
-    settings = _settings(args)
+        _refuse_without_effect(args.name, {"dir": args.dir} if args.action != "prepare" else {}, "--")
+    settings, tokenizer = _settings(args)
     for name in sorted(given & set(settings)):
         raise UserError(f"--config.data.{name}", settings[name], f"is given besides {_flag(name)}; keep one of them")
-    action = {"prepare": _prepare, "check": _check, "show": _show}[args.action]
-    return action(args, {**settings, **{name: getattr(args, name) for name in given}})
+    settings |= {name: getattr(args, name) for name in given}
+    if args.action == "prepare":
+        return _prepare(args.name, settings, tokenizer)
+    return {"check": _check, "show": _show}[args.action](args.name, settings)
 
 
 def _flag(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def _settings(args: argparse.Namespace) -> dict[str, Any]:
-    """Fields of the data section given as `--config.data.KEY=VALUE`."""
+def _settings(args: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Fields of the data section given as `--config.data.KEY=VALUE`, and those of the tokenizer."""
     from vitzoo.config.resolution import nested
-    from vitzoo.data.effect import first_without_effect, kind_of
-    from vitzoo.data.settings import Data
+    from vitzoo.data.settings import OF_STREAM, Data
     from vitzoo.schema import annotations, convert_fields
 
     overrides, command = nested(args.overrides), f"vitzoo data {args.action}"
-    for key in set(overrides) - {"data"}:
-        raise UserError(f"--config.{key}", None, "`vitzoo data` takes settings of the data section only")
+    takes = ("data", "tokenizer") if args.action == "prepare" else ("data",)
+    for key in sorted(set(overrides) - {*takes}):
+        problem = "`vitzoo data` takes settings of the data section only"
+        raise UserError(f"--config.{key}", None, f"has no effect in `{command}`" if key == "tokenizer" else problem)
     settings = convert_fields(Data, overrides.get("data", {}), "data")
     if "name" in settings:
         raise UserError("--config.data.name", settings["name"], f"the dataset is named without a flag: {command} NAME")
-    known = {*OF_DATA, *(set(ACTIONS[args.action]) & set(annotations(Data)))}
-    for key in sorted(set(settings) - known):
+    flags = {*annotations(Data)} & {name for names in ACTIONS.values() for name in names}
+    for key in sorted(set(settings) & ({*OF_STREAM} | flags - {*ACTIONS[args.action]})):
         raise UserError(f"--config.data.{key}", settings[key], f"has no effect in `{command}`")
-    field, why = first_without_effect("data", settings, [kind_of(args.name, text=False)])
+    _refuse_without_effect(args.name, settings, "--config.data.")
+    return settings, overrides.get("tokenizer", {})
+
+
+def _refuse_without_effect(name: str, settings: dict[str, Any], prefix: str) -> None:
+    from vitzoo.data.effect import first_without_effect, kind_of
+
+    field, why = first_without_effect("data", settings, {kind_of(name, text=text) for text in (False, True)})
     if why:
-        raise UserError(f"--config.data.{field}", settings[field], why)
-    return settings
+        raise UserError(f"{prefix}{field}", settings[field], why)
 
 
-def _prepare(args: argparse.Namespace, settings: dict[str, Any]) -> Result:
+def _prepare(name: str, settings: dict[str, Any], tokenizer: dict[str, Any]) -> Result:
+    from vitzoo.data.open import is_text
     from vitzoo.data.prepare import prepare, torn_note, training_command
+    from vitzoo.data.settings import Data
+    from vitzoo.schema import build
 
-    prepared = prepare(args.name, **settings)
+    of_data = {key: value for key, value in settings.items() if key not in ("shards", "output")}
+    if is_text(build(Data, {"name": name, **of_data}, "data")):
+        return _prepare_tokenizer(name, settings, tokenizer)
+    if tokenizer:
+        raise UserError("--config.tokenizer", None, "is of text, and these data are images")
+    for key in ("split", "output"):
+        if key in settings:
+            raise UserError(_flag(key), settings[key], "is for a tokenizer; images are written to --dir, all splits")
+    prepared = prepare(name, **settings)
     for note in prepared.notes:
         print(note)
     print(f"prepared {prepared.folder}")
@@ -132,23 +137,47 @@ def _prepare(args: argparse.Namespace, settings: dict[str, Any]) -> Result:
         for note in torn_note(prepared, settings.get("dir", "")):
             print(note)
         print(f"next     {command}")
-    return Result({"dataset": args.name, "name": prepared.name, "folder": str(prepared.folder)})
+    return Result({"dataset": name, "name": prepared.name, "folder": str(prepared.folder)})
 
 
-def _check(args: argparse.Namespace, settings: dict[str, Any]) -> Result:
+def _prepare_tokenizer(name: str, settings: dict[str, Any], tokenizer: dict[str, Any]) -> Result:
+    from vitzoo.data.text.prepare import prepare_tokenizer
+
+    if "shards" in settings:
+        raise UserError("--shards", settings["shards"], "is for images; text is read as it is")
+    if "dir" in settings:
+        _refuse_without_effect(name, {"dir": settings["dir"]}, "--")
+    output = settings.pop("output", None)
+    if output is None:
+        raise UserError("--output", None, "names the tokenizer's folder")
+    made = prepare_tokenizer(name, output, tokenizer, **settings)
+    print(f"wrote    {made.folder}: {made.vocabulary_size:,} ids")
+    print(f"text     {made.tokens:,} tokens, {made.bytes_per_token:.2f} bytes a token")
+    print(f"next     {made.command}")
+    values = {"dataset": name, "folder": str(made.folder), "vocabulary_size": made.vocabulary_size}
+    return Result({**values, "tokens": made.tokens, "bytes_per_token": made.bytes_per_token})
+
+
+def _check(name: str, settings: dict[str, Any]) -> Result:
     from vitzoo.cli.data_check import say_check
     from vitzoo.data.check import check
 
-    found, stops = check(args.name, **settings), settings.get("bad_files", "stop") == "stop"
+    found, stops = check(name, **settings), settings.get("bad_files", "stop") == "stop"
     say_check(found, stops)
     return Result(found, 1 if found["unreadable"] and stops else 0)
 
 
-def _show(args: argparse.Namespace, settings: dict[str, Any]) -> Result:
-    from vitzoo.data.show import show
+def _show(name: str, settings: dict[str, Any]) -> Result:
+    from vitzoo.data.show import PICTURE, show
 
-    output = settings.pop("output", "examples.png")
-    before = there(output)
-    file = show(args.name, output, **settings)
-    print(wrote(file, {str(file)} if before else ()))
-    return Result({"dataset": args.name, "file": str(file)})
+    before = there(settings.get("output", PICTURE))
+    shown = show(name, **settings)
+    if not isinstance(shown, list):
+        print(wrote(shown, {str(shown)} if before else ()))
+        return Result({"dataset": name, "file": str(shown)})
+    for where, example in shown:
+        print(where)
+        for field, value in example.items():
+            said = str(value)
+            print(f"  {field}: {said[:CUT]}{' ...' if len(said) > CUT else ''}")
+    return Result({"dataset": name, "examples": [{"where": where, **example} for where, example in shown]})

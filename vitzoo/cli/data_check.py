@@ -9,26 +9,6 @@ EVERY = 20  # classes up to which each has its row
 ENDS = 5  # of more, the smallest and the largest shown
 
 
-def say_text_check(found: Mapping[str, Any], stops: bool) -> None:
-    """Prints a checked dataset of text.
-
-    Args:
-        found: what `vitzoo.data.text.check.check_text` returns.
-        stops: whether training stops at what can't be read.
-    """
-    rows = [["split", "examples", "classes", "bytes", "shortest", "median", "longest", "empty"]]
-    for split, counted in found["splits"].items():
-        lengths = [f"{counted[name]:,.0f}" for name in ("shortest", "median", "longest", "empty")]
-        rows.append([split, f"{counted['n']:,}", _present(counted), f"{counted['bytes']:,}", *lengths])
-    print(table(rows, right=range(1, 8)))
-    print(f"\nfields: {', '.join(found['fields'])}; lengths in characters")
-    if found["classes"]:
-        print(f"\n{class_table(found['classes'], found['splits'])}")
-    for note in found["notes"]:
-        print(note)
-    _say_unreadable(found["unreadable"], stops, "every example can be read")
-
-
 def say_check(found: Mapping[str, Any], stops: bool) -> None:
     """Prints a checked dataset.
 
@@ -36,13 +16,17 @@ def say_check(found: Mapping[str, Any], stops: bool) -> None:
         found: what `vitzoo.data.check.check` returns.
         stops: whether training stops at what can't be read.
     """
-    print(_splits(found["splits"]))
+    text = any("bytes" in counted for counted in found["splits"].values())
+    print((_texts if text else _images)(found["splits"]))
+    if text:
+        print(f"\nfields: {', '.join(found['fields'])}; lengths in characters")
     if found["classes"]:
         print(f"\n{class_table(found['classes'], found['splits'])}")
-    print()
+    if not text:
+        print()
     for note in found["notes"]:
         print(note)
-    _say_unreadable(found["unreadable"], stops, "every image can be read")
+    _say_unreadable(found["unreadable"], stops, f"every {'example' if text else 'image'} can be read")
 
 
 def _say_unreadable(unreadable: Sequence[str], stops: bool, fine: str) -> None:
@@ -54,7 +38,15 @@ def _say_unreadable(unreadable: Sequence[str], stops: bool, fine: str) -> None:
         print("training will stop: repair or remove them, or leave them out with --config.data.bad_files=skip")
 
 
-def _splits(splits: Mapping[str, Any]) -> str:
+def _texts(splits: Mapping[str, Any]) -> str:
+    rows = [["split", "examples", "classes", "bytes", "shortest", "median", "longest", "empty"]]
+    for split, counted in splits.items():
+        lengths = [f"{counted[name]:,.0f}" for name in ("shortest", "median", "longest", "empty")]
+        rows.append([split, f"{counted['n']:,}", _present(counted), f"{counted['bytes']:,}", *lengths])
+    return table(rows, right=range(1, 8))
+
+
+def _images(splits: Mapping[str, Any]) -> str:
     rows = [["split", "examples", "classes", "channels", "smallest", "largest"]]
     for split, counted in splits.items():
         sizes = ["×".join(map(str, counted[size] or ())) or "-" for size in ("smallest", "largest")]

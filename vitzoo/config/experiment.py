@@ -246,7 +246,7 @@ class Experiment:
         """
         self._check_length()
         if feed_kind(self.objective) == "text":
-            check_acts(self.text, rows_of(self.objective, self.evaluate))
+            check_acts(self.text, rows_of(self.objective, self.evaluate), self.data)
         if self.mixture.sources and self.data.name != "mixture":
             raise UserError("data.name", self.data.name, "must be `mixture`, since mixture.sources are stated")
         self._check_best()

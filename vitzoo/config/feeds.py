@@ -12,13 +12,20 @@ def feed_of(experiment: Any) -> Feed:
     """The feed that an experiment's sections describe."""
     if feed_kind(experiment.objective) == "text":
         from vitzoo.data.text.feed import TextFeed
+        from vitzoo.data.text.sources.fields import GIVEN
 
         objective, text = experiment.objective, experiment.text
-        # such an objective reads labels as numbers, whether that is stated or not
-        text = dataclasses.replace(text, regression=text.regression or getattr(objective, "HEAD", "") == "number")
-        prefix_lm = getattr(objective, "PREFIX_LM", False)
+        data = experiment.data
+        named = {setting: name for setting in (*GIVEN, "template") if (name := getattr(data, setting))}
         return TextFeed(
-            experiment.tokenizer, text, objective.rows, experiment.seed, experiment.mixture, prefix_lm=prefix_lm
+            experiment.tokenizer,
+            dataclasses.replace(text, fields=named),
+            objective.rows,
+            experiment.seed,
+            experiment.mixture,
+            prefix_lm=getattr(objective, "PREFIX_LM", False),
+            # such an objective reads labels as numbers, whether that is stated or not
+            numbers=data.regression or getattr(objective, "HEAD", "") == "number",
         )
     from vitzoo.data.image_feed import ImageFeed
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from vitzoo.data.settings import Data
 from vitzoo.data.text.row_kinds import ACTS, LEARNED, ROWS, read_by, readers_of
 from vitzoo.data.text.settings import Text
 from vitzoo.errors import UserError
@@ -164,12 +165,13 @@ def check_evaluator(field: str, part: str, evaluator: Any, rows: str | None, mod
     raise UserError(f"{field}.name", part, f"measures {_listed(known)} rows, and these are {rows}")
 
 
-def check_acts(text: Text, rows: Sequence[str]) -> None:
+def check_acts(text: Text, rows: Sequence[str], data: Data) -> None:
     """Checks that each stated setting of the text acts on some rows.
 
     Args:
         text: the settings.
         rows: those of the objective and of the evaluators.
+        data: how they are read.
 
     Raises:
         UserError: one has no effect.
@@ -177,12 +179,16 @@ def check_acts(text: Text, rows: Sequence[str]) -> None:
     for name, are in (("paired", "pairs of texts"), ("chat", "conversations")):
         if (value := getattr(text, name)) is not None:
             raise UserError(f"text.{name}", value, f"can't be set: the training data are {are} or aren't")
+    if text.fields:
+        raise UserError("text.fields", text.fields, "can't be set: data.text_field, source_field ... name them")
     plain = Text()
-    for field, acts in ACTS.items():
-        value = getattr(text, field)
-        if value != getattr(plain, field) and not set(acts) & set(rows):
+    changed = {f"text.{name}": acts for name, acts in ACTS.items() if getattr(text, name) != getattr(plain, name)}
+    changed |= {"data.regression": ("labelled",)} if data.regression else {}
+    for field, acts in changed.items():
+        if not set(acts) & set(rows):
             message = f"has no effect on rows of {_listed(list(dict.fromkeys(rows)))}; it acts on {_listed(acts)}"
-            raise UserError(f"text.{field}", value, message)
+            section, _, name = field.partition(".")
+            raise UserError(field, getattr({"data": data, "text": text}[section], name), message)
 
 
 def rows_of(objective: Any, evaluators: Mapping[str, Any]) -> list[str]:

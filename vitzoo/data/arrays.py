@@ -1,12 +1,13 @@
 """The shortest way to data of one's own: arrays in memory."""
 
+import functools
 import zlib
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from vitzoo.data.duplicates import content_key
-from vitzoo.data.sources.base import Labels, Table
+from vitzoo.data.sources.base import Example, Labels, Table, kinds_of
 from vitzoo.data.sources.label_check import class_names, is_unlabelled
 from vitzoo.errors import UserError
 
@@ -49,18 +50,30 @@ def from_arrays(
     for found in rows.values():
         if len(found):
             is_unlabelled(name, names, labels[found], lambda row: f"{name} example {row}", found.tolist())
+    return image_table(name, names, images, labels.astype(np.float32 if labels.ndim == 2 else np.int32), rows)
+
+
+def image_table(
+    name: str, classes: Sequence[str], images: Images, labels: Labels, splits: Mapping[str, np.ndarray]
+) -> Table:
+    """A table over images uint8 [H, W, C] and labels int32 [N] or float32 [N, classes], and the rows of each split."""
     shapes = {image.shape[:2] for image in images}
     return Table(
         name=name,
-        classes=names,
-        labels=labels.astype(np.float32 if labels.ndim == 2 else np.int32),
+        fields=kinds_of(("image", "label"), "labels" if labels.ndim == 2 else "label"),
+        classes=tuple(classes),
+        labels=labels,
         checksums=np.array([zlib.crc32(np.ascontiguousarray(image).data) for image in images], np.uint32),
-        splits=rows,
+        splits=splits,
         channels=max(image.shape[2] for image in images),
         image_shape=shapes.pop() if len(shapes) == 1 else None,
-        read=images.__getitem__,
+        read=functools.partial(_example, images),
         contents=np.array([content_key(image.tobytes()) for image in images], np.uint64),
     )
+
+
+def _example(images: Images, index: int) -> Example:
+    return {"image": images[index]}
 
 
 def _image(image: np.ndarray, name: str) -> np.ndarray:

@@ -25,25 +25,21 @@ _IMAGES = ("folder", "csv", "named images", "tfds images")
 _FILES = ("folder", "csv", "text file", "text folder", "jsonl")
 _RECORDS = ("jsonl", "tfds texts")
 _STAND = ("text file", "text folder", "stdlib")
-_FIELDS = ("text_field", "label_field", "source_field", "target_field", "first_field", "second_field")
+_FIELDS = ("text_field", "source_field", "target_field", "first_field", "second_field", "template", "regression")
 
 ACTS: Mapping[str, tuple[str, ...]] = {
     "data.dir": ("named images", "named texts", "tfds images", "tfds texts"),
     "data.bad_files": (*_FILES, "named images", "tfds images"),
     "data.validation_fraction": (*_FILES, "stdlib"),
     "data.in_memory": _IMAGES,
-    "data.image_key": ("named images", "tfds images"),
-    "data.label_key": ("named images", "tfds images"),
-    "data.image_column": ("csv",),
-    "data.label_column": ("csv",),
-    "text.document": _STAND,
-    "text.files": ("text folder",),
-    "text.regression": _RECORDS,
+    "data.image_field": ("csv", "named images", "tfds images"),
+    "data.label_field": ("csv", "named images", "tfds images", *_RECORDS),
+    "data.document": _STAND,
+    "data.files": ("text folder",),
+    **{f"data.{field}": _RECORDS for field in _FIELDS},
     "text.answer_roles": _RECORDS,
     "text.turn_prefix": _RECORDS,
     "text.turn_suffix": _RECORDS,
-    "text.template": _RECORDS,
-    **{f"text.{field}": _RECORDS for field in _FIELDS},
 }
 """The kinds of data on which a setting acts; settings that aren't listed act on all."""
 
@@ -63,9 +59,7 @@ def kind_of(name: str, *, text: bool) -> str | None:
         return first
     base = name.partition("/")[0]
     if base in registry.PARTS["dataset"]:
-        return "named images"
-    if base in registry.PARTS["text_dataset"]:
-        return "stdlib" if base == "stdlib" else "named texts"
+        return "stdlib" if base == "stdlib" else "named texts" if text else "named images"
     if base == "mixture" or (":" in name and not _TFDS_VERSION.fullmatch(name)):
         return None
     return "tfds texts" if text else "tfds images"
@@ -75,7 +69,7 @@ def without_effect(setting: str, kinds: Collection[str | None]) -> str:
     """Why a setting does nothing for data of these kinds; empty where it acts on one of them.
 
     Args:
-        setting: its dotted name, `data.image_key`.
+        setting: its dotted name, `data.image_field`.
         kinds: of all data that it is stated for.
     """
     acts = ACTS.get(setting)

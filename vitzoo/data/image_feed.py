@@ -42,7 +42,7 @@ class ImageFeed:
         return dataclasses.replace(self, preprocessing=preprocessing, adopted=True)
 
     def source(self, data: Data, split: str | None = None) -> Source:
-        return open_source(data, split)
+        return open_source(data, split, needs="image")
 
     def learned(self, source: Source) -> "ImageFeed":
         return self

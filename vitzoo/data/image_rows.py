@@ -103,7 +103,7 @@ class ImageRows:
                 raise BadImage(getattr(error, "reason", str(error)), self.source.where(index)) from error
             return self._as_row(None, np.zeros(self.label_shape, self.label_type), 0.0, int(self.source.ids[index]))
         self._check_label(example["label"], index)
-        return self._as_row(image, example["label"], 1.0, example["id"])
+        return self._as_row(image, example["label"], 1.0, int(self.source.ids[index]))
 
     def _check_label(self, label: Any, index: int) -> None:
         classes = self.source.info.classes

@@ -2,88 +2,148 @@
 
 import inspect
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from vitzoo import registry
-from vitzoo.data.folders import check_path
+from vitzoo.data.folders import PATH_KINDS, check_path
 from vitzoo.data.settings import Data
-from vitzoo.data.sources.base import Dataset, Source
+from vitzoo.data.sources.base import Dataset, Source, holds
 from vitzoo.errors import RunError, UserError
 
-SOURCE = ("info", "ids", "where", "__len__", "__getitem__")
+SOURCE = ("info", "ids", "fields", "where", "__len__", "__getitem__")
 """What is read of the examples of a split; see `data.sources.base.Source`."""
 
-_TFDS_VERSION = re.compile(r"[\w/.\-]+:[\d.*]+")
+TFDS_VERSION = re.compile(r"[\w/.\-]+:[\d.*]+")
+
+_OF_KIND = {"folder": "image", "text": "text"}
+"""What a path of a kind can hold alone."""
+_REFUSED = {
+    "image": "holds text, where images are needed",
+    "text": "holds images, and the objective takes text: text:, jsonl: ...",
+}
 
 
-def open_source(data: Data, split: str | None = None) -> Source:
+def open_source(data: Data, split: str | None = None, needs: str = "") -> Source:
     """The examples of `data.name`, of `split` or else `data.split`.
+
+    Args:
+        needs: a kind of field that whoever reads them can't do without: `image` or `text`.
 
     Raises:
         UserError: the data isn't there (what was looked for, where, how to prepare it), the split doesn't exist or is
-            empty, or files, labels or columns can't be read.
+            empty, files, labels or columns can't be read, or there is no field of the kind that is needed.
     """
+    if needs:
+        refuse_other_kind(data.name, needs)
     source = open_dataset(data).open(split or data.split)
     refuse_lacking(data.name, source, SOURCE)
-    if hasattr(source, "fields"):
-        raise UserError("data.name", data.name, "holds text, where images are needed")
+    if not isinstance(source.fields, Mapping):
+        right = "the kind of each field: dict(image='image', label='label')"
+        raise UserError(
+            "data.name", data.name, f"gives a source whose `fields` are {source.fields!r}; wanted is {right}"
+        )
+    if needs:
+        refuse_without(data.name, source.fields, needs)
     return source
 
 
+def refuse_other_kind(name: str, needs: str) -> None:
+    """Refuses a name that says by itself, before all of it is read, that there is no field of a kind that is needed."""
+    kind, colon, _ = name.partition(":")
+    if colon and kind in _OF_KIND:
+        refuse_without(name, {"": _OF_KIND[kind]}, needs)
+
+
+def refuse_without(name: str, fields: Mapping[str, str], needs: str) -> None:
+    """Refuses data that have no field of a kind that is needed, `image` or `text`."""
+    if not holds(fields, needs):
+        raise UserError("data.name", name, _REFUSED[needs])
+
+
+def is_text(data: Data) -> bool:
+    """Whether a dataset holds text and no images. One that TFDS knows by name isn't looked for.
+
+    Raises:
+        UserError: what it says itself isn't there, or can't be read.
+    """
+    kind, colon, _ = data.name.partition(":")
+    if kind in PATH_KINDS and colon and kind in _OF_KIND:
+        return _OF_KIND[kind] == "text"
+    known = kind.partition("/")[0] in registry.PARTS["dataset"]
+    if not (known or colon) or TFDS_VERSION.fullmatch(data.name):
+        return False
+    if kind not in PATH_KINDS:
+        found = registry.find("dataset", kind.partition("/")[0] if known else data.name)
+        if hasattr(found, "download_and_prepare"):
+            return False
+    dataset = open_dataset(data)
+    fields = getattr(dataset, "fields", None)
+    if fields is None:
+        fields = next((dataset.open(split).fields for split, count in dataset.counts().items() if count), {})
+    return not holds(fields, "image")
+
+
 def open_dataset(data: Data) -> Dataset:
-    """The dataset behind `data.name`, all splits: `folder:PATH`, `csv:FILE`, ours, `module:Class`, else TFDS's."""
+    """The dataset behind `data.name`, all splits: `folder:PATH`, `csv:FILE`, `text:FILE|FOLDER`, `jsonl:FILE|FOLDER`,
+    one of `registry.PARTS["dataset"]`, the user's `module:Class`, made from the data section, else TFDS's.
+    """
     check_path(data.name)
-    kind, colon, rest = data.name.partition(":")
+    kind, colon, path = data.name.partition(":")
     if kind == "folder":
         from vitzoo.data.sources.folder import open_folder
 
-        return open_folder(data, rest)
+        return open_folder(data, path)
     if kind == "csv":
         from vitzoo.data.sources.csv import open_csv
 
-        return open_csv(data, rest)
-    if kind.split("/")[0] in registry.PARTS["dataset"]:
-        return _from_class(registry.find("dataset", kind.split("/")[0]), data)
-    if kind in ("text", "jsonl") or kind.split("/")[0] in registry.PARTS["text_dataset"]:
-        raise UserError("data.name", data.name, "holds text, where images are needed")
-    if colon and not _TFDS_VERSION.fullmatch(data.name):
-        return _from_class(registry.find("dataset", data.name), data)
-    from vitzoo.data.sources.tfds import TfdsDataset
+        return open_csv(data, path)
+    if kind in ("text", "jsonl"):
+        if not path:
+            raise UserError("data.name", data.name, "names no file or folder")
+        from vitzoo.data.text.sources.files import open_text_files
+        from vitzoo.data.text.sources.json_lines import open_json_lines
 
-    return TfdsDataset(data)
+        return open_text_files(data, path) if kind == "text" else open_json_lines(data, path)
+    if (known := kind.partition("/")[0]) in registry.PARTS["dataset"]:
+        return _from_class(registry.find("dataset", known), data)
+    if colon and not TFDS_VERSION.fullmatch(data.name):
+        return _from_class(registry.find("dataset", data.name), data)
+    from vitzoo.data.sources.tfds import open_tfds
+
+    return open_tfds(data)
 
 
 def _from_class(found: Callable[[Data], Any], data: Data) -> Dataset:
     """A dataset of ours or the user's, from a builder class of TFDS or what makes one from the data section."""
     if hasattr(found, "download_and_prepare"):
-        from vitzoo.data.sources.tfds import TfdsDataset
+        from vitzoo.data.sources.tfds import open_tfds
 
-        return TfdsDataset(data, found)
+        return open_tfds(data, found)
     return made(found, data)
 
 
-def made(make: Callable[..., Any], *given: Any) -> Any:
-    """The dataset that a class or function makes of the data section (and that of the text), all of whose splits open.
+def made(make: Callable[[Data], Any], data: Data) -> Dataset:
+    """The dataset that a class or function makes of the data section, all of whose splits open.
 
     Raises:
         UserError: it takes other arguments, or makes something else.
     """
-    name = given[0].name
     try:
-        inspect.signature(make).bind(*given)
+        inspect.signature(make).bind(data)
     except (TypeError, ValueError) as error:
-        raise UserError("data.name", name, f"must take one argument, the data section ({error})") from error
+        message = f"must take one argument, the data section ({error})"
+        raise UserError("data.name", data.name, message) from error
     try:
-        dataset = make(*given)
+        dataset = make(data)
     except (UserError, RunError):
         raise
     except Exception as error:
-        if registry.user_part_fault(error) is not None or name not in registry.USER_PARTS:
+        if registry.user_part_fault(error) is not None or data.name not in registry.USER_PARTS:
             raise
         said = str(error).strip().partition("\n")[0]  # of compiled code, or of a package's other files
-        raise UserError("data.name", name, f"gives no data: {type(error).__name__}: {said}") from error
-    refuse_lacking(name, dataset, ("open",))
+        raise UserError("data.name", data.name, f"gives no data: {type(error).__name__}: {said}") from error
+    refuse_lacking(data.name, dataset, ("open",))
     return dataset
 
 
@@ -92,6 +152,4 @@ def refuse_lacking(name: str, made: Any, wanted: Sequence[str]) -> None:
     lacking = ", ".join(f"`{one}`" for one in wanted if not hasattr(made, one))
     if lacking:
         what = f"gives `{type(made).__name__}`, which lacks {lacking}"
-        raise UserError(
-            "data.name", name, f"{what}: return vitzoo.data.arrays.from_arrays(...), a Table or a TextTable"
-        )
+        raise UserError("data.name", name, f"{what}: return vitzoo.data.arrays.from_arrays(...) or a Table")

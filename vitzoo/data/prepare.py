@@ -10,7 +10,7 @@ from typing import Any
 from vitzoo import registry
 from vitzoo.data.duplicates import copies
 from vitzoo.data.folders import PATH_KINDS, data_folders, path_of
-from vitzoo.data.open import open_dataset
+from vitzoo.data.open import open_dataset, refuse_other_kind
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.base import Dataset
 from vitzoo.errors import UserError
@@ -44,12 +44,13 @@ def prepare(name: str, *, shards: int = 0, **settings: Any) -> Prepared:
 
     Args:
         shards: number of files for each split; 0 leaves it to TFDS.
-        settings: further fields of `Data` (dir, bad_files, label_column, validation_fraction ...).
+        settings: further fields of `Data` (dir, bad_files, label_field, validation_fraction ...).
 
     Raises:
         UserError: no such data, unreadable files, TensorFlow is missing, or the folder can't be written.
     """
     data = build(Data, {"name": name, **settings}, "data")
+    refuse_other_kind(name, "image")
     if home() is None and not (data.dir or os.environ.get("TFDS_DATA_DIR")):
         raise UserError("dir", None, "must be given: you have no home folder, where prepared data go by default")
     base = name.partition("/")[0]
@@ -117,7 +118,7 @@ def _check_is_free(name: str, new: str, own: Any = None) -> None:
     """
     from vitzoo.data.sources.tfds_prepare import is_in_catalogue
 
-    if new in registry.PARTS["dataset"] or new in registry.PARTS["text_dataset"]:
+    if new in registry.PARTS["dataset"]:
         whose = f"`{new}` names a dataset of vitzoo's own"
     elif new in PATH_KINDS:
         whose = f"`{new}:` begins the names of files and folders"

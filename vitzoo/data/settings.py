@@ -1,6 +1,9 @@
 """The data sections of a config: what is read, how an image becomes pixels of one size, how training varies them."""
 
 import dataclasses
+import os
+import re
+from pathlib import Path, PurePath
 
 from vitzoo.errors import UserError
 from vitzoo.paths import LONGEST
@@ -8,6 +11,10 @@ from vitzoo.schema import setting
 
 SMALLEST_STD, LARGEST_MEAN = 1e-6, 1e9
 """Of pixels of 0..255: with these their quotient is still far from float32's largest number."""
+
+
+OF_STREAM = ("batch_size", "workers", "prefetch", "repeats", "balance", "in_memory")
+"""Settings of the data that say how examples are fed; the others say which there are and how they are read."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,16 +55,65 @@ class Data:
         choices=("auto", "always", "never"),
         execution=True,
     )
-    image_key: str = setting("", "feature of a TFDS dataset that holds the image; else its only image feature")
-    label_key: str = setting("", "feature of a TFDS dataset that holds the class; else its only class feature")
-    image_column: str = setting("", "CSV column of file names; else file, filename, path, image ...")
-    label_column: str = setting("", "CSV column of labels, or several with commas; else label, class, category ...")
+    files: str = setting("*.txt", "names of the files that text:FOLDER reads, as a pattern")
+    document: str = setting(
+        "file", "what a text file holds: one text, one in each line, or paragraphs between blank lines",
+        choices=("file", "line", "paragraph"),
+    )  # fmt: skip
+    regression: bool = setting(False, "labels are numbers to predict, not classes")
+    template: str = setting(
+        "",
+        "a text, or of a pair the source, made of several fields: `mnli hypothesis: {hypothesis} premise: {premise}`; "
+        "label_field, target_field or answers say what belongs to it",
+    )
+    image_field: str = setting(
+        "", "field (CSV column, TFDS feature) of the image or its file; else file, filename, path, image ..."
+    )
+    text_field: str = setting(
+        "",
+        "field of the text, or of a list of words or of turns; else text, sentence, content, document, words, tokens, "
+        "turns, messages, conversation",
+    )
+    label_field: str = setting(
+        "",
+        "field of the label, of a list of words' tags or of the right choice's index (of a CSV several, with commas); "
+        "else label, class, category, target, tags, labels, ner_tags, pos_tags, answer, gold",
+    )
+    source_field: str = setting("", "field of the source (prompt) of a pair; else source, input, src, prompt")
+    target_field: str = setting("", "field of the target (completion); else target, output, tgt, completion")
+    first_field: str = setting("", "field of a pair's first text; else first, sentence1, premise, question1, text1")
+    second_field: str = setting(
+        "", "field of a pair's second text; else second, sentence2, hypothesis, question2, text2"
+    )
 
     def check(self) -> None:
         if not self.name:
             raise UserError("name", None, "no dataset; give a TFDS name, folder:PATH, csv:FILE, digits, ...")
         if any(len(part.encode(errors="surrogatepass")) > LONGEST for part in self.name.split("/")):
             raise UserError("name", self.name, f"is too long; no name of a file has more than {LONGEST} bytes")
+        _check_pattern(self.files)
+        self._check_template()
+
+    def _check_template(self) -> None:
+        if not self.template:
+            return
+        fields = [name for name in ("text_field", "source_field", "first_field", "second_field") if getattr(self, name)]
+        if fields:
+            raise UserError(fields[0], getattr(self, fields[0]), "has no effect with template; name the field in it")
+        if self.label_field and self.target_field:
+            raise UserError("target_field", self.target_field, "and label_field: with template, give one of them")
+
+
+def _check_pattern(files: str) -> None:
+    """Refuses what is no pattern of files within a folder."""
+    message = "is no pattern of files within the folder, such as *.txt or **/*.md"
+    path = PurePath(files)
+    if not files.strip() or not path.parts or "\0" in files or path.is_absolute() or {"..", "~"} & {*path.parts}:
+        raise UserError("files", files or "''", message)
+    try:
+        next(Path(os.devnull).glob(files), None)  # nothing is there: the pattern alone is looked at
+    except (ValueError, NotImplementedError, UnicodeError, re.error) as error:
+        raise UserError("files", files, f"{message} ({error})") from None
 
 
 @dataclasses.dataclass(frozen=True)

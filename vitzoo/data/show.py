@@ -1,4 +1,4 @@
-"""A picture of some examples with their labels, for `vitzoo data show`."""
+"""Some examples of a dataset for `vitzoo data show`: a picture of images with their labels, or texts as they are."""
 
 import pathlib
 from collections.abc import Iterator
@@ -6,37 +6,50 @@ from typing import Any
 
 import numpy as np
 
+from vitzoo.data.check import class_numbers
 from vitzoo.data.contact_sheet import contact_sheet
 from vitzoo.data.image_files import BadImage
 from vitzoo.data.images import decode
 from vitzoo.data.open import open_dataset
 from vitzoo.data.settings import Data
-from vitzoo.data.sources.base import Source
+from vitzoo.data.sources.base import Example, Source, holds
 from vitzoo.errors import RunError, UserError
 from vitzoo.outputs import checked_file, write_whole
 from vitzoo.overwriting import Reads, check_is_none_of
 from vitzoo.schema import build
 
+PICTURE = "examples.png"
+MANY, FEW = 64, 5  # images and texts that are shown
+
 
 def show(
-    name: str, output: str | pathlib.Path, *, split: str = "train", count: int = 64, **settings: Any
-) -> pathlib.Path:
-    """Writes a picture of `count` examples with their labels, taken evenly from the whole split.
+    name: str, output: str | pathlib.Path | None = None, *, split: str = "train", count: int = 0, **settings: Any
+) -> pathlib.Path | list[tuple[str, Example]]:
+    """Examples taken evenly from a whole split: of images a picture of them with their labels, which is written; else
+    where each comes from, and its fields with labels by name.
 
     Args:
-        output: a .png or .jpg file.
-        settings: further fields of `Data` (dir, bad_files, label_column ...).
+        output: a .png or .jpg file for the picture; examples.png by default.
+        count: how many; 64 images or 5 texts by default.
+        settings: further fields of `Data` (dir, bad_files, label_field ...).
 
     Raises:
-        UserError: no such data, an image can't be read (under `bad_files=stop`), or the file can't be written to.
+        UserError: no such data, an example can't be read (an image under `bad_files=stop`), or the file can't be
+            written to.
     """
-    path = checked_file("output", output, (".png", ".jpg"), Reads([name]))
+    if output is not None:
+        checked_file("output", output, (".png", ".jpg"), Reads([name]))
     data = build(Data, {"name": name, **settings}, "data")
     dataset = open_dataset(data)
-    for part in [part for part, count in dataset.counts().items() if count]:
-        check_is_none_of("output", output, path, dataset.open(part).info.files or ())
     source = dataset.open(split)
-    chosen = np.unique(np.linspace(0, len(source) - 1, min(count, len(source))).astype(int))
+    if not holds(source.fields, "image"):
+        if output is not None:
+            raise UserError("output", output, "is for pictures; texts are printed")
+        return [(source.where(index), _named(source, source[index])) for index in _spread(source, count or FEW)]
+    path = checked_file("output", output or PICTURE, (".png", ".jpg"), Reads([name]))
+    for part in [part for part, number in dataset.counts().items() if number]:
+        check_is_none_of("output", output, path, dataset.open(part).info.files or ())
+    chosen = _spread(source, count or MANY)
     pictures = list(_labelled_images(source, chosen, data))
     if not pictures:
         raise RunError(f"none of the {len(chosen)} examples can be read")
@@ -44,16 +57,35 @@ def show(
     return path
 
 
-def _labelled_images(source: Source, indices: np.ndarray, data: Data) -> Iterator[tuple[np.ndarray, str]]:
-    classes = source.info.classes or ()
+def _spread(source: Source, count: int) -> list[int]:
+    """Examples taken evenly."""
+    return np.unique(np.linspace(0, len(source) - 1, min(count, len(source))).astype(int)).tolist()
+
+
+def _labelled_images(source: Source, indices: list[int], data: Data) -> Iterator[tuple[np.ndarray, str]]:
     for index in indices:
-        example = source[int(index)]
-        label = example["label"]
-        numbers = np.flatnonzero(label) if source.info.multi_label else [int(label)]
-        names = ["unlabelled"] if source.info.unlabelled else [classes[number] for number in numbers]
+        example = source[index]
         try:
-            yield decode(example["image"]), ", ".join(names)
+            yield decode(example["image"]), ", ".join(_classes(source, example, "label"))
         except BadImage as error:
             if data.bad_files == "stop":
-                where = f"{source.where(int(index))} can't be read: {error.reason}"
+                where = f"{source.where(index)} can't be read: {error.reason}"
                 raise UserError("data.name", data.name, f"{where}; data.bad_files=skip leaves it out") from error
+
+
+def _classes(source: Source, example: Example, field: str) -> list[str]:
+    """The names of an example's classes, or of its words'."""
+    if source.info.unlabelled:
+        return ["unlabelled"]
+    return [(source.info.classes or ())[number] for number in class_numbers({field: example[field]})]
+
+
+def _named(source: Source, example: Example) -> Example:
+    """A text with the names of its classes."""
+    if source.info.classes is None:
+        return example
+    for field in {"label", "tags"} & set(example):
+        named = _classes(source, example, field)
+        alone = source.info.unlabelled or (field == "label" and np.ndim(example[field]) == 0)
+        example = {**example, field: named[0] if alone else named}
+    return example

@@ -126,14 +126,12 @@ class PresentClasses:
         info = source.info
         if info.multi_label or info.classes is None:
             raise UserError("present_classes", True, f"is of data with one class each; {info.name} has no such")
-        self.source, self.ids = source, source.ids
+        self.source, self.ids, self.fields = source, source.ids, source.fields
         self.kept = np.unique(info.labels())
         self.number = np.full(len(info.classes), -1, np.int32)
         self.number[self.kept] = np.arange(len(self.kept))
         classes = tuple(info.classes[index] for index in self.kept)
         self.info = dataclasses.replace(info, classes=classes, labels=self.labels)
-        if hasattr(source, "fields"):
-            self.fields = source.fields
 
     def labels(self) -> np.ndarray:
         return self.number[self.source.info.labels()]

@@ -34,8 +34,7 @@ class Both:
             raise UserError("train_split", train.info.split, message)
         self.parts, self.first = (train, test), len(train)
         self.ids = np.concatenate([train.ids, test.ids])
-        if hasattr(test, "fields"):
-            self.fields = test.fields
+        self.fields = test.fields
         infos = (train.info, test.info)
         files = None
         if all(info.files is not None for info in infos):

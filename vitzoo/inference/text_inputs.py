@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from vitzoo import spelling
+from vitzoo.data.settings import Data
 from vitzoo.data.text.lines import read_lines
 from vitzoo.data.text.settings import Text
-from vitzoo.data.text.sources.fields import asked_for, converter, form_of, several_fit
+from vitzoo.data.text.sources.fields import GIVEN, asked_for, converter, form_of, several_fit
 from vitzoo.data.text.unicode import HALF, is_whole
 from vitzoo.errors import UserError
+from vitzoo.schema import build
 from vitzoo.strict_json import parsed
 
 FORMS = (("words",), ("first", "second"), ("text",), ("prompt",), ("source",))
-GIVEN = ("text_field", "source_field", "first_field", "second_field")
-"""Settings that name what a model is given."""
 JSON_LINES = (".jsonl", ".ndjson")
 WORD = re.compile(r"\w+(?:['\u2019.-]\w+)*|[^\w\s]")
 
@@ -104,15 +104,16 @@ def _as_input(one: Any, number: int, text: Text) -> TextInput:
         one = spelling.by_name({name: value for name, value in one.items() if isinstance(name, str)})
     except ValueError as error:
         raise UserError("inputs", None, f"text {number} {error}") from None
-    for setting, name in asked_for(text, GIVEN).items():
+    data = build(Data, {**text.fields, "name": "inputs"}, "text.fields")
+    for setting, name in asked_for(data, GIVEN).items():
         if name not in one:
-            problem = f"text {number} has no field {name!r}, which text.{setting} named in training"
+            problem = f"text {number} has no field {name!r}, which data.{setting} named in training"
             raise UserError("inputs", ", ".join(map(str, one)), problem)
-    own = form_of(one, text, FORMS, GIVEN)
+    own = form_of(one, data, FORMS, GIVEN)
     if own is None:
         forms = "; ".join(" + ".join(form) for form in FORMS[:3])
         raise UserError("inputs", ", ".join(map(str, one)), f"the fields of text {number} are none of: {forms}")
-    if several := several_fit(own, one, text):
+    if several := several_fit(own, one, data):
         raise UserError("inputs", ", ".join(map(str, one)), f"text {number}: {several.partition('; ')[0]}; keep one")
     try:
         found = converter(own)(one)

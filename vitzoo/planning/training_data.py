@@ -68,7 +68,7 @@ def images(data: Data, stated: int | None, classes: int | None) -> tuple[SourceI
         count = sum(piece.stop - piece.start for piece in splits.parse(data.split, known.splits))
         return _info(data, stated or count, known.classes, known.image_shape, known.channels), stated or count, ()
     if _is_there(data):
-        info = open_source(data).info
+        info = open_source(data, needs="image").info
         return dataclasses.replace(info, n=stated or info.n), stated or info.n, ()
     notes = [] if classes else [f"{ASSUMED_CLASSES} classes assumed (--config.model.num_classes states them)"]
     return _info(data, stated, classes or ASSUMED_CLASSES, None, 3), stated, tuple(notes)
@@ -92,7 +92,7 @@ def _is_there(data: Data) -> bool:
     if kind in ("folder", "csv"):
         return expanded(path).exists()
     try:
-        open_source(data)
+        open_source(data, needs="image")
     except UserError:
         return False
     return True

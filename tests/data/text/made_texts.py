@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from vitzoo.data.sources.base import fingerprint
+from vitzoo.data.sources.base import fingerprint, kinds_of
 from vitzoo.data.text.sources.base import text_info
 
 
@@ -12,7 +12,7 @@ class MadeSource:
     """Examples from a list."""
 
     def __init__(self, examples: list[dict[str, Any]], classes: tuple[str, ...] | None = None, name: str = "made"):
-        self.examples, self.fields = examples, tuple(examples[0])
+        self.examples, self.fields = examples, kinds_of(examples[0])
         self.ids = np.arange(len(examples)) + 100
         self.info = text_info(name, "train", len(examples), fingerprint(examples, classes), classes)
 

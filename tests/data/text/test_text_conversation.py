@@ -54,7 +54,7 @@ def test_a_checkpoint_knows_whether_its_answers_were_turns_of_conversations():
     with pytest.raises(
         UserError, match=r"text.chat = True: can't be set: the training data are conversations or aren't"
     ):
-        check_acts(Text(chat=True), ["answers"])
+        check_acts(Text(chat=True), ["answers"], Data())
 
 
 @pytest.mark.parametrize("chat", [None, True, False])
@@ -73,14 +73,14 @@ def test_unknown_characters_are_counted_and_said(tmp_path):
     (tmp_path / "b.txt").write_text("abé漢 ab\n")
     tokenizer = open_tokenizer(Tokenizer(kind="characters"), ["abc \n"])
     for name, notes in (("a", ()), ("b", ("2 of 8 tokens stand for text that the tokenizer doesn't know",))):
-        source = open_text_files(Data(validation_fraction=0.0), str(tmp_path / f"{name}.txt"), Text()).open("train")
+        source = open_text_files(Data(validation_fraction=0.0), str(tmp_path / f"{name}.txt")).open("train")
         info = Windows(source, tokenizer, Text(sequence_length=4)).info
         assert tuple(note for note in info.notes if "know" in note) == notes
 
 
 def test_some_rows_of_many_are_spread_from_first_to_last(tmp_path):
     (tmp_path / "a.txt").write_bytes(bytes(range(32, 97)))
-    source = open_text_files(Data(validation_fraction=0.0), str(tmp_path / "a.txt"), Text()).open("train")
+    source = open_text_files(Data(validation_fraction=0.0), str(tmp_path / "a.txt")).open("train")
     rows = Windows(source, ByteTokenizer(), Text(sequence_length=4))
     few = Spread(rows, 3)
     assert (len(few), few.info.n) == (3, 3)

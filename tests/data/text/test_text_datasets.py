@@ -6,18 +6,17 @@ import zlib
 import numpy as np
 import pytest
 
+from vitzoo.data.open import open_dataset
 from vitzoo.data.settings import Data
 from vitzoo.data.text.datasets.corpora import TOPICS, definition, said
 from vitzoo.data.text.datasets.table import split_by_group
-from vitzoo.data.text.settings import Text
-from vitzoo.data.text.sources.open import open_text_dataset
 from vitzoo.errors import UserError
 
 NAMES = ("speeches", "verses", "cmudict", "spam", "wordnet_topics")
 
 
 def dataset(name, folder):
-    return open_text_dataset(Data(name=name, dir=str(folder), batch_size=1), Text())
+    return open_dataset(Data(name=name, dir=str(folder), batch_size=1))
 
 
 def everything(found):

@@ -4,13 +4,13 @@ import json
 
 import pytest
 
+from vitzoo.data.check import check
+from vitzoo.data.open import open_source
 from vitzoo.data.settings import Data
-from vitzoo.data.text.check import check_text
 from vitzoo.data.text.feed import TextFeed
 from vitzoo.data.text.labelled import LabelledRows
 from vitzoo.data.text.settings import Text, Tokenizer
 from vitzoo.data.text.sources.as_pairs import as_pairs
-from vitzoo.data.text.sources.open import open_text
 from vitzoo.data.text.tokenizers.characters import ByteTokenizer
 from vitzoo.errors import UserError
 
@@ -24,12 +24,12 @@ def write(folder, records, name="data.jsonl"):
     return f"jsonl:{folder / name}"
 
 
-def read(folder, records, text=None, **settings):
-    return open_text(Data(name=write(folder, records), **ALL, **settings), "train", text or Text())
+def read(folder, records, **settings):
+    return open_source(Data(name=write(folder, records), **ALL, **settings))
 
 
-def labelled(folder, labels, text=None, **settings):
-    return read(folder, [{"text": "a", "label": label} for label in labels], text, **settings)
+def labelled(folder, labels, **settings):
+    return read(folder, [{"text": "a", "label": label} for label in labels], **settings)
 
 
 PAIR = {"prompt": "P", "completion": "C", "foo": "Q", "bar": "R"}
@@ -55,7 +55,7 @@ CHOICE = {"question": "q", "choices": ["u", "v"], "label": 1, "text": "x", "righ
     ],
 )
 def test_a_field_that_is_asked_for_is_read_whatever_else_is_there(tmp_path, record, asked, expected):
-    assert read(tmp_path, [record], Text(**asked))[0] == expected
+    assert read(tmp_path, [record], **asked)[0] == expected
 
 
 @pytest.mark.parametrize(
@@ -63,20 +63,20 @@ def test_a_field_that_is_asked_for_is_read_whatever_else_is_there(tmp_path, reco
     [
         (
             {"source_field": "foo"},
-            r"text.source_field = foo: .* has the fields prompt, .*, and no form of data uses this",
+            r"data.source_field = foo: .* has the fields prompt, .*, and no form of data uses this",
         ),
-        ({"text_field": "foo", "first_field": "bar"}, r"text.text_field = foo: .* uses this and first_field: messages"),
-        ({"label_field": "none"}, "text.label_field = none: no such field in .*; there are: prompt, completion, foo"),
+        ({"text_field": "foo", "first_field": "bar"}, r"data.text_field = foo: .* uses this and first_field: messages"),
+        ({"label_field": "none"}, "data.label_field = none: no such field in .*; there are: prompt, completion, foo"),
     ],
 )
 def test_a_field_that_is_asked_for_in_vain_is_refused_by_name(tmp_path, asked, message):
     with pytest.raises(UserError, match=message):
-        read(tmp_path, [PAIR], Text(**asked))
+        read(tmp_path, [PAIR], **asked)
 
 
 def test_a_field_that_is_asked_for_and_of_the_wrong_type_is_named(tmp_path):
     with pytest.raises(UserError, match=r"data.jsonl:1: field 'body' must be text"):
-        read(tmp_path, [{"body": 5, "tags": ["X"]}], Text(text_field="body"))
+        read(tmp_path, [{"body": 5, "tags": ["X"]}], text_field="body")
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ BAD_LABELS = [
     (["a", ["b"]], r"data.jsonl:2: the label \[\"b\"\] is neither"),
     (["a", {"b": 1}], r"data.jsonl:2: the label {\"b\": 1} is neither"),
     (["a", float("nan")], r"data.jsonl:2: the label NaN is neither"),
-    ([1, 0.5], r"data.jsonl:2: the label 0.5 is neither text nor a whole number \(numbers to predict: text.regression"),
+    ([1, 0.5], r"data.jsonl:2: the label 0.5 is neither text nor a whole number \(numbers to predict: data.regression"),
     (["a", True], r"data.jsonl:2: the label true: booleans and others don't go together"),
     ([False, 1], r"data.jsonl:2: the label 1: booleans and others don't go together"),
 ]
@@ -109,9 +109,9 @@ BAD_LABELS = [
 @pytest.mark.parametrize(("labels", "message"), BAD_LABELS)
 def test_labels_of_no_class_are_refused_where_they_are_asked_for_or_needed(tmp_path, labels, message):
     with pytest.raises(UserError, match=message):
-        labelled(tmp_path, labels, Text(label_field="label"))
+        labelled(tmp_path, labels, label_field="label")
     source = labelled(tmp_path, labels)
-    assert source.fields == ("text",)
+    assert source.fields == {"text": "text"}
     assert source.info.notes[0].startswith("labels aren't used: data.jsonl:2: the label")
     with pytest.raises(UserError, match=message):
         LabelledRows(source, ByteTokenizer(masking=True), Text())
@@ -122,13 +122,13 @@ def test_labels_of_no_class_are_refused_where_they_are_asked_for_or_needed(tmp_p
 
 
 def test_labels_of_no_class_that_are_asked_for_can_be_left_out(tmp_path):
-    source = labelled(tmp_path, ["a", None, "b"], Text(label_field="label"), bad_files="skip")
+    source = labelled(tmp_path, ["a", None, "b"], label_field="label", bad_files="skip")
     assert (len(source), source.info.classes) == (2, ("a", "b"))
     assert source.info.notes[0] == "1 records left out, can't be read"
 
 
 def test_a_check_of_data_tells_labels_of_no_class(tmp_path):
-    found = check_text(write(tmp_path, [{"text": "a", "category": ["x"]}, {"text": "b", "category": []}]))
+    found = check(write(tmp_path, [{"text": "a", "category": ["x"]}, {"text": "b", "category": []}]))
     assert found["unreadable"] == []
     assert "labels aren't used: data.jsonl:1" in found["notes"][0]
 
@@ -145,8 +145,8 @@ def test_a_first_text_without_words_is_one_like_any_other(tmp_path):
     assert (source.info.classes, source[0]) == (("1",), nothing)
     with pytest.raises(UserError, match="no word has a tag"):
         read(tmp_path, [nothing])
-    with pytest.raises(UserError, match=r"text.regression = True: the tags of .* are classes, not numbers"):
-        read(tmp_path, [nothing], Text(regression=True))
+    with pytest.raises(UserError, match=r"data.regression = True: the tags of .* are classes, not numbers"):
+        read(tmp_path, [nothing], regression=True)
 
 
 @pytest.mark.parametrize(
@@ -155,9 +155,9 @@ def test_a_first_text_without_words_is_one_like_any_other(tmp_path):
 def test_a_number_to_predict_is_a_finite_number(tmp_path, label):
     lines = ['{"text": "a", "label": 2.5}', f'{{"text": "a", "label": {label}}}']
     with pytest.raises(
-        UserError, match=r"data.jsonl:2: the label .* is no finite number, which text.regression asks for"
+        UserError, match=r"data.jsonl:2: the label .* is no finite number, which data.regression asks for"
     ):
-        read(tmp_path, lines, Text(regression=True))
+        read(tmp_path, lines, regression=True)
 
 
 @pytest.mark.parametrize("answer", ["Infinity", "NaN", "1.7", "true", "-1", "2", '" 1 "', '"v"', "[0]", "null"])
@@ -208,33 +208,33 @@ def test_half_a_character_is_refused_in_every_kind_of_field(tmp_path, record, fi
 def test_files_that_are_folders_or_gone_or_of_one_split_are_refused_in_one_line(tmp_path):
     (tmp_path / "train.jsonl").mkdir()
     with pytest.raises(UserError, match=r"train.jsonl can't be read: Is a directory"):
-        open_text(Data(name=f"jsonl:{tmp_path}"), "train")
+        open_source(Data(name=f"jsonl:{tmp_path}"), "train")
     (tmp_path / "train.jsonl").rmdir()
     (tmp_path / "train.jsonl").symlink_to(tmp_path / "none")
     with pytest.raises(UserError, match=r"train.jsonl can't be read: No such file"):
-        open_text(Data(name=f"jsonl:{tmp_path}"), "train")
+        open_source(Data(name=f"jsonl:{tmp_path}"), "train")
     for name in ("val.jsonl", "validation.jsonl"):
         write(tmp_path, [{"text": "a"}], name)
     with pytest.raises(UserError, match=r"val.jsonl and validation.jsonl are both validation"):
-        open_text(Data(name=f"jsonl:{tmp_path}"), "train")
+        open_source(Data(name=f"jsonl:{tmp_path}"), "train")
 
 
 def test_two_names_of_a_split_are_refused_of_text_files_too(tmp_path):
     for name in ("train.txt", "val.txt", "validation.txt"):
         (tmp_path / name).write_text("a")
     with pytest.raises(UserError, match=r"val.txt and validation.txt are both validation; leave one of them"):
-        open_text(Data(name=f"text:{tmp_path}"), "train")
+        open_source(Data(name=f"text:{tmp_path}"), "train")
     (tmp_path / "val.txt").unlink()
-    assert len(open_text(Data(name=f"text:{tmp_path}"), "validation")) == 1
+    assert len(open_source(Data(name=f"text:{tmp_path}"), "validation")) == 1
 
 
-@pytest.mark.parametrize("name", ["folder:photos", "csv:labels.csv", "digits", "digits/file_order"])
+@pytest.mark.parametrize("name", ["folder:photos", "digits", "digits/file_order"])
 def test_data_of_images_are_named_as_such(name):
     with pytest.raises(UserError, match=f"data.name = {name}: holds images, and the objective takes text"):
-        open_text(Data(name=name), "train")
+        open_source(Data(name=name), needs="text")
 
 
 @pytest.mark.parametrize("name", ["text:", "jsonl:"])
 def test_a_name_without_a_file_is_refused(name):
     with pytest.raises(UserError, match=f"data.name = {name}: names no file or folder"):
-        open_text(Data(name=name), "train")
+        open_source(Data(name=name), "train")

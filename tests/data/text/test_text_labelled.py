@@ -5,6 +5,7 @@ import pytest
 from made_texts import MadeSource
 
 from vitzoo.config.fits import check_acts
+from vitzoo.data.settings import Data
 from vitzoo.data.text.feed import TextFeed
 from vitzoo.data.text.labelled import LabelledRows, TaggedRows
 from vitzoo.data.text.settings import Text, Tokenizer
@@ -70,7 +71,7 @@ def test_a_model_knows_whether_it_was_trained_on_pairs_and_is_measured_on_no_oth
             LabelledRows(other, MARKED, learned.text)
     assert feed.text.paired is None
     with pytest.raises(UserError, match=r"text.paired = True: can't be set: the training data are pairs of texts or"):
-        check_acts(Text(paired=True), ["labelled"])
+        check_acts(Text(paired=True), ["labelled"], Data())
 
 
 def test_numbers_are_labels_of_regression():

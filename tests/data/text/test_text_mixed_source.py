@@ -7,9 +7,9 @@ import pytest
 
 import vitzoo.config
 from vitzoo.config.feeds import feed_of
+from vitzoo.data.open import open_source
 from vitzoo.data.settings import Data
 from vitzoo.data.text.sources.as_pairs import as_pairs
-from vitzoo.data.text.sources.open import open_text
 from vitzoo.errors import UserError
 
 
@@ -104,7 +104,7 @@ def test_sources_of_a_mixture_need_the_name_mixture(made):
 def test_labelled_texts_prompts_and_sentence_pairs_become_pairs(tmp_path):
     def first(records):
         made = Data(name=f"jsonl:{write(tmp_path / 'x.jsonl', records)}", batch_size=1, validation_fraction=0.0)
-        return as_pairs(open_text(made))[0]
+        return as_pairs(open_source(made))[0]
 
     assert first([{"text": "buy", "label": "spam"}]) == {"source": "buy", "target": "spam"}
     assert first([{"prompt": "a", "completion": "b"}]) == {"source": "a", "target": "b"}

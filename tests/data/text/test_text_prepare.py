@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from vitzoo.cli import main
+from vitzoo.data.check import check
+from vitzoo.data.open import open_source
 from vitzoo.data.settings import Data
-from vitzoo.data.text.check import check_text
 from vitzoo.data.text.prepare import prepare_tokenizer
-from vitzoo.data.text.settings import Text, Tokenizer
+from vitzoo.data.text.settings import Tokenizer
 from vitzoo.data.text.sources.base import all_text
-from vitzoo.data.text.sources.open import open_text
 from vitzoo.data.text.tokenizers.open import open_tokenizer
 from vitzoo.errors import UserError
 
@@ -27,7 +27,7 @@ def lines(tmp_path):
 
 
 def test_a_check_counts_what_can_be_read_and_names_every_line_that_cannot(lines, capsys):
-    found = check_text(f"jsonl:{lines}", validation_fraction=0.0)
+    found = check(f"jsonl:{lines}", validation_fraction=0.0)
     counted = found["splits"]["train"]
     assert counted == {
         "n": 4,
@@ -47,8 +47,8 @@ def test_a_check_counts_what_can_be_read_and_names_every_line_that_cannot(lines,
 
 def test_lines_that_cannot_be_read_stop_or_are_left_out_and_counted(lines):
     with pytest.raises(UserError, match=r"some\.jsonl:3 is not JSON"):
-        open_text(Data(name=f"jsonl:{lines}"))
-    source = open_text(Data(name=f"jsonl:{lines}", bad_files="skip", split="all"), None, Text())
+        open_source(Data(name=f"jsonl:{lines}"))
+    source = open_source(Data(name=f"jsonl:{lines}", bad_files="skip", split="all"))
     read = {source.where(i): source[i]["text"] for i in range(len(source))}
     lasting = dict(zip((1, 2, 4, 5), RECORDS, strict=True))
     assert read == {f"{lines}:{number}": record["text"] for number, record in lasting.items()}
@@ -67,7 +67,7 @@ def test_a_prepared_tokenizer_is_the_one_that_training_would_make(tmp_path, kind
     file.write_text("\n".join(f"the cat number {i} sat on the mat number {i * 7}" for i in range(60)))
     how = {"kind": kind, "vocabulary_size": 300 if kind == "bpe" else 60}
     made = prepare_tokenizer(f"text:{file}", tmp_path / "made", how)
-    source = open_text(Data(name=f"text:{file}"))
+    source = open_source(Data(name=f"text:{file}"))
     trained = open_tokenizer(Tokenizer(**how), all_text(source))
     read = open_tokenizer(Tokenizer(kind="file", file=str(tmp_path / "made")))
     text = source[0]["text"]
@@ -86,7 +86,7 @@ def test_a_prepared_tokenizer_is_the_one_that_training_would_make(tmp_path, kind
         (["prepare", "stdlib", "--output", "x", "--config.tokenizer.kind=bytes"], "bytes: needs no preparing"),
         (["prepare", "stdlib", "--output", "x", "--shards", "2"], "--shards = 2: is for images"),
         (["check", "stdlib", "--config.tokenizer.kind=bpe"], "--config.tokenizer: has no effect"),
-        (["show", "stdlib", "--output", "x.png"], "--output = x.png: is for pictures"),
+        (["show", "stdlib", "--output", "x.png"], "output = x.png: is for pictures"),
         (["prepare", "digits", "--output", "x"], "--output = x: is for a tokenizer"),
     ],
 )

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from made_texts import MadeSource, texts
 
+from vitzoo.data.open import open_source
 from vitzoo.data.settings import Data
 from vitzoo.data.text.choices import Choices
 from vitzoo.data.text.last_word import LastWords, split_last
@@ -14,7 +15,6 @@ from vitzoo.data.text.questions import AskedSource, Questions
 from vitzoo.data.text.scored_bytes import scored_bytes
 from vitzoo.data.text.settings import Text, Tokenizer
 from vitzoo.data.text.sources.as_pairs import as_pairs
-from vitzoo.data.text.sources.open import open_text
 from vitzoo.data.text.tokenizers.characters import ByteTokenizer
 from vitzoo.data.text.tokenizers.open import open_tokenizer
 from vitzoo.errors import UserError
@@ -61,14 +61,16 @@ def test_what_an_example_asks_follows_from_its_fields(example, classes, question
 def test_json_lines_may_hold_questions_and_answers(tmp_path):
     lines = [{"id": 1, "question": "who?", "answer": "I"}, {"id": 2, "question": "what?", "answer": ["a", "b"]}]
     (tmp_path / "q.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    source = asking(open_text(Data(name=f"jsonl:{tmp_path}/q.jsonl"), "all"))
+    source = asking(open_source(Data(name=f"jsonl:{tmp_path}/q.jsonl"), "all"))
     assert [source[index]["references"] for index in range(2)] == [("I",), ("a", "b")]
     squad = {"context": "Ann sat.", "question": "who?", "answers": {"text": ["Ann"], "answer_start": [0]}}
     (tmp_path / "s.jsonl").write_text(json.dumps(squad) + "\n")
-    assert asking(open_text(Data(name=f"jsonl:{tmp_path}/s.jsonl"), "all"))[0]["question"].endswith("context: Ann sat.")
+    assert asking(open_source(Data(name=f"jsonl:{tmp_path}/s.jsonl"), "all"))[0]["question"].endswith(
+        "context: Ann sat."
+    )
     (tmp_path / "q.jsonl").write_text('{"question": "who?", "answer": []}\n')
     with pytest.raises(UserError, match=r"q.jsonl:1: field 'answer' must be text, or a list of texts"):
-        open_text(Data(name=f"jsonl:{tmp_path}/q.jsonl"), "all")
+        open_source(Data(name=f"jsonl:{tmp_path}/q.jsonl"), "all")
 
 
 def test_shots_stand_before_the_question_in_the_form_asked_for():

@@ -8,17 +8,16 @@ import pytest
 from sent import sent
 
 from vitzoo.cli import main
+from vitzoo.data.open import open_source
 from vitzoo.data.settings import Data
-from vitzoo.data.text.settings import Text
 from vitzoo.data.text.sources.base import all_text
-from vitzoo.data.text.sources.open import open_text
 from vitzoo.errors import UserError
 
 LINE = "line {:03} of the text\n"
 
 
-def read(name, split="train", text=None, **settings):
-    return open_text(Data(name=name, **settings), split, text or Text())
+def read(name, split="train", **settings):
+    return open_source(Data(name=name, **settings), split)
 
 
 def contents(source, field="text"):
@@ -170,7 +169,7 @@ def test_a_file_named_alone_is_cut_whatever_it_is_called(tmp_path):
 )
 def test_what_a_document_is_can_be_chosen(tmp_path, document, expected):
     (tmp_path / "a.txt").write_bytes(b"\xef\xbb\xbfone\ntwo\n\n\n three\r\n\r\nfour\n")
-    source = read(f"text:{tmp_path / 'a.txt'}", text=Text(document=document), validation_fraction=0.0)
+    source = read(f"text:{tmp_path / 'a.txt'}", document=document, validation_fraction=0.0)
     assert [text.strip() for text in contents(source)] == [text.strip() for text in expected]
 
 
@@ -232,7 +231,7 @@ def write(tmp_path, records, name="data.jsonl"):
 )
 def test_the_usual_fields_of_json_lines_are_recognised(tmp_path, record, fields):
     source = read(write(tmp_path, [record]), validation_fraction=0.0)
-    assert source.fields == tuple(fields)
+    assert tuple(source.fields) == tuple(fields)
     assert source[0] == fields
 
 
@@ -261,7 +260,7 @@ def test_several_fields_that_fit_are_refused_as_several_columns_are(tmp_path, re
     if setting:
         for wanted in (one, other):
             name = write(tmp_path, [record])
-            source = read(name, text=Text(**{setting: wanted}), validation_fraction=0.0)
+            source = read(name, **{setting: wanted}, validation_fraction=0.0)
             told = source.info.classes if setting == "label_field" else source[0].values()
             value = record[wanted]
             assert str(value[0] if isinstance(value, list) else value) in told
@@ -269,15 +268,15 @@ def test_several_fields_that_fit_are_refused_as_several_columns_are(tmp_path, re
 
 def test_fields_can_be_named(tmp_path):
     name = write(tmp_path, [{"en": "a", "es": "b"}])
-    assert read(name, text=Text(source_field="en", target_field="es"), validation_fraction=0.0)[0] == {
+    assert read(name, source_field="en", target_field="es", validation_fraction=0.0)[0] == {
         "source": "a",
         "target": "b",
     }
-    with pytest.raises(UserError, match=r"text.source_field = xx: no such field in .*; there are: en, es"):
-        read(name, text=Text(source_field="xx"))
+    with pytest.raises(UserError, match=r"data.source_field = xx: no such field in .*; there are: en, es"):
+        read(name, source_field="xx")
     with pytest.raises(
         UserError,
-        match=r"has the fields en, es, which are none of: messages; .*: --config.text.text_field=en",
+        match=r"has the fields en, es, which are none of: messages; .*: --config.data.text_field=en",
     ):
         read(name)
 
@@ -309,7 +308,7 @@ def test_a_label_that_train_lacks_is_refused(tmp_path):
 
 def test_numbers_stay_numbers_for_regression(tmp_path):
     source = read(
-        write(tmp_path, [{"text": "a", "label": 2.5}]), text=Text(regression=True), validation_fraction=0.0
+        write(tmp_path, [{"text": "a", "label": 2.5}]), regression=True, validation_fraction=0.0
     )  # fmt: skip
     assert source[0]["label"] == 2.5
     assert source.info.classes is None
@@ -344,8 +343,8 @@ def test_every_string_of_a_source_serves_to_train_a_tokenizer(tmp_path):
 class Own:
     """A user's own dataset."""
 
-    def __init__(self, data, text):
-        self.length = text.sequence_length
+    def __init__(self, data):
+        self.length = data.batch_size
 
     def counts(self):
         return {"train": 1}
@@ -357,13 +356,13 @@ class Own:
 
 
 def test_a_users_own_class_is_opened_by_its_name():
-    assert contents(read("test_text_sources:Own", text=Text(sequence_length=7))) == ["train 7"]
+    assert contents(read("test_text_sources:Own", batch_size=7)) == ["train 7"]
 
 
 def test_what_is_missing_is_refused(tmp_path):
     with pytest.raises(UserError, match="no such file or folder"):
         read(f"text:{tmp_path / 'none'}")
-    with pytest.raises(UserError, match=r"holds no file \*.txt; text.files names others"):
+    with pytest.raises(UserError, match=r"holds no file \*.txt; data.files names others"):
         read(f"text:{tmp_path}")
     with pytest.raises(UserError, match="not prepared; looked in"):
         read("imdb_reviews")
@@ -374,10 +373,10 @@ def test_catalogue_text_sets_are_known_before_they_are_prepared(tmp_path):
 
     with tfds.testing.mock_data(num_examples=3):
         source = read("imdb_reviews", dir=str(tmp_path))
-        assert (len(source), source.fields, source.info.classes) == (3, ("text", "label"), ("neg", "pos"))
+        assert (len(source), tuple(source.fields), source.info.classes) == (3, ("text", "label"), ("neg", "pos"))
         assert isinstance(source[0]["text"], str)
-        pairs = read("wmt14_translate/de-en", text=Text(source_field="en", target_field="de"), dir=str(tmp_path))
-        assert (len(pairs), pairs.fields) == (3, ("source", "target"))
+        pairs = read("wmt14_translate/de-en", source_field="en", target_field="de", dir=str(tmp_path))
+        assert (len(pairs), tuple(pairs.fields)) == (3, ("source", "target"))
 
 
 def test_a_prepared_tfds_text_set_is_read(tmp_path):
@@ -385,7 +384,7 @@ def test_a_prepared_tfds_text_set_is_read(tmp_path):
 
     Reviews(data_dir=tmp_path, file_format="array_record").download_and_prepare()
     source = read("reviews", dir=str(tmp_path))
-    assert source.fields == ("text", "label")
+    assert source.fields == {"text": "text", "label": "label"}
     assert source[1] == {"text": "été 1", "label": 1}
     assert source.info.classes == ("bad", "good")
     assert source.info.labels().tolist() == [0, 1, 0, 1]

@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 import vitzoo.config
+from vitzoo.data.open import open_source
 from vitzoo.data.settings import Data
 from vitzoo.data.text.datasets.tasks import TASKS, filled, right_answers
-from vitzoo.data.text.settings import Text
 from vitzoo.data.text.sources.as_pairs import as_pairs, asked
-from vitzoo.data.text.sources.open import open_text
 from vitzoo.errors import UserError
 from vitzoo.schema import build
 
@@ -18,10 +17,10 @@ MNLI = {"premise": "It rains.", "hypothesis": "It is wet.", "label": "entailment
 SQUAD = {"question": "Who?", "context": "Ada wrote it.", "answers": {"text": ["Ada", "ada"], "answer_start": [0, 0]}}
 
 
-def read(folder, record, **text):
+def read(folder, record, **settings):
     (folder / "one.jsonl").write_text(json.dumps(record) + "\n")
-    return open_text(
-        Data(name=f"jsonl:{folder / 'one.jsonl'}", validation_fraction=0.0), "train", build(Text, text, "text")
+    return open_source(
+        build(Data, {"name": f"jsonl:{folder / 'one.jsonl'}", "validation_fraction": 0.0, **settings}, "data"), "train"
     )
 
 
@@ -44,16 +43,16 @@ def test_what_belongs_to_the_made_text_is_found_or_named(tmp_path, record, text,
 @pytest.mark.parametrize(
     ("text", "field"),
     [
-        ({"template": "no fields"}, "text.template"),
-        ({"template": "{premise!r}"}, "text.template"),
-        ({"template": "{premise:>9}"}, "text.template"),
-        ({"template": "{premise"}, "text.template"),
-        ({"template": "{}"}, "text.template"),
-        ({"template": "{premise.__class__}"}, "text.template"),  # no such field: nothing is looked up on values
-        ({"template": "{premis}"}, "text.template"),
-        ({"template": "{premise}", "target_field": "lable"}, "text.target_field"),
-        ({"template": "{premise}", "text_field": "hypothesis"}, "text.text_field"),
-        ({"template": "{premise}", "label_field": "label", "target_field": "label"}, "text.target_field"),
+        ({"template": "no fields"}, "data.template"),
+        ({"template": "{premise!r}"}, "data.template"),
+        ({"template": "{premise:>9}"}, "data.template"),
+        ({"template": "{premise"}, "data.template"),
+        ({"template": "{}"}, "data.template"),
+        ({"template": "{premise.__class__}"}, "data.template"),  # no such field: nothing is looked up on values
+        ({"template": "{premis}"}, "data.template"),
+        ({"template": "{premise}", "target_field": "lable"}, "data.target_field"),
+        ({"template": "{premise}", "text_field": "hypothesis"}, "data.text_field"),
+        ({"template": "{premise}", "label_field": "label", "target_field": "label"}, "data.target_field"),
     ],
 )
 def test_a_template_that_cannot_be_filled_is_refused(tmp_path, text, field):
@@ -72,12 +71,12 @@ def test_a_set_of_tfds_is_read_alike():
     import tensorflow_datasets as tfds
 
     with tfds.testing.mock_data(num_examples=2):
-        text = Text(template="mnli hypothesis: {hypothesis} premise: {premise}")
-        pair = as_pairs(open_text(Data(name="glue/mnli"), "train", text))[0]
+        data = Data(name="glue/mnli", template="mnli hypothesis: {hypothesis} premise: {premise}")
+        pair = as_pairs(open_source(data))[0]
         assert pair["source"].startswith("mnli hypothesis: ")
         assert " premise: " in pair["source"]
         assert pair["target"] in ("entailment", "neutral", "contradiction")
-        read = open_text(Data(name="squad"), "train", Text(template="question: {question} context: {context}"))[0]
+        read = open_source(Data(name="squad", template="question: {question} context: {context}"))[0]
         assert set(read) == {"question", "answers"}
         assert read["answers"]
         assert all(isinstance(one, str) for one in read["answers"])
@@ -180,5 +179,5 @@ def test_the_tasks_of_glue_are_texts_or_pairs_for_bert(task):
 
     experiment = vitzoo.config.resolve(f"bert/glue:{task}", overrides={"init_from": "x"}).experiment
     with tfds.testing.mock_data(num_examples=1):
-        example = open_text(Data(name=f"glue/{task}"), "train", experiment.text)[0]
+        example = open_source(experiment.data)[0]
     assert set(example) == ({"text", "label"} if task in ("cola", "sst2") else {"first", "second", "label"})

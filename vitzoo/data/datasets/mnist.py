@@ -8,9 +8,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from vitzoo.data.arrays import image_table
 from vitzoo.data.folders import data_folders
 from vitzoo.data.settings import Data
-from vitzoo.data.sources.arrays import array_table
 from vitzoo.data.sources.base import Dataset, Source, Table
 from vitzoo.data.sources.tfds_folders import find_prepared
 from vitzoo.errors import UserError
@@ -60,9 +60,9 @@ def _prepared_5k(data: Data) -> Dataset | None:
     """What `vitzoo data prepare` wrote, if it did."""
     if not any(find_prepared(folder, "mnist_5k") for folder in data_folders(data)):
         return None
-    from vitzoo.data.sources.tfds import TfdsDataset
+    from vitzoo.data.sources.tfds import open_tfds
 
-    return TfdsDataset(data)
+    return open_tfds(data)
 
 
 def _table_5k() -> Table:
@@ -70,7 +70,7 @@ def _table_5k() -> Table:
     images, labels = values[:, :-1].astype(np.uint8).reshape(-1, 28, 28, 1), values[:, -1].astype(np.int32)
     parts = zip(("train", "test"), stratified_order(labels, TEST_EXAMPLES, SPLIT_SEED), strict=True)
     splits = {name: np.random.RandomState(SPLIT_SEED).permutation(rows) for name, rows in parts}
-    return array_table("mnist_5k", [str(digit) for digit in range(10)], images, labels, splits)
+    return image_table("mnist_5k", [str(digit) for digit in range(10)], images, labels, splits)
 
 
 def _path_5k() -> pathlib.Path:
@@ -109,9 +109,9 @@ def _find_fashion(data: Data) -> Dataset:
         if files := _fashion_files(folder):
             return _read_fashion(files)
     if any((folder / "fashion_mnist").is_dir() for folder in data_folders(data)):
-        from vitzoo.data.sources.tfds import TfdsDataset
+        from vitzoo.data.sources.tfds import open_tfds
 
-        return TfdsDataset(data)
+        return open_tfds(data)
     if files := _fashion_files(SYSTEM_FOLDER):
         return _read_fashion(files)
     raise _missing_fashion(data)
@@ -128,7 +128,7 @@ def _read_fashion(files: list[pathlib.Path]) -> Table:
     arrays = [read_idx(path) for path in files]
     images, labels = np.concatenate(arrays[0::2])[..., None], np.concatenate(arrays[1::2]).astype(np.int32)
     rows = np.split(np.arange(len(labels)), [len(arrays[1])])
-    return array_table("fashion_mnist", CLOTHES, images, labels, dict(zip(FILES, rows, strict=True)))
+    return image_table("fashion_mnist", CLOTHES, images, labels, dict(zip(FILES, rows, strict=True)))
 
 
 def read_idx(path: pathlib.Path) -> np.ndarray:

@@ -11,7 +11,7 @@ import numpy as np
 from vitzoo.data import splits
 from vitzoo.data.images import decode
 from vitzoo.data.settings import Data
-from vitzoo.data.sources.base import Example, SourceInfo
+from vitzoo.data.sources.base import Example, SourceInfo, kinds_of
 from vitzoo.data.sources.records import Records
 from vitzoo.errors import UserError
 from vitzoo.spelling import nearest
@@ -193,6 +193,8 @@ class Vtab:
 class VtabSource:
     """Some examples of a task: of each (split of TFDS, start, stop), those from `start` up to `stop`."""
 
+    fields: Mapping[str, str] = kinds_of(("image", "label"))
+
     def __init__(self, dataset: Vtab, split: str, pieces: list[tuple[str, int, int]]):
         self.task, self.split = dataset.task, split
         opened = {name: dataset.records.open(name) for name, _, _ in pieces}
@@ -226,7 +228,7 @@ class VtabSource:
         image: Any = record["image"]
         if self.task.scale != 1:
             image = _scaled(image, self.task.scale)
-        return {"image": image, "label": np.int32(self.task.label(record)), "id": int(self.ids[index])}
+        return {"image": image, "label": np.int32(self.task.label(record))}
 
     def where(self, index: int) -> str:
         return f"{self.info.name} {self.split} example {index}"

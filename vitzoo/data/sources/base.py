@@ -3,8 +3,8 @@
 import dataclasses
 import functools
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, TypedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -14,14 +14,27 @@ from vitzoo.errors import UserError
 
 NAMED = 4  # classes that a note lists
 Labels = np.ndarray  # int32 [examples], or float32 [examples, classes] where an image may have several labels
+Example = dict[str, Any]
+"""One example as it is stored, by field."""
+
+_KINDS = {"image": "image", "tags": "tags", "words": "words", "turns": "turns", "choices": "texts"}
+_KINDS |= {"answers": "texts", "answer": "number", "references": "texts"}
+TEXTS = ("text", "texts", "turns", "words")
+"""Kinds of fields that hold text."""
 
 
-class Example(TypedDict):
-    """One example as it is stored: `image` is bytes of a file, a PIL image or an array [H, W] or [H, W, C]."""
+def kinds_of(fields: Iterable[str], label: str = "label") -> dict[str, str]:
+    """The kind of each of the fields that have the usual names; any other one is a text.
 
-    image: Any
-    label: Any
-    id: int
+    Args:
+        label: that of a label: `label` (one class), `labels` (several classes, each 0 or 1), `number` (to predict).
+    """
+    return {field: label if field == "label" else _KINDS.get(field, "text") for field in fields}
+
+
+def holds(fields: Mapping[str, str], what: str) -> bool:
+    """Whether there is a field of images (`image`), or of texts (`text`)."""
+    return bool({what} & {*fields.values()}) if what != "text" else bool({*TEXTS} & {*fields.values()})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,7 +59,7 @@ class SourceInfo:
     notes: tuple[str, ...] = ()
     unlabelled: bool = False
     labels_at_hand: bool = True
-    labels: Callable[[], Labels] = dataclasses.field(default=lambda: np.zeros(0, np.int32), repr=False, compare=False)
+    labels: Callable[[], Labels] = dataclasses.field(default=lambda: no_labels(), repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.classes is not None:
@@ -70,12 +83,28 @@ class SourceInfo:
 
 
 class Source(Protocol):
-    """Random access to the examples of one split. `source[i]` is an `Example`; its id, `ids[i]`, is the same in every
-    slice of the dataset and differs between its splits.
+    """Random access to the examples of one split.
+
+    `source[i]` is a dict of the fields that `fields` lists, each with its kind. Its id, `ids[i]`, is the same in every
+    slice of the dataset and differs between its splits. The usual fields are
+
+    - image: bytes of a file, a PIL image or an array [H, W] or [H, W, C]; and label, an int that indexes
+      `info.classes`, or float32 [classes] of 0 and 1 where an image may have several
+    - text; and label (an int that indexes `info.classes`, or a float), where there are labels
+    - prompt, completion
+    - turns: a list of {"role", "text"}
+    - source, target
+    - first, second; and label
+    - words, tags: lists of one length; tags index `info.classes`
+    - question, choices (a list), answer (the index of the right one)
+    - question, answers (a list, all right); and passage, in which they stand
     """
 
     info: SourceInfo
     ids: np.ndarray
+
+    @property
+    def fields(self) -> Mapping[str, str]: ...
 
     def __len__(self) -> int: ...
 
@@ -100,26 +129,44 @@ class Dataset(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """All examples of a dataset whose labels are known at once, and which of them each split holds.
+    """All examples of a dataset, and which of them each split holds.
 
-    `checksums` [examples] are of the images' contents; `read(i)` gives image i as stored; `files` their paths;
-    `contents` int [examples] the same for equal images and for no others, where that is known.
+    `fields` has the kind of each field; of names alone the usual kinds are taken. `read(i)` gives example i; where
+    `labels` are known, int32 or float32 [examples] or float32 [examples, classes], it needn't give its `label`.
+    `checksums` [examples] are of the examples' contents; `contents` are the same for examples of equal inputs and for
+    no others, where that is known; by default those checksums that have 64 bits. `where(i)` says where example i comes
+    from; by default its file, else its number.
+
+    Of images, `channels` is 1 where all are grey, else 3, and `image_shape` (height, width) where all have one size.
+
+    `unusable` says why labels that are there are no field: what needs none goes on without them. `checked` says that
+    what `read` gives for labels and tags is known to be classes; else, without `labels`, every example is read when a
+    split is opened.
     """
 
     name: str
-    classes: tuple[str, ...]
-    labels: Labels
-    checksums: np.ndarray
+    fields: Mapping[str, str]
     splits: Mapping[str, np.ndarray]
-    channels: int
-    image_shape: tuple[int, int] | None
-    read: Callable[[int], Any]
-    files: Sequence[str] | None = None
+    checksums: np.ndarray
+    read: Callable[[int], Example]
+    where: Callable[[int], str] | None = None
+    classes: tuple[str, ...] | None = None
+    labels: Labels | None = None
     notes: tuple[str, ...] = ()
+    unusable: UserError | None = None
+    checked: bool = False
     contents: np.ndarray | None = None
+    channels: int = 0
+    image_shape: tuple[int, int] | None = None
+    files: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "classes", class_names(self.name, self.classes))
+        if not isinstance(self.fields, Mapping):
+            object.__setattr__(self, "fields", kinds_of(self.fields))
+        if self.classes is not None:
+            object.__setattr__(self, "classes", class_names(self.name, self.classes))
+        if self.contents is None and self.checksums.dtype.itemsize == 8:
+            object.__setattr__(self, "contents", self.checksums)
 
     def open(self, split: str) -> "TableSource":
         return TableSource(self, split, rows_of(split, self.splits))
@@ -132,9 +179,15 @@ class TableSource:
     """Some rows of a table."""
 
     def __init__(self, table: Table, split: str, rows: np.ndarray):
-        self.table, self.ids = table, rows.astype(np.int64)
-        refuse_too_few(table.name, split, rows, table.labels)
-        unlabelled = is_unlabelled(table.name, table.classes, table.labels[rows], self.where)
+        self.table, self.fields, self.ids = table, table.fields, rows.astype(np.int64)
+        self.unusable = table.unusable
+        parts: list[Any] = [split, tuple(table.fields), table.classes, table.checksums[rows]]
+        if table.labels is None:
+            unlabelled = not table.checked and self._says_no_classes()
+        else:
+            refuse_too_few(table.name, split, rows, table.labels)
+            unlabelled = is_unlabelled(table.name, table.classes, table.labels[rows], self.where)
+            parts.append(table.labels[rows])
         self.info = SourceInfo(
             name=table.name,
             split=split,
@@ -142,13 +195,36 @@ class TableSource:
             classes=table.classes,
             channels=table.channels,
             image_shape=table.image_shape,
-            multi_label=table.labels.ndim == 2,
-            fingerprint=fingerprint(split, table.classes, table.labels[rows], table.checksums[rows]),
+            multi_label=table.labels is not None and table.labels.ndim == 2,
+            fingerprint=fingerprint(*parts),
             files=None if table.files is None else [table.files[row] for row in rows],
             notes=(*table.notes, *classes_cut_off(split, table.classes, table.labels, table.splits)),
             unlabelled=unlabelled,
-            labels=self.labels,
+            labels=no_labels if table.labels is None else self.labels,
         )
+
+    def _says_no_classes(self) -> bool:
+        """Whether labels or tags that only reading gives are -1 throughout; others must be classes."""
+        field = next((one for one in ("tags", "label") if one in self.fields), None)
+        if field is None or (field == "label" and self.table.classes is None):
+            return False
+        name, what = self.table.name, "tag" if field == "tags" else field
+        if self.table.classes is None:
+            raise UserError("data.name", name, "has tags, and names no classes of them")
+        found: list[int] = []
+        rows: list[int] = []
+        for index in range(len(self)):
+            example = self[index]
+            several = list(example[field]) if field == "tags" else [example[field]]
+            if other := [one for one in several if not isinstance(one, int | np.integer)]:
+                message = f"{self.where(index)} has the {what} {other[0]!r}; wanted is the number of a class"
+                raise UserError("data.name", name, message)
+            if field == "tags" and len(several) != len(example["words"]):
+                message = f"{self.where(index)} has {len(several)} tags of {len(example['words'])} words"
+                raise UserError("data.name", name, message)
+            found += map(int, several)
+            rows += [index] * len(several)
+        return is_unlabelled(name, self.table.classes, np.array(found, np.int64), self.where, rows, what)
 
     @property
     def contents(self) -> np.ndarray | None:
@@ -156,6 +232,7 @@ class TableSource:
         return None if self.table.contents is None else self.table.contents[self.ids]
 
     def labels(self) -> Labels:
+        assert self.table.labels is not None
         return self.table.labels[self.ids]
 
     def __len__(self) -> int:
@@ -163,11 +240,19 @@ class TableSource:
 
     def __getitem__(self, index: int) -> Example:
         row = int(self.ids[index])
-        return {"image": self.table.read(row), "label": self.table.labels[row], "id": row}
+        example, labels = self.table.read(row), self.table.labels
+        return example if labels is None or "label" in example else {**example, "label": labels[row]}
 
     def where(self, index: int) -> str:
         row = int(self.ids[index])
+        if self.table.where is not None:
+            return self.table.where(row)
         return self.table.files[row] if self.table.files is not None else f"{self.table.name} example {row}"
+
+
+def no_labels() -> np.ndarray:
+    """Of data without labels. Named, so that a description travels to a worker process."""
+    return np.zeros(0, np.int32)
 
 
 def refuse_too_few(name: str, split: str, rows: np.ndarray, labels: Labels) -> None:

@@ -12,6 +12,7 @@ import tensorflow_datasets as tfds
 from vitzoo.data.duplicates import content_key
 from vitzoo.data.folders import path_of
 from vitzoo.data.images import decode, to_pil
+from vitzoo.data.open import refuse_without
 from vitzoo.data.progress import progress
 from vitzoo.data.sources.base import Dataset, Source
 from vitzoo.data.splits import ALL
@@ -29,10 +30,11 @@ def builder_of(dataset: Dataset, origin: str, name: str) -> type:
         name: that of the copy.
 
     Raises:
-        UserError: a split has a name that isn't read back.
+        UserError: there are no images, or a split has a name that isn't read back.
     """
     sources = {split: dataset.open(split) for split, count in dataset.counts().items() if count}
-    for split in sources:
+    for split, source in sources.items():
+        refuse_without(origin, source.fields, "image")
         if split == ALL or not re.fullmatch(r"[\w-]+", split):
             right = "prepared data name splits by letters, digits, _ and -, and `all` is all of them"
             raise UserError("data.name", origin, f"has a split named {split!a}; {right}")

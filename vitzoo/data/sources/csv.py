@@ -60,9 +60,9 @@ def open_csv(data: Data, path: str) -> Table:
     """
     file = expanded(path).absolute()
     header, rows = _read(file, data)
-    image = _column(header, "image_column", data.image_column, FILE_COLUMNS)
+    image = _column(header, "image_field", data.image_field, FILE_COLUMNS)
     split = _split_column(header, data)
-    labels = _label_columns(header, rows, data, taken={image, split})
+    labels = _label_fields(header, rows, data, taken={image, split})
     one_column_a_class = len(labels) > 1 and all(_is_binary(column, rows) for column in labels)
     multi_label = len(labels) > 1 or any(SEPARATOR in row[labels[0]] for row in rows)
     files = [
@@ -127,18 +127,18 @@ def _split_column(header: Sequence[str], data: Data) -> str | None:
     return found[0] if found else None
 
 
-def _label_columns(header: Sequence[str], rows: Sequence[Record], data: Data, taken: set) -> list[str]:
-    """Those named by `data.label_column`; else the usual one; else label1, label2 ...; else all others, if 0 and 1."""
-    if data.label_column:
-        return [_column(header, "label_column", name, ()) for name in data.label_column.split(",")]
+def _label_fields(header: Sequence[str], rows: Sequence[Record], data: Data, taken: set) -> list[str]:
+    """Those named by `data.label_field`; else the usual one; else label1, label2 ...; else all others, if 0 and 1."""
+    if data.label_field:
+        return [_column(header, "label_field", name, ()) for name in data.label_field.split(",")]
     rest = [column for column in header if column not in taken]
     if any(column.lower() in LABEL_COLUMNS for column in rest):
-        return [_column(rest, "label_column", "", LABEL_COLUMNS)]
+        return [_column(rest, "label_field", "", LABEL_COLUMNS)]
     numbered = [column for column in rest if re.fullmatch(r"(label|class|category|tag)s?[ _]?\d+", column.lower())]
     binary = [column for column in rest if _is_binary(column, rows)]
     if numbered or (binary and len(binary) == len(rest)):
         return numbered or binary
-    return [_column(rest, "label_column", "", LABEL_COLUMNS)]
+    return [_column(rest, "label_field", "", LABEL_COLUMNS)]
 
 
 def _is_binary(column: str, rows: Sequence[Record]) -> bool:

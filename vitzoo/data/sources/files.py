@@ -12,7 +12,7 @@ from vitzoo import literals, spelling
 from vitzoo.data import left_out
 from vitzoo.data.duplicates import differing, equal_files, equal_notes, hold_out, torn_note
 from vitzoo.data.settings import Data
-from vitzoo.data.sources.base import Labels, Table
+from vitzoo.data.sources.base import Example, Labels, Table, kinds_of
 from vitzoo.data.sources.index import FileFacts, index_files
 from vitzoo.errors import UserError
 
@@ -82,6 +82,7 @@ def table_of_files(files: Sequence[LabelledFile], data: Data, *, multi_label: bo
     shapes = {(fact.height, fact.width) for fact in facts}
     return Table(
         name=data.name,
+        fields=kinds_of(("image", "label"), "labels" if multi_label else "label"),
         classes=classes,
         labels=_label_array(files, classes, multi_label),
         checksums=np.array([fact.checksum for fact in facts], np.uint32),
@@ -112,13 +113,13 @@ def _one_spelling(files: Sequence[LabelledFile]) -> tuple[Sequence[LabelledFile]
 
 
 class FileBytes:
-    """The bytes of file i."""
+    """The example of file i: its bytes."""
 
     def __init__(self, paths: Sequence[str]):
         self.paths = paths
 
-    def __call__(self, index: int) -> bytes:
-        return pathlib.Path(self.paths[index]).read_bytes()
+    def __call__(self, index: int) -> Example:
+        return {"image": pathlib.Path(self.paths[index]).read_bytes()}
 
 
 def _without_bad(

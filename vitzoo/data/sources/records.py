@@ -23,26 +23,25 @@ from vitzoo.schema import patch
 
 
 class Records:
-    """All splits of a dataset of TFDS's catalogue, prepared as ArrayRecord.
+    """All splits of a dataset of TFDS's catalogue, prepared as ArrayRecord; images are left encoded.
 
     Args:
         data: where it is looked for; what is asked of it is named in refusals.
         name: TFDS's, NAME or NAME/CONFIG.
-        text: whether it holds text, else images, which are left encoded.
 
     Raises:
         UserError: it isn't prepared in any of the data folders, or not as ArrayRecord.
     """
 
-    def __init__(self, data: Data, name: str, text: bool = False):
-        self.data, self.text = patch(data, {"name": name}), text
+    def __init__(self, data: Data, name: str):
+        self.data = patch(data, {"name": name})
         match = NAME.fullmatch(name)
         if not match:
             raise UserError("data.name", name, "is no name of TFDS")
         found = prepared_builder(self.data, match["name"], match["config"], match["version"])
-        self.builder = found or catalogue_builder(self.data, text=text)
+        self.builder = found or catalogue_builder(self.data)
         if not self.counts():  # of the catalogue, and on no disk
-            raise missing(self.data, known=True, text=text)
+            raise missing(self.data, known=True)
 
     @property
     def features(self) -> Mapping[str, Any]:

@@ -14,7 +14,7 @@ from vitzoo.data import splits
 from vitzoo.data.duplicates import content_key
 from vitzoo.data.folders import data_folders
 from vitzoo.data.settings import Data
-from vitzoo.data.sources.base import Example, Labels, SourceInfo, fingerprint
+from vitzoo.data.sources.base import Dataset, Example, Labels, SourceInfo, fingerprint, kinds_of
 from vitzoo.data.sources.label_check import is_unlabelled
 from vitzoo.data.sources.prepared_files import builder_of_folder, read_contents
 from vitzoo.data.sources.tfds_folders import (
@@ -32,29 +32,41 @@ from vitzoo.data.sources.tfds_folders import (
     shards_of,
 )
 from vitzoo.data.sources.tfds_prepare import prepare_class
+from vitzoo.data.text.sources.fields import SETTINGS
 from vitzoo.errors import UserError
 
 log = logging.getLogger(__name__)
 FILE_KEYS = ("file", "file_name", "filename")  # features that hold the name of an image's file
 
 
-class TfdsDataset:
-    """A dataset that TFDS's catalogue, a prepared folder or a builder class of ours or the user's describes.
+def open_tfds(data: Data, builder_class: Any = None) -> Dataset:
+    """A dataset that TFDS's catalogue, a prepared folder or a builder class of ours or the user's describes: of images
+    where it has such a feature, and no settings name fields of text; else of text.
 
     Raises:
-        UserError: it isn't prepared in any of the data folders, or not as ArrayRecord.
+        UserError: it isn't prepared in any of the data folders, or not as ArrayRecord, or its fields aren't known.
     """
+    own = builder_class is not None and ":" in data.name
+    match = NAME.fullmatch(builder_class.name if own else data.name)
+    if not match:
+        raise no_name(data)
+    builder = _builder(data, builder_class, match["name"], match["config"], match["version"])
+    of_text = data.template or any(getattr(data, setting) for setting in SETTINGS if setting != "label_field")
+    if data.image_field or (not of_text and any(map(_is_image, builder.info.features.values()))):
+        return TfdsDataset(data, builder)
+    from vitzoo.data.text.sources.tfds import TfdsTexts
 
-    def __init__(self, data: Data, builder_class: Any = None):
-        self.data = data
-        own = builder_class is not None and ":" in data.name
-        match = NAME.fullmatch(builder_class.name if own else data.name)
-        if not match:
-            raise no_name(data)
-        self.builder = _builder(data, builder_class, match["name"], match["config"], match["version"])
+    return TfdsTexts(data, builder)
+
+
+class TfdsDataset:
+    """All splits of a dataset of images."""
+
+    def __init__(self, data: Data, builder: Any):
+        self.data, self.builder = data, builder
         features = self.builder.info.features
-        self.image_key = _feature_key(data, "image_key", features, _is_image)
-        self.label_key = _feature_key(data, "label_key", features, _is_label)
+        self.image_key = _feature_key(data, "image_field", features, _is_image)
+        self.label_key = _feature_key(data, "label_field", features, _is_label)
         text = [key for key, feature in features.items() if isinstance(feature, tfds.features.Text)]
         self.file_key = next((key for key in FILE_KEYS if key in text), None)
 
@@ -70,6 +82,8 @@ class TfdsDataset:
 
 class TfdsSource:
     """One split of a prepared dataset. Images stay encoded until the pipeline decodes them."""
+
+    fields: Mapping[str, str] = kinds_of(("image", "label"))
 
     def __init__(self, dataset: TfdsDataset, split: str, records: Sequence[Any], ids: np.ndarray):
         self.records, self.ids = records, ids
@@ -143,7 +157,7 @@ class TfdsSource:
 
     def __getitem__(self, index: int) -> Example:
         record = self.records[int(index)]
-        return {"image": record[self.image_key], "label": self._label(record), "id": int(self.ids[index])}
+        return {"image": record[self.image_key], "label": self._label(record)}
 
     def where(self, index: int) -> str:
         file = "" if self.files is None else f", {self.files[index]}"
@@ -199,7 +213,7 @@ def _feature_key(data: Data, setting: str, features: Any, wanted: Any) -> str:
                 f"data.{setting}", asked, f"no such feature in {data.name}; there are: {', '.join(fitting) or 'none'}"
             )
         return found
-    usual = setting.removesuffix("_key")
+    usual = setting.removesuffix("_field")
     if usual in fitting:
         return usual
     if len(fitting) != 1:

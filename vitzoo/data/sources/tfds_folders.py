@@ -2,6 +2,7 @@
 
 import contextlib
 import importlib
+import itertools
 import os
 import pathlib
 import re
@@ -14,6 +15,7 @@ import numpy as np
 from vitzoo.checksums import LIST
 from vitzoo.data import splits
 from vitzoo.data.folders import data_folders
+from vitzoo.data.image_files import IMAGE_ENDINGS
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.prepared_files import PreparedRecords, builder_of_folder, check_shards
 from vitzoo.errors import UserError
@@ -21,6 +23,8 @@ from vitzoo.spelling import shell_flag
 
 NAME = re.compile(r"(?P<name>\w+)(?:/(?P<config>[\w.\-]+))?(?::(?P<version>[\d.*]+))?")
 
+LOOKED_THROUGH = 10_000  # files of a folder, for an image
+_OF_ENDING = {".csv": "csv", ".tsv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl"}
 SMALL, SOME = 2000, 64  # examples: splits of which every label is looked at, and how many of larger ones
 GROUPS = ("text", "translate", "summarization", "question_answering")  # parts that TFDS imports when asked
 
@@ -76,15 +80,14 @@ def class_config(builder_class: Any, config: str | None) -> str | None:
     return config or (configs[0] if configs else None)
 
 
-def missing(data: Data, *, known: bool, text: bool = False) -> UserError:
+def missing(data: Data, *, known: bool) -> UserError:
     """The refusal of a dataset that isn't prepared.
 
     Args:
         data: which, and where it was looked for.
         known: whether TFDS's catalogue has it.
-        text: whether it was to be text, else images.
     """
-    looked, path = ", ".join(os.fspath(folder) for folder in data_folders(data)), as_path(data.name, text)
+    looked, path = ", ".join(os.fspath(folder) for folder in data_folders(data)), as_path(data.name)
     if not known:
         nowhere = f"no dataset of this name: not prepared in {looked}, and neither ours nor in TFDS's catalogue"
         return UserError("data.name", data.name, path or nowhere)
@@ -97,23 +100,23 @@ def missing(data: Data, *, known: bool, text: bool = False) -> UserError:
     )
 
 
-def no_name(data: Data, text: bool = False) -> UserError:
+def no_name(data: Data) -> UserError:
     """The refusal of what no dataset can be called."""
     syntax = "is not a dataset; TFDS names read NAME, NAME/CONFIG or NAME:VERSION"
-    return UserError("data.name", data.name, as_path(data.name, text) or syntax)
+    return UserError("data.name", data.name, as_path(data.name) or syntax)
 
 
-def as_path(name: str, text: bool = False) -> str:
+def as_path(name: str) -> str:
     """What `data.name` would be if it was meant as the path that it is; empty where there is nothing of that name."""
-    if not os.path.exists(os.path.expanduser(name)):
+    path = pathlib.Path(os.path.expanduser(name))
+    if not path.exists():
         return ""
-    if os.path.isdir(os.path.expanduser(name)):
-        kind = "text" if text else "folder"
+    if path.is_dir():
+        some = itertools.islice(path.rglob("*"), LOOKED_THROUGH)
+        kind = "folder" if any(one.suffix.lower() in IMAGE_ENDINGS for one in some) else "text"
         return f"to read the folder of this name, write {kind}:{name}"
-    ending = pathlib.Path(name).suffix.lower()
-    kinds = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl"} if text else {".csv": "csv", ".tsv": "csv"}
-    kind = kinds.get(ending, "text" if text else "")
-    return f"to read the file of this name, write {kind}:{name}" if kind else ""
+    kind = _OF_ENDING.get(path.suffix.lower(), "text")
+    return f"to read the file of this name, write {kind}:{name}"
 
 
 def import_catalogue() -> None:
@@ -135,7 +138,7 @@ def prepared_builder(data: Data, name: str, config: str | None = None, version: 
     return None
 
 
-def catalogue_builder(data: Data, *, text: bool = False) -> Any:
+def catalogue_builder(data: Data) -> Any:
     """That of a dataset of TFDS's catalogue, which isn't prepared: it reads mocked data.
 
     Raises:
@@ -148,7 +151,7 @@ def catalogue_builder(data: Data, *, text: bool = False) -> Any:
         return tfds.builder(data.name, data_dir=os.fspath(data_folders(data)[0]))
     except Exception as error:
         known = not isinstance(error, tfds.core.DatasetNotFoundError)
-        raise missing(data, known=known, text=text) from error
+        raise missing(data, known=known) from error
 
 
 def example_counts(builder: Any) -> dict[str, int]:

@@ -17,10 +17,11 @@ from typing import Any
 
 import numpy as np
 
+from vitzoo.data.sources.base import Source
 from vitzoo.data.text.packing import alone, pack
 from vitzoo.data.text.rows import Row, TargetSide, rows_info
 from vitzoo.data.text.settings import Text
-from vitzoo.data.text.sources.base import TextSource, require
+from vitzoo.data.text.sources.base import require
 from vitzoo.data.text.token_array import kept_tokens, notes_of
 from vitzoo.data.text.tokenizers.base import TextTokenizer
 from vitzoo.errors import UserError
@@ -42,9 +43,7 @@ class Answers:
         UserError: none of the examples has an answer, or they are of other fields.
     """
 
-    def __init__(
-        self, source: TextSource, tokenizer: TextTokenizer, text: Text, *, seed: int = 0, prefix_lm: bool = False
-    ):
+    def __init__(self, source: Source, tokenizer: TextTokenizer, text: Text, *, seed: int = 0, prefix_lm: bool = False):
         if "turns" not in source.fields and not {"source", "target"} <= set(source.fields):
             require(source, "prompt", "completion", what="learning answers")
         self.length, self.fill, self.prefix_lm = text.sequence_length, tokenizer.fill_id, prefix_lm
@@ -175,7 +174,7 @@ def _spans(starts: np.ndarray, scored: np.ndarray, length: int) -> tuple[np.ndar
     return spans, learned
 
 
-def _no_answers(source: TextSource, text: Text) -> UserError:
+def _no_answers(source: Source, text: Text) -> UserError:
     """Why nothing can be learned of these examples."""
     where = f"{source.info.name} {source.info.split}"
     if "turns" not in source.fields:

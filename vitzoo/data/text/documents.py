@@ -4,10 +4,11 @@ from typing import ClassVar
 
 import numpy as np
 
+from vitzoo.data.sources.base import Source
 from vitzoo.data.text.packing import alone, pack
 from vitzoo.data.text.rows import Row, TargetSide, rows_info
 from vitzoo.data.text.settings import Text
-from vitzoo.data.text.sources.base import TextSource, require
+from vitzoo.data.text.sources.base import require
 from vitzoo.data.text.token_array import notes_of, token_array
 from vitzoo.data.text.tokenizers.base import TextTokenizer
 from vitzoo.errors import UserError
@@ -22,7 +23,7 @@ class Documents:
 
     MADE: ClassVar[str] = "documents"
 
-    def __init__(self, source: TextSource, tokenizer: TextTokenizer, text: Text, *, seed: int = 0):
+    def __init__(self, source: Source, tokenizer: TextTokenizer, text: Text, *, seed: int = 0):
         require(source, "text", what="language modelling")
         self.length, self.fill = text.sequence_length, tokenizer.fill_id
         self.array = token_array(source, tokenizer, prefix=text.prefix, ends=True)

@@ -11,9 +11,10 @@ import jax
 import numpy as np
 
 from vitzoo.data.mixing import Batch, Prepare
+from vitzoo.data.open import open_source
 from vitzoo.data.rows import Rows
 from vitzoo.data.settings import Data
-from vitzoo.data.sources.base import SourceInfo
+from vitzoo.data.sources.base import Source, SourceInfo
 from vitzoo.data.text.mixed_source import NAME as MIXTURE
 from vitzoo.data.text.mixed_source import MixedSource, open_mixture
 from vitzoo.data.text.mixture import MixtureRows
@@ -21,8 +22,7 @@ from vitzoo.data.text.questions import AskedSource, Questions
 from vitzoo.data.text.row_kinds import ASKED, has_source
 from vitzoo.data.text.settings import TRAINED, Mixture, Text, Tokenizer
 from vitzoo.data.text.sources.as_pairs import as_pairs
-from vitzoo.data.text.sources.base import TextSource, all_text, refuse_unusable
-from vitzoo.data.text.sources.open import open_text
+from vitzoo.data.text.sources.base import all_text, refuse_unusable
 from vitzoo.data.text.tokenizers.base import TextTokenizer
 from vitzoo.data.text.tokenizers.open import open_tokenizer
 from vitzoo.data.text.tokenizers.published import differing
@@ -73,6 +73,7 @@ class TextFeed:
         questions: how an evaluator puts questions.
         stride: of an evaluator's windows.
         prefix_lm: whether the objective wants a decoder that reads what a text begins with in both directions.
+        numbers: whether labels are numbers to predict.
     """
 
     settings: Tokenizer
@@ -84,6 +85,7 @@ class TextFeed:
     questions: Questions = dataclasses.field(default_factory=Questions)
     stride: int | None = None
     prefix_lm: bool = False
+    numbers: bool = False
 
     @property
     def tokenizer(self) -> TextTokenizer:
@@ -105,29 +107,30 @@ class TextFeed:
             raise UserError(f"tokenizer.{name}", getattr(self.settings, name), message)
         own = build(Text, description["preprocessing"], "text")
         text = patch(own, stated.get("text", {}), "text")
-        # whether labels are numbers is for this objective to say, not for that of the checkpoint's training
-        return dataclasses.replace(self, known=known, text=dataclasses.replace(text, regression=self.text.regression))
+        # what records call their fields is for these data to say, not for those of the checkpoint's training
+        return dataclasses.replace(self, known=known, text=dataclasses.replace(text, fields=self.text.fields))
 
-    def source(self, data: Data, split: str | None = None) -> TextSource | MixedSource | AskedSource:
+    def source(self, data: Data, split: str | None = None) -> Source | MixedSource | AskedSource:
         if self.rows_of in QUESTIONS:
             return self._questions(data, split)
         if data.name == MIXTURE:
             mixed = open_mixture(self.mixture, data, self.text, split)
             return dataclasses.replace(mixed, sources=mixed.each(lambda _, source: self._taken(source)))
-        return self._taken(open_text(data, split, self.text))
+        return self._taken(self._opened(data, split))
 
     def _questions(self, data: Data, split: str | None) -> AskedSource:
         if data.name == MIXTURE:
             raise UserError("data.name", MIXTURE, "questions are asked of one source; name it in the evaluator's data")
         how = self.questions
-        return AskedSource(
-            open_text(data, split, self.text), lambda: open_text(data, how.split, self.text), how, self.text.prefix
-        )
+        return AskedSource(self._opened(data, split), lambda: self._opened(data, how.split), how, self.text.prefix)
 
-    def _taken(self, source: TextSource) -> TextSource:
+    def _opened(self, data: Data, split: str | None) -> Source:
+        return open_source(dataclasses.replace(data, regression=data.regression or self.numbers), split, needs="text")
+
+    def _taken(self, source: Source) -> Source:
         return as_pairs(source) if self.rows_of == "pairs" else source
 
-    def learned(self, source: TextSource | MixedSource) -> "TextFeed":
+    def learned(self, source: Source | MixedSource) -> "TextFeed":
         told: dict[str, Any] = {"chat": None}
         if not isinstance(source, MixedSource):
             if self.rows_of == "labelled":
@@ -136,7 +139,7 @@ class TextFeed:
                 told["chat"] = "turns" in source.fields
         return dataclasses.replace(self, text=dataclasses.replace(self.text, **told))._with_tokenizer(source)
 
-    def _with_tokenizer(self, source: TextSource | MixedSource) -> "TextFeed":
+    def _with_tokenizer(self, source: Source | MixedSource) -> "TextFeed":
         if self.known is not None:
             return self
         trained = self.settings.kind in TRAINED
@@ -147,15 +150,15 @@ class TextFeed:
     def head(self) -> str | None:
         """The head of an encoder that these rows are for; None where they are for other models."""
         head = HEADS.get(self.rows_of)
-        return "number" if head == "classes" and self.text.regression else head
+        return "number" if head == "classes" and self.numbers else head
 
-    def model_fields(self, source: TextSource | MixedSource) -> dict[str, Any]:
+    def model_fields(self, source: Source | MixedSource) -> dict[str, Any]:
         classes = self._classes(source)
         known = {"vocabulary_size": self.tokenizer.vocabulary_size, "start_id": self.tokenizer.decoder_start_id}
         told = {"head": self.head, "num_classes": None if classes is None else len(classes)}
         return known | told | {"prefix_lm": self.prefix_lm}
 
-    def _classes(self, source: TextSource | MixedSource) -> tuple[str, ...] | None:
+    def _classes(self, source: Source | MixedSource) -> tuple[str, ...] | None:
         """The classes that a head is to tell apart.
 
         Raises:
@@ -175,7 +178,7 @@ class TextFeed:
             raise UserError("data.name", name, problem)
         return classes
 
-    def complete(self, config: Any, source: TextSource | MixedSource) -> Any:
+    def complete(self, config: Any, source: Source | MixedSource) -> Any:
         self._check_vocabulary(config)
         named = len(self._classes(source) or ())
         if named and getattr(config, "num_classes", named) != named:
@@ -200,16 +203,19 @@ class TextFeed:
         if stride is not None and rows_of != "windows":
             raise UserError("stride", stride, f"is of windows, which overlap; these rows are {rows_of}")
         questions = getattr(evaluator, "questions", self.questions)
-        return dataclasses.replace(self, text=text, rows_of=rows_of, questions=questions, stride=stride)
+        numbers = bool(getattr(evaluator, "data", {}).get("regression", self.numbers))
+        return dataclasses.replace(
+            self, text=text, rows_of=rows_of, questions=questions, stride=stride, numbers=numbers
+        )
 
-    def rows(self, source: TextSource | MixedSource, data: Data, config: Any, *, train: bool) -> Rows:
+    def rows(self, source: Source | MixedSource, data: Data, config: Any, *, train: bool) -> Rows:
         if isinstance(source, MixedSource):
             make = functools.partial(self._made, config=config, train=train)
             parts = source.each(lambda name, one: make(one, source.texts[name]))
             return MixtureRows(list(parts.values()), self.mixture, list(parts))
         return self._made(source, self.text, config, train)
 
-    def _made(self, source: TextSource, text: Text, config: Any, train: bool) -> Rows:
+    def _made(self, source: Source, text: Text, config: Any, train: bool) -> Rows:
         self.check_length(config, text)
         if is_prefix_lm(config) and self.rows_of in WITHOUT_PREFIX:
             message = "give a prefix LM no prefix: take prefix, which splits each text at a draw, or answers"

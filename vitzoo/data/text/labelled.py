@@ -2,11 +2,12 @@
 
 import numpy as np
 
+from vitzoo.data.sources.base import Source
 from vitzoo.data.sources.label_check import refuse_unlabelled
 from vitzoo.data.text.layout import Layout
 from vitzoo.data.text.rows import Row, TargetSide, rows_info
 from vitzoo.data.text.settings import Text
-from vitzoo.data.text.sources.base import TextSource, require
+from vitzoo.data.text.sources.base import require
 from vitzoo.data.text.sources.labels import LARGEST
 from vitzoo.data.text.token_array import kept_tokens, notes_of, token_array
 from vitzoo.data.text.tokenizers.base import TextTokenizer
@@ -15,10 +16,10 @@ from vitzoo.errors import RunError, UserError
 
 class LabelledRows:
     """A text or a pair as `Layout` has it, and `label`: int32 [] of `info.classes`, or float32 [] with
-    `text.regression`. How many are too long and cut is in `info.notes`. `text.prefix` goes before the (first) text.
+    `data.regression`. How many are too long and cut is in `info.notes`. `text.prefix` goes before the (first) text.
     """
 
-    def __init__(self, source: TextSource, tokenizer: TextTokenizer, text: Text):
+    def __init__(self, source: Source, tokenizer: TextTokenizer, text: Text):
         parts = ("first", "second") if "first" in source.fields else ("text",)
         require(source, *parts, "label", what="classification")
         refuse_unlabelled(source.info)
@@ -81,7 +82,7 @@ class TaggedRows:
     words; how many texts are cut is in `info.notes`.
     """
 
-    def __init__(self, source: TextSource, tokenizer: TextTokenizer, text: Text):
+    def __init__(self, source: Source, tokenizer: TextTokenizer, text: Text):
         require(source, "words", "tags", what="token classification")
         refuse_unlabelled(source.info)
         self.source, self.length, self.fill = source, text.sequence_length, tokenizer.fill_id

@@ -6,10 +6,11 @@ import dataclasses
 
 import numpy as np
 
+from vitzoo.data.sources.base import Source
 from vitzoo.data.text.documents import cut_documents
 from vitzoo.data.text.rows import EVALUATION, MASKS, Row, TargetSide, draws, rows_info
 from vitzoo.data.text.settings import Text
-from vitzoo.data.text.sources.base import TextSource, require
+from vitzoo.data.text.sources.base import require
 from vitzoo.data.text.token_array import notes_of, token_array
 from vitzoo.data.text.tokenizers.base import TextTokenizer
 from vitzoo.errors import UserError
@@ -85,7 +86,7 @@ class MaskedRows:
     (0) or comes from another document (1), half of the time each; `sentence_types` is 0 up to the first [SEP], then 1.
     """
 
-    def __init__(self, source: TextSource, tokenizer: TextTokenizer, text: Text):
+    def __init__(self, source: Source, tokenizer: TextTokenizer, text: Text):
         require(source, "text", what="masked language modelling")
         self.length, self.fill, self.next_sentence = text.sequence_length, tokenizer.fill_id, text.next_sentence
         self.room = self.length - 2 - int(text.next_sentence)
@@ -102,7 +103,7 @@ class MaskedRows:
         if text.next_sentence:
             self.pieces = self.pieces[self.pieces[:, 2] > 1]  # two parts need two tokens
             if len(np.unique(self.pieces[:, 0])) < 2:
-                problem = f"{source.info.name} is one document; text.document=line or paragraph may tell several apart"
+                problem = f"{source.info.name} is one document; data.document=line or paragraph may tell several apart"
                 raise UserError("text.next_sentence", True, problem)
         if not len(self.pieces):
             raise UserError("data.name", source.info.name, "holds no text")

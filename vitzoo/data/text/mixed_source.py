@@ -4,20 +4,16 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
-from vitzoo.data.settings import Data
-from vitzoo.data.sources.base import SourceInfo
+from vitzoo.data.open import open_source
+from vitzoo.data.settings import OF_STREAM, Data
+from vitzoo.data.sources.base import Source, SourceInfo
 from vitzoo.data.text.settings import Mixture, Text
-from vitzoo.data.text.sources.base import TextSource, all_text, text_info
-from vitzoo.data.text.sources.open import open_text
+from vitzoo.data.text.sources.base import all_text, text_info
 from vitzoo.errors import UserError
 from vitzoo.schema import patch
 from vitzoo.spelling import nearest
 
 NAME = "mixture"
-OF_ONE = ("name", "split", "dir", "bad_files", "validation_fraction")
-"""Settings of the data that one source may have for itself."""
-OF_ALL = ("batch_size", "workers", "prefetch", "balance", "in_memory")
-"""Those of the stream that all sources make together."""
 
 Made = TypeVar("Made")
 
@@ -26,7 +22,7 @@ Made = TypeVar("Made")
 class MixedSource:
     """Several sources by name, and how the text of each becomes rows."""
 
-    sources: Mapping[str, TextSource]
+    sources: Mapping[str, Source]
     texts: Mapping[str, Text]
     stated: Mapping[str, Mapping[str, Any]]
     """What the config states of each."""
@@ -38,7 +34,7 @@ class MixedSource:
         marks = "+".join(info.fingerprint for info in infos)
         return text_info(" + ".join(self.sources), infos[0].split, sum(info.n for info in infos), marks)
 
-    def each(self, make: Callable[[str, TextSource], Made]) -> dict[str, Made]:
+    def each(self, make: Callable[[str, Source], Made]) -> dict[str, Made]:
         """What `make` gives of each name and source, whose faults are told as the source's."""
         made = {}
         for name, source in self.sources.items():
@@ -73,7 +69,7 @@ def open_mixture(mixture: Mixture, data: Data, text: Text, split: str | None = N
     for name, own in mixture.sources.items():
         own_data, texts[name] = settings_of(own, data, text, f"mixture.sources.{name}")
         try:
-            sources[name] = open_text(own_data, split, texts[name])
+            sources[name] = open_source(own_data, split, needs="text")
         except UserError as refusal:
             raise of_source(name, own, refusal) from None
     return MixedSource(sources, texts, mixture.sources)
@@ -87,13 +83,14 @@ def settings_of(own: Any, data: Data, text: Text, field: str) -> tuple[Data, Tex
     """
     if not isinstance(own, Mapping) or not own.get("name"):
         raise UserError(f"{field}.name", None, "must be set: which data")
-    of_text = {one.name for one in dataclasses.fields(text)}
+    of_data, of_text = ({one.name for one in dataclasses.fields(section)} for section in (data, text))
+    known = sorted((of_data | of_text) - {*OF_STREAM})
     for key, value in own.items():
-        if key in OF_ALL:
+        if key in OF_STREAM:
             raise UserError(f"{field}.{key}", value, f"is of the whole mixture: data.{key}")
-        if key not in {*OF_ONE, *of_text}:
-            raise UserError(f"{field}.{key}", value, f"no such setting; {nearest(key, sorted({*OF_ONE, *of_text}))}")
-    changed = {key: value for key, value in own.items() if key in OF_ONE}
+        if key not in known:
+            raise UserError(f"{field}.{key}", value, f"no such setting; {nearest(key, known)}")
+    changed = {key: value for key, value in own.items() if key in of_data}
     return patch(data, changed, field), patch(text, {k: v for k, v in own.items() if k in of_text}, field)
 
 

@@ -2,11 +2,11 @@
 
 import numpy as np
 
+from vitzoo.data.sources.base import Source
 from vitzoo.data.text.packing import alone, pack
 from vitzoo.data.text.rows import Row, SourceSide, TargetSide, given_before, rows_info
 from vitzoo.data.text.settings import Text
 from vitzoo.data.text.sources.as_pairs import as_pairs
-from vitzoo.data.text.sources.base import TextSource
 from vitzoo.data.text.token_array import TokenArray, notes_of, token_array
 from vitzoo.data.text.tokenizers.base import TextTokenizer
 
@@ -18,7 +18,7 @@ class Pairs:
     is in `info.notes`. With `text.packing` pairs share rows where both sides fit; a pair's two sides have one segment.
     """
 
-    def __init__(self, source: TextSource, tokenizer: TextTokenizer, text: Text, *, seed: int = 0):
+    def __init__(self, source: Source, tokenizer: TextTokenizer, text: Text, *, seed: int = 0):
         source = as_pairs(source)
         self.limits = (text.source_length, text.sequence_length)
         self.fill, self.start, self.end = tokenizer.fill_id, tokenizer.decoder_start_id, tokenizer.end_id

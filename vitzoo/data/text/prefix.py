@@ -4,6 +4,7 @@ target its rest.
 
 import numpy as np
 
+from vitzoo.data.sources.base import Source
 from vitzoo.data.text.rows import (
     PREFIX,
     DrawnPairs,
@@ -12,7 +13,7 @@ from vitzoo.data.text.rows import (
     rows_info,
 )
 from vitzoo.data.text.settings import Text
-from vitzoo.data.text.sources.base import TextSource, require
+from vitzoo.data.text.sources.base import require
 from vitzoo.data.text.token_array import notes_of, token_array
 from vitzoo.data.text.tokenizers.base import TextTokenizer
 from vitzoo.errors import UserError
@@ -25,7 +26,7 @@ class PrefixRows(DrawnPairs):
 
     TAG = PREFIX
 
-    def __init__(self, source: TextSource, tokenizer: TextTokenizer, text: Text):
+    def __init__(self, source: Source, tokenizer: TextTokenizer, text: Text):
         require(source, "text", what="prefix language modelling")
         if text.packing:
             raise UserError("text.packing", True, "has no effect on an encoder-decoder's rows of prefix: they are full")

@@ -6,10 +6,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from vitzoo.data.sources.base import Source
 from vitzoo.data.text.documents import Documents
 from vitzoo.data.text.rows import EVALUATION, PREFIX, Row, TargetSide, draws
 from vitzoo.data.text.settings import Text
-from vitzoo.data.text.sources.base import TextSource
 from vitzoo.data.text.tokenizers.base import TextTokenizer
 
 
@@ -25,9 +25,7 @@ class PrefixDocuments(Documents):
 
     MADE: ClassVar[str] = "prefix"
 
-    def __init__(
-        self, source: TextSource, tokenizer: TextTokenizer, text: Text, *, seed: int = 0, prefix_lm: bool = True
-    ):
+    def __init__(self, source: Source, tokenizer: TextTokenizer, text: Text, *, seed: int = 0, prefix_lm: bool = True):
         super().__init__(source, tokenizer, text, seed=seed)
         self.prefix_lm = prefix_lm
 

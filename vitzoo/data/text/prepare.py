@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from vitzoo.data.open import open_source
 from vitzoo.data.settings import Data
-from vitzoo.data.text.settings import Text, Tokenizer
+from vitzoo.data.text.settings import Tokenizer
 from vitzoo.data.text.sources.base import all_text
-from vitzoo.data.text.sources.open import open_text
 from vitzoo.data.text.tokenizers.open import byte_length
 from vitzoo.data.text.tokenizers.train import train_tokenizer
 from vitzoo.errors import UserError
@@ -46,8 +46,6 @@ def prepare_tokenizer(
     name: str,
     output: str | pathlib.Path,
     tokenizer: Mapping[str, Any],
-    *,
-    text: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> PreparedTokenizer:
     """Trains a tokenizer on the train split (or `split`) and writes it: the one that a training with the same settings
@@ -57,7 +55,6 @@ def prepare_tokenizer(
         name: as `data.name`.
         output: a new folder.
         tokenizer: fields of `Tokenizer`: kind, vocabulary_size ...
-        text: fields of `Text`.
         settings: further fields of `Data`.
 
     Raises:
@@ -67,7 +64,7 @@ def prepare_tokenizer(
     if how.kind not in KEPT:
         raise UserError("tokenizer.kind", how.kind, f"needs no preparing; {', '.join(KEPT)} are trained on text")
     folder = checked_new_folder("output", output, reads=Reads([name]))
-    source = open_text(build(Data, {"name": name, **settings}, "data"), None, build(Text, text or {}, "text"))
+    source = open_source(build(Data, {"name": name, **settings}, "data"), needs="text")
     texts = all_text(source)
     made = train_tokenizer(how, texts)
     with whole_folder(folder, "output") as staged:

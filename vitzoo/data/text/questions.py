@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from vitzoo.data.sources.base import SourceInfo, fingerprint
+from vitzoo.data.sources.base import Source, SourceInfo, fingerprint, kinds_of
 from vitzoo.data.text.rows import SHOTS, draws
 from vitzoo.data.text.sources.as_pairs import TAKES, asked
-from vitzoo.data.text.sources.base import TextSource, refuse_unusable
+from vitzoo.data.text.sources.base import refuse_unusable
 from vitzoo.errors import UserError
 
 
@@ -64,7 +64,7 @@ class AskedSource:
         UserError: the examples ask nothing.
     """
 
-    def __init__(self, source: TextSource, train: Callable[[], TextSource], how: Questions, prefix: str = ""):
+    def __init__(self, source: Source, train: Callable[[], Source], how: Questions, prefix: str = ""):
         self.source, self.how, self.prefix, self._train = source, how, prefix, train
         if not len(source):
             raise UserError("split", source.info.split, "is empty")
@@ -77,11 +77,7 @@ class AskedSource:
                 f"asks nothing: {', '.join(source.fields)}; wanted: {TAKES}; name other data in "
                 "evaluate.NAME.data.name, or leave the evaluator out: evaluate.NAME=none",
             )
-        self.fields: tuple[str, ...] = (
-            "question",
-            "references",
-            *(() if first.choices is None else ("choices", "answer")),
-        )
+        self.fields = kinds_of(("question", "references", *(() if first.choices is None else ("choices", "answer"))))
         self.ids: np.ndarray = source.ids
         told = [dataclasses.astuple(how), prefix]
         told += [self.train.info.fingerprint] if how.shots else []
@@ -99,7 +95,7 @@ class AskedSource:
         return self.source.where(index)
 
     @functools.cached_property
-    def train(self) -> TextSource:
+    def train(self) -> Source:
         """The examples that shots are drawn from."""
         return self._train()
 
@@ -117,7 +113,7 @@ class AskedSource:
             counts[answer] = counts.get(answer, 0) + 1
         return max(counts, key=lambda answer: counts[answer])
 
-    def _asked(self, source: TextSource, index: int) -> Any:
+    def _asked(self, source: Source, index: int) -> Any:
         found = asked(source[index], source.info.classes)
         assert found is not None
         return found

@@ -22,7 +22,6 @@ ACTS = {
     "turn_prefix": ("answers", "prompts"),
     "turn_suffix": ("answers", "prompts"),
     "answer_roles": ("answers", "prompts"),
-    "regression": ("labelled",),
     "prefix": tuple(rows for rows in ROWS if rows != "tagged"),
 }
 """Settings of the text that say how rows are made, and of which."""

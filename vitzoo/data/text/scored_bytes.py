@@ -1,13 +1,13 @@
 """How much text an evaluation scores, whatever its tokens: what bits per byte are counted over."""
 
+from vitzoo.data.sources.base import Source
 from vitzoo.data.text.settings import Text
-from vitzoo.data.text.sources.base import TextSource
 from vitzoo.data.text.tokenizers.base import TextTokenizer
 
 FIRST = 256  # characters among which a text's first token ends
 
 
-def scored_bytes(source: TextSource, tokenizer: TextTokenizer, text: Text, rows: str) -> int | None:
+def scored_bytes(source: Source, tokenizer: TextTokenizer, text: Text, rows: str) -> int | None:
     """UTF-8 bytes of all text that is scored: all but the first token, of everything (windows) or of each document.
 
     Args:

@@ -1,10 +1,7 @@
 """The text sections of a config: how text becomes tokens, and what a row of a batch is made of."""
 
 import dataclasses
-import os
-import re
 import sys
-from pathlib import Path, PurePath
 
 from vitzoo.errors import UserError
 from vitzoo.schema import default_of, setting
@@ -74,11 +71,6 @@ class Text:
     sequence_length: int = setting(128, "tokens of a row; of an encoder-decoder, those of the target", minimum=2)
     source_length: int = setting(128, "tokens of an encoder-decoder's source", minimum=2)
     packing: bool = setting(False, "several texts share a row, told apart by segments")
-    document: str = setting(
-        "file", "what a text file holds: one text, one in each line, or paragraphs between blank lines",
-        choices=("file", "line", "paragraph"),
-    )  # fmt: skip
-    files: str = setting("*.txt", "names of the files that text:FOLDER reads, as a pattern")
     random_offsets: bool = setting(True, "the windows of a long text start elsewhere in each epoch")
     noise_density: float = setting(0.15, "span corruption: fraction of tokens masked (T5: 0.15)", above=0.0, below=1.0)
     mean_span: float = setting(3.0, "span corruption: mean tokens of a masked span (T5: 3)", minimum=1.0)
@@ -94,63 +86,21 @@ class Text:
     answer_roles: tuple[str, ...] = setting(
         ("assistant", "model", "gpt"), "roles whose turns are answers to learn, in capitals or not"
     )
-    regression: bool = setting(False, "labels are numbers to predict, not classes")
     paired: bool | None = setting(None, "labels are of pairs of texts; never set: the training data say it")
     chat: bool | None = setting(None, "answers are turns of conversations; never set: the training data say it")
-    template: str = setting(
-        "",
-        "a text, or of a pair the source, made of several fields: `mnli hypothesis: {hypothesis} premise: {premise}`; "
-        "label_field, target_field or answers say what belongs to it",
-    )
-    text_field: str = setting(
-        "",
-        "JSON or TFDS field of the text, or of a list of words or of turns; else text, sentence, content, document, "
-        "words, tokens, turns, messages, conversation",
-    )
-    label_field: str = setting(
-        "",
-        "field of the label, of a list of words' tags or of the right choice's index; else label, class, category, "
-        "target, tags, labels, ner_tags, pos_tags, answer, gold",
-    )
-    source_field: str = setting("", "field of the source (prompt) of a pair; else source, input, src, prompt")
-    target_field: str = setting("", "field of the target (completion); else target, output, tgt, completion")
-    first_field: str = setting("", "field of a pair's first text; else first, sentence1, premise, question1, text1")
-    second_field: str = setting(
-        "", "field of a pair's second text; else second, sentence2, hypothesis, question2, text2"
+    fields: dict[str, str] = setting(
+        factory=dict, help="what records call that which the model is given; never set: data.text_field ... say it"
     )
 
     def check(self) -> None:
-        _check_pattern(self.files)
         if self.sequence_length < 4 and self.next_sentence:
             raise UserError("sequence_length", self.sequence_length, "leaves no room for two parts and their marks")
         if self.packing and self.next_sentence:
             raise UserError("packing", True, "has no effect with next_sentence: a row is two parts")
-        self._check_template()
         if "{role}" not in self.turn_prefix:
             raise UserError(
                 "turn_prefix", self.turn_prefix or "''", "must hold {role}, or speakers can't be told apart"
             )
-
-    def _check_template(self) -> None:
-        if not self.template:
-            return
-        fields = [name for name in ("text_field", "source_field", "first_field", "second_field") if getattr(self, name)]
-        if fields:
-            raise UserError(fields[0], getattr(self, fields[0]), "has no effect with template; name the field in it")
-        if self.label_field and self.target_field:
-            raise UserError("target_field", self.target_field, "and label_field: with template, give one of them")
-
-
-def _check_pattern(files: str) -> None:
-    """Refuses what is no pattern of files within a folder."""
-    message = "is no pattern of files within the folder, such as *.txt or **/*.md"
-    path = PurePath(files)
-    if not files.strip() or not path.parts or "\0" in files or path.is_absolute() or {"..", "~"} & {*path.parts}:
-        raise UserError("files", files or "''", message)
-    try:
-        next(Path(os.devnull).glob(files), None)  # nothing is there: the pattern alone is looked at
-    except (ValueError, NotImplementedError, UnicodeError, re.error) as error:
-        raise UserError("files", files, f"{message} ({error})") from None
 
 
 @dataclasses.dataclass(frozen=True)

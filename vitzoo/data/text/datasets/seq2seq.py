@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from vitzoo.data.settings import Data
+from vitzoo.data.sources.base import Table, kinds_of
 from vitzoo.data.text.datasets.corpora import npm_folder
 from vitzoo.data.text.datasets.table import find_folder, split_by_group, table
-from vitzoo.data.text.sources.base import TextTable
 from vitzoo.errors import UserError
 
 DIGITS = {"sums": 2, "sums/1": 1, "sums/2": 2, "sums/3": 3}
@@ -37,7 +37,7 @@ class Sums:
         return self(index)["prompt"]
 
 
-def open_sums(data: Data) -> TextTable:
+def open_sums(data: Data) -> Table:
     """`sums` (of two digits; `sums/1`, `sums/3`), as in the adder of minGPT: every pair of numbers once, split by a
     fixed permutation.
 
@@ -48,9 +48,9 @@ def open_sums(data: Data) -> TextTable:
         raise UserError("data.name", data.name, f"no such sums; there are: {', '.join(DIGITS)}")
     digits = DIGITS[data.name]
     sums, pairs = Sums(digits), np.arange(100**digits)
-    return TextTable(
+    return Table(
         name=data.name,
-        fields=("prompt", "completion"),
+        fields=kinds_of(("prompt", "completion")),
         splits=split_by_group(pairs.tolist()),
         checksums=pairs.astype(np.uint64),
         read=sums,
@@ -61,7 +61,7 @@ def open_sums(data: Data) -> TextTable:
 CMUDICT_LINE = re.compile(r"(?P<word>\S+?)(?P<other>\(\d+\))?  (?P<phonemes>.+)")
 
 
-def open_pronunciations(data: Data) -> TextTable:
+def open_pronunciations(data: Data) -> Table:
     """`cmudict`: from a word in lower case to its phonemes, `AE1 D IH0 S`; of each word the first pronunciation,
     split by word.
 
@@ -94,7 +94,7 @@ TAG = re.compile(r"<[^>]+>")
 Place = tuple[str, int]  # book and chapter, and the verse
 
 
-def open_verses(data: Data) -> TextTable:
+def open_verses(data: Data) -> Table:
     """`verses`, from two modules in the SWORD format: 31,077 pairs, English (World English Bible) and
     Spanish (Reina-Valera 1909), both in the public domain; split by chapter. Of validation and test, pairs of which a
     side stands in an earlier split word for word are left out.
@@ -113,7 +113,7 @@ def open_verses(data: Data) -> TextTable:
     return without_repeats(aligned, columns)
 
 
-def without_repeats(aligned: TextTable, columns: dict[str, list[str]]) -> TextTable:
+def without_repeats(aligned: Table, columns: dict[str, list[str]]) -> Table:
     """Leaves out of validation and test what repeats an earlier split's source or target."""
     seen: set[str] = set()
     splits, left = {}, 0
@@ -125,9 +125,7 @@ def without_repeats(aligned: TextTable, columns: dict[str, list[str]]) -> TextTa
         seen |= {column[row] for row in rows for column in columns.values()}
         splits[name] = kept
     note = f"{left:,} pairs of validation and test repeat a verse of an earlier split and are left out"
-    return TextTable(
-        aligned.name, aligned.fields, splits, aligned.checksums, aligned.read, aligned.where, notes=(note,)
-    )
+    return Table(aligned.name, aligned.fields, splits, aligned.checksums, aligned.read, aligned.where, notes=(note,))
 
 
 @functools.lru_cache(len(SWORD_MODULES))  # training and each evaluator open both

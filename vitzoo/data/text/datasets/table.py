@@ -8,7 +8,8 @@ import numpy as np
 
 from vitzoo.data.folders import data_folders
 from vitzoo.data.settings import Data
-from vitzoo.data.text.sources.base import SPLIT_SEED, TextTable, checksum
+from vitzoo.data.sources.base import Table, kinds_of
+from vitzoo.data.text.sources.base import SPLIT_SEED, checksum
 from vitzoo.errors import UserError
 
 HELD_OUT = 0.05  # fraction of the groups in validation, and in test
@@ -56,7 +57,7 @@ def table(
     where: Sequence[str],
     classes: tuple[str, ...] | None = None,
     notes: tuple[str, ...] = (),
-) -> TextTable:
+) -> Table:
     """Examples held in memory, split by group: a twentieth of the groups is test, another validation.
 
     Args:
@@ -68,9 +69,9 @@ def table(
         notes: what was left out.
     """
     held = Held(columns, where)
-    return TextTable(
+    return Table(
         name=name,
-        fields=tuple(columns),
+        fields=kinds_of(columns),
         splits=_mixed(split_by_group(groups)) if "label" in columns else split_by_group(groups),
         checksums=np.array([checksum(repr(row).encode()) for row in zip(*columns.values(), strict=True)], np.uint64),
         read=held,

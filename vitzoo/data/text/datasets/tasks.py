@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from vitzoo.data.settings import Data
+from vitzoo.data.sources.base import kinds_of
 from vitzoo.data.sources.records import Records
 from vitzoo.data.text.sources.as_pairs import WITHHELD
 from vitzoo.data.text.sources.base import text_info
@@ -95,7 +96,7 @@ class Tasks:
         if name not in TASKS:
             raise UserError("data.name", data.name, f"tasks/NAME names a task; {nearest(name, TASKS)}")
         self.name, self.task = data.name, TASKS[name]
-        self.records = Records(data, self.task.dataset, text=True)
+        self.records = Records(data, self.task.dataset)
 
     def counts(self) -> Mapping[str, int]:
         return self.records.counts()
@@ -113,9 +114,8 @@ class TaskSource:
         if self.task.label and not self.choices:
             feature = dataset.records.features[self.task.label]
             self.choices = tuple(feature.names or map(str, range(feature.num_classes)))
-        self.fields: tuple[str, ...] = ("text",)
-        if self.task.question:
-            self.fields = ("question", *(("choices", "answer") if self.task.label else ("answers",)))
+        answers = ("choices", "answer") if self.task.label else ("answers",)
+        self.fields = kinds_of(("question", *answers) if self.task.question else ("text",))
         self.ids = dataset.records.ids(split)
         self.info = text_info(dataset.name, split, len(self.records), dataset.records.mark(self.task, split))
 

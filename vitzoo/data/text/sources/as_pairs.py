@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from vitzoo.data.sources.base import SourceInfo
-from vitzoo.data.text.sources.base import TextSource, refuse_unusable
+from vitzoo.data.sources.base import Source, SourceInfo, kinds_of
+from vitzoo.data.text.sources.base import refuse_unusable
 from vitzoo.errors import UserError
 
 TAKES = (
@@ -64,7 +64,7 @@ def _answered(question: str, example: Mapping[str, Any]) -> Asked:
     return Asked(question, (choices[right],), choices, right)
 
 
-def as_pairs(source: TextSource) -> TextSource:
+def as_pairs(source: Source) -> Source:
     """The examples as pairs of a question and its usual answer.
 
     Raises:
@@ -82,9 +82,9 @@ def as_pairs(source: TextSource) -> TextSource:
 class PairSource:
     """See `as_pairs`."""
 
-    def __init__(self, source: TextSource):
+    def __init__(self, source: Source):
         self.source = source
-        self.fields: tuple[str, ...] = ("source", "target")
+        self.fields = kinds_of(("source", "target"))
         self.info: SourceInfo = source.info
         self.ids: np.ndarray = source.ids
 

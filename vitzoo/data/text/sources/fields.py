@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from vitzoo import literals, spelling
-from vitzoo.data.text.settings import Text
+from vitzoo.data.settings import Data
 from vitzoo.data.text.sources.labels import whole_number
 from vitzoo.data.text.sources.template import Template, names_of, value_of
 from vitzoo.data.text.unicode import HALF, is_whole
@@ -46,105 +46,106 @@ FORMS = (
 SHOWN = {"turns": "messages", "first": "sentence1", "second": "sentence2"}
 """What messages call a field: the more usual of its names."""
 SETTINGS = tuple(dict.fromkeys(setting for setting, _ in USUAL.values() if setting))
+GIVEN = ("text_field", "source_field", "first_field", "second_field")
+"""Those that name what a model is given."""
 USUAL_ONLY = ("prompt", "completion")
 """Fields that a setting doesn't rename: a pair whose fields are named is a source and a target."""
 
 
-def recognise(record: Mapping[str, Any], text: Text, data_name: str) -> dict[str, str]:
+def recognise(record: Mapping[str, Any], data: Data) -> dict[str, str]:
     """Canonical name to the record's own name of each field, for the first form of `FORMS` that the record has.
 
-    Where fields are asked for (`text.*_field`), only forms count that use all of them, and whose values can be read:
+    Where fields are asked for (`data.*_field`), only forms count that use all of them, and whose values can be read:
     `text_field` names a text, a list of words or a list of turns, by what is there.
 
     Args:
         record: names and values of the fields.
-        text: names fields.
-        data_name: for the message.
+        data: names fields, and the data in messages.
 
     Raises:
         UserError: a field that is asked for isn't there or of no use, no form fits, or several fields fit one part of
             the form; what was looked for is said.
     """
-    asked = asked_for(text)
-    for setting, name in [*asked.items(), *(("template", name) for name in _in_template(text))]:
+    asked = asked_for(data)
+    for setting, name in [*asked.items(), *(("template", name) for name in _in_template(data))]:
         if name not in record:
-            raise UserError(f"text.{setting}", name, f"no such field in {data_name}; there are: {', '.join(record)}")
-    own = form_of(record, text, FORMS)
+            raise UserError(f"data.{setting}", name, f"no such field in {data.name}; there are: {', '.join(record)}")
+    own = form_of(record, data, FORMS)
     if own is not None:
-        if several := several_fit(own, record, text):
-            raise UserError("data.name", data_name, several)
+        if several := several_fit(own, record, data):
+            raise UserError("data.name", data.name, several)
         return own
     known = "; ".join("+".join(SHOWN.get(field, field) for field in form) for form in FORMS)
     if asked:
         setting, name = next(iter(asked.items()))
         others = "".join(f" and {other}" for other in list(asked)[1:])
-        problem = f"{data_name} has the fields {', '.join(record)}, and no form of data uses this{others}: {known}"
-        raise UserError(f"text.{setting}", name, problem)
+        problem = f"{data.name} has the fields {', '.join(record)}, and no form of data uses this{others}: {known}"
+        raise UserError(f"data.{setting}", name, problem)
     raise UserError(
         "data.name",
-        data_name,
+        data.name,
         f"has the fields {', '.join(record)}, which are none of: {known}; say which is which: "
-        f"--config.text.text_field={next(iter(record), 'NAME')}, label_field, source_field, target_field ...",
+        f"--config.data.text_field={next(iter(record), 'NAME')}, label_field, source_field, target_field ...",
     )
 
 
-def several_fit(own: Mapping[str, Any], record: Mapping[str, Any], text: Text) -> str:
+def several_fit(own: Mapping[str, Any], record: Mapping[str, Any], data: Data) -> str:
     """What to say of a record in which several fields have a usual name of one part of its form, and are no other
-    part; empty where each part is one field's, or `text.*_field` says which it is.
+    part; empty where each part is one field's, or `data.*_field` says which it is.
 
     Args:
         own: canonical to own names, of the form.
         record: names and values of the fields.
-        text: names fields.
+        data: names fields.
     """
     used = {name for one in own.values() for name in names_of(one)}
     for field, name in own.items():
         setting, usual = USUAL[field]
-        if isinstance(name, Template) or (setting and field not in USUAL_ONLY and asked_for(text, (setting,))):
+        if isinstance(name, Template) or (setting and field not in USUAL_ONLY and asked_for(data, (setting,))):
             continue
         if others := [other for other in usual if other in record and other not in used]:
             fitting = ", ".join([name, *others])
-            other_way = f"name it, --config.text.{setting}={name}" if setting else "join them, text.template"
+            other_way = f"name it, --config.data.{setting}={name}" if setting else "join them, data.template"
             return f"several fields fit for {SHOWN.get(field, field)}: {fitting}; keep one, or {other_way}"
     return ""
 
 
-def asked_for(text: Text, settings: Sequence[str] = SETTINGS) -> dict[str, str]:
+def asked_for(data: Data, settings: Sequence[str] = SETTINGS) -> dict[str, str]:
     """The fields that settings name, by setting."""
-    return {setting: name for setting in settings if (name := spelling.normalise(getattr(text, setting)))}
+    return {setting: name for setting in settings if (name := spelling.normalise(getattr(data, setting)))}
 
 
 def form_of(
-    record: Mapping[str, Any], text: Text, forms: Sequence[tuple[str, ...]], settings: Sequence[str] = SETTINGS
+    record: Mapping[str, Any], data: Data, forms: Sequence[tuple[str, ...]], settings: Sequence[str] = SETTINGS
 ) -> dict[str, str] | None:
     """Canonical to own names of the form that a record has; None where it has none of `forms`.
 
     Without settings, names decide. With them the values do too; where none of the forms can be read, it is the least
     particular, and reading it says what is wrong.
     """
-    if text.template:
-        return _templated(record, text, settings)
-    asked = asked_for(text, settings)
-    found = [own for form in forms if (own := _own_names(form, record, text)) and _uses(own, asked)]
+    if data.template:
+        return _templated(record, data, settings)
+    asked = asked_for(data, settings)
+    found = [own for form in forms if (own := _own_names(form, record, data)) and _uses(own, asked)]
     if not asked or not found:
         return found[0] if found else None
     readable = [own for own in found if _can_be_read(record, own)]
     return max(readable, key=len) if readable else found[-1]
 
 
-def _in_template(text: Text) -> tuple[str, ...]:
+def _in_template(data: Data) -> tuple[str, ...]:
     try:
-        return Template(text.template).names if text.template else ()
+        return Template(data.template).names if data.template else ()
     except ValueError as error:
-        raise UserError("text.template", text.template, str(error)) from None
+        raise UserError("data.template", data.template, str(error)) from None
 
 
-def _templated(record: Mapping[str, Any], text: Text, settings: Sequence[str]) -> dict[str, str] | None:
-    """The form of a record whose text, source or question is made by `text.template`; None where a field lacks."""
-    made = Template(text.template)
+def _templated(record: Mapping[str, Any], data: Data, settings: Sequence[str]) -> dict[str, str] | None:
+    """The form of a record whose text, source or question is made by `data.template`; None where a field lacks."""
+    made = Template(data.template)
     if not set(made.names) <= set(record):
         return None
-    asked = asked_for(text, settings)
+    asked = asked_for(data, settings)
     if "target_field" in asked:
         return {"source": made, "target": asked["target_field"]}
     if "label_field" in asked:
@@ -157,12 +158,12 @@ def _templated(record: Mapping[str, Any], text: Text, settings: Sequence[str]) -
     return {"text": made}
 
 
-def _own_names(form: Sequence[str], record: Mapping[str, Any], text: Text) -> dict[str, str] | None:
+def _own_names(form: Sequence[str], record: Mapping[str, Any], data: Data) -> dict[str, str] | None:
     """What a record calls the fields of a form; None where it lacks one, or one would be two of them."""
     own: dict[str, str] = {}
     for field in form:
         setting, usual = USUAL[field]
-        asked = asked_for(text, (setting,)).get(setting) if setting and field not in USUAL_ONLY else None
+        asked = asked_for(data, (setting,)).get(setting) if setting and field not in USUAL_ONLY else None
         name = asked or next((name for name in usual if name in record), None)
         if name is None or name not in record or name in own.values():
             return None

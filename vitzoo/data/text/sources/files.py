@@ -11,9 +11,9 @@ import numpy as np
 
 from vitzoo.data import left_out
 from vitzoo.data.settings import Data
+from vitzoo.data.sources.base import Table, kinds_of
 from vitzoo.data.sources.files import split_below, standard_split
-from vitzoo.data.text.settings import Text
-from vitzoo.data.text.sources.base import TextTable, carved, checksum
+from vitzoo.data.text.sources.base import carved, checksum
 from vitzoo.data.text.sources.mapped import MappedFiles
 from vitzoo.errors import UserError
 from vitzoo.paths import expanded
@@ -49,8 +49,8 @@ class SpanReader:
         return f"{self.files.paths[file]}, byte {start}"
 
 
-def open_text_files(data: Data, path: str, text: Text) -> TextTable:
-    """The texts of a file, or of a folder's files (those that match `text.files`, sorted by path, sub-folders too).
+def open_text_files(data: Data, path: str) -> Table:
+    """The texts of a file, or of a folder's files (those that match `data.files`, sorted by path, sub-folders too).
 
     Files and sub-folders of the folder itself called train, validation (val, dev) and test are those splits; then what
     else stands there is left out and named. Otherwise `data.validation_fraction` is held out: the end of a single text,
@@ -63,16 +63,16 @@ def open_text_files(data: Data, path: str, text: Text) -> TextTable:
     """
     root = expanded(path).absolute()
     if root.is_file():
-        return table_of_texts(data, [root], text.document, root.parent)
+        return table_of_texts(data, [root], root.parent)
     if not root.is_dir():
         raise UserError("data.name", data.name, "no such file or folder")
-    files = sorted(file for file in root.rglob(text.files) if file.is_file())
+    files = sorted(file for file in root.rglob(data.files) if file.is_file())
     if not files:
-        raise UserError("data.name", data.name, f"holds no file {text.files}; text.files names others (*.md)")
-    return table_of_texts(data, files, text.document, root, _stated_splits(data, files, root))
+        raise UserError("data.name", data.name, f"holds no file {data.files}; data.files names others (*.md)")
+    return table_of_texts(data, files, root, _stated_splits(data, files, root))
 
 
-def open_standard_library(data: Data, text: Text) -> TextTable:
+def open_standard_library(data: Data) -> Table:
     """The source of Python's standard library, in every Python: its .py files, sorted by path, without site-packages,
     tests and IDLE. Files that aren't UTF-8 are left out and counted.
     """
@@ -82,23 +82,21 @@ def open_standard_library(data: Data, text: Text) -> TextTable:
         inside[:] = [name for name in inside if name not in NOT_LIBRARY]
         files += [pathlib.Path(folder, name) for name in names if name.endswith(".py")]
     files.sort(key=lambda file: file.relative_to(root).parts)
-    return table_of_texts(data, files, text.document, root, skip=True)
+    return table_of_texts(data, files, root, skip=True)
 
 
 def table_of_texts(
     data: Data,
     files: Sequence[pathlib.Path],
-    document: str,
     root: pathlib.Path,
     splits_of: Sequence[str | None] = (),
     *,
     skip: bool = False,
-) -> TextTable:
+) -> Table:
     """Reads every file once; finds its texts and the splits.
 
     Args:
         files: below `root`.
-        document: what of a file is a text, as `text.document`.
         splits_of: the split of each file, None for those that aren't used; empty where vitzoo draws the splits.
         skip: leave out files that aren't UTF-8, whatever `data.bad_files` is.
     """
@@ -115,7 +113,7 @@ def table_of_texts(
         except UnicodeDecodeError:
             bad.append(str(file.relative_to(root)))
             continue
-        found = documents(content, document)
+        found = documents(content, data.document)
         spans += [Span(number, start, stop) for start, stop in found]
         sums += [checksum(content[start:stop]) for start, stop in found]
         stated += [splits_of[number]] * len(found) if splits_of else []
@@ -125,9 +123,9 @@ def table_of_texts(
     rows, sums_array, splits, more = _splits(data, files, spans, sums, stated)
     more += _left_out_note(files, splits_of, root)
     reader = SpanReader([str(file) for file in files], rows)
-    return TextTable(
-        name=data.name, fields=("text",), splits=splits, checksums=sums_array, read=reader, where=reader.where,
-        notes=(*notes, *more),
+    return Table(
+        name=data.name, fields=kinds_of(("text",)), splits=splits, checksums=sums_array, read=reader,
+        where=reader.where, notes=(*notes, *more),
     )  # fmt: skip
 
 

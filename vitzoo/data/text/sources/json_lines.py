@@ -11,9 +11,9 @@ from vitzoo import spelling
 from vitzoo.data.duplicates import differing, equal_notes, numbered, torn_note
 from vitzoo.data.file_tree import is_visible
 from vitzoo.data.settings import Data
+from vitzoo.data.sources.base import Table, kinds_of
 from vitzoo.data.sources.files import sorted_classes, standard_split
-from vitzoo.data.text.settings import Text
-from vitzoo.data.text.sources.base import TextTable, carved
+from vitzoo.data.text.sources.base import carved
 from vitzoo.data.text.sources.fields import converter
 from vitzoo.data.text.sources.json_records import Records, inputs_of
 from vitzoo.data.text.sources.labels import class_name, number
@@ -47,19 +47,19 @@ class LineReader:
         return f"{self.files.paths[file]}:{line}"
 
 
-def open_json_lines(data: Data, path: str, text: Text) -> TextTable:
+def open_json_lines(data: Data, path: str) -> Table:
     """The records of a file, or of a folder's files called train.jsonl, validation.jsonl, test.jsonl.
 
-    Fields are those that `text.*_field` names, else the usual ones, the same in every record: see `TextSource` for
+    Fields are those that `data.*_field` names, else the usual ones, the same in every record: see `Source` for
     what they may be. Classes are the labels of train, text and whole numbers or only booleans, sorted (as numbers where
-    all are). Other labels are refused where they are named by `text.label_field`, else once something needs labels. A
+    all are). Other labels are refused where they are named by `data.label_field`, else once something needs labels. A
     file alone is split by a fixed permutation of its records (`data.validation_fraction`).
 
     Raises:
         UserError: nothing is there; a line isn't JSON, lacks a field or has one of a wrong type (under
             `data.bad_files=stop`); a label of another split that train lacks.
     """
-    records = Records(data, text)
+    records = Records(data)
     try:
         files = _files(data, expanded(path).absolute())
         for place, (file, split) in enumerate(files.items()):
@@ -92,24 +92,32 @@ def _files(data: Data, root: pathlib.Path) -> dict[pathlib.Path, str | None]:
     return files
 
 
-def _table(records: Records, files: Sequence[str]) -> TextTable:
+def _table(records: Records, files: Sequence[str]) -> Table:
     if records.own is None:
         raise records.refused(f"no record can be read: {records.first_fault}" if records.bad else "holds no records")
     own = {field: name for field, name in records.own.items() if field != "label" or records.unusable is None}
     splits, notes = _splits(records)
     classes = _classes(records, own, splits)
     reader = LineReader(files, np.array(records.places, np.int64), own, classes)
-    return TextTable(
-        name=records.data.name, fields=tuple(own), splits=splits, checksums=np.array(records.sums, np.uint64),
-        read=reader, where=reader.where, classes=classes, labels=_label_array(records, own, classes, reader),
-        notes=(*records.notes, *notes, *_equal_notes(records, splits, reader)), unusable=records.unusable, checked=True,
+    return Table(
+        name=records.data.name,
+        fields=kinds_of(own, "label" if classes else "number"),
+        splits=splits,
+        checksums=np.array(records.sums, np.uint64),
+        read=reader,
+        where=reader.where,
+        classes=classes,
+        labels=_label_array(records, own, classes, reader),
+        notes=(*records.notes, *notes, *_equal_notes(records, splits, reader)),
+        unusable=records.unusable,
+        checked=True,
         contents=np.array(records.keys, np.uint64),
-    )  # fmt: skip
+    )
 
 
 def _equal_notes(records: Records, splits: dict[str, np.ndarray], reader: LineReader) -> tuple[str, ...]:
     units = numbered(np.array(records.keys, np.uint64))
-    labels = [] if records.unusable or records.text.regression else records.labels
+    labels = [] if records.unusable or records.data.regression else records.labels
     conflicts = [
         (one, other)
         for one, other in (differing(units, labels) if labels else ())
@@ -131,9 +139,9 @@ def _splits(records: Records) -> tuple[dict[str, np.ndarray], tuple[str, ...]]:
 
 
 def _classes(records: Records, own: dict[str, str], splits: dict[str, np.ndarray]) -> tuple[str, ...] | None:
-    if "tags" in own and records.text.regression:
-        raise UserError("text.regression", True, f"the tags of {records.data.name} are classes, not numbers")
-    if records.text.regression or not {"label", "tags"} & set(own):
+    if "tags" in own and records.data.regression:
+        raise UserError("data.regression", True, f"the tags of {records.data.name} are classes, not numbers")
+    if records.data.regression or not {"label", "tags"} & set(own):
         return None
     # where vitzoo draws the split, a class that only validation holds is one too
     drawn = None in records.splits or "train" not in splits

@@ -7,7 +7,6 @@ from typing import Any
 from vitzoo import spelling
 from vitzoo.data import left_out
 from vitzoo.data.settings import Data
-from vitzoo.data.text.settings import Text
 from vitzoo.data.text.sources.base import NOT_TEXT, checksum
 from vitzoo.data.text.sources.fields import converter, recognise, several_fit
 from vitzoo.data.text.sources.labels import ClassNames, number
@@ -36,8 +35,8 @@ class Records:
         unusable: why labels that nobody asked for by name are of no use.
     """
 
-    def __init__(self, data: Data, text: Text):
-        self.data, self.text = data, text
+    def __init__(self, data: Data):
+        self.data = data
         self.own: dict[str, str] | None = None
         self.places: list[tuple[int, int, int, int]] = []
         self.sums: list[int] = []
@@ -103,11 +102,11 @@ class Records:
             record = record_of(content)
         except ValueError as error:
             raise self.refused(f"{where} {error}") from None
-        own = self.own or recognise(record, self.text, self.data.name)
+        own = self.own or recognise(record, self.data)
         if missing := [name for field in own.values() for name in names_of(field) if name not in record]:
             raise self.refused(f"{where} has no field {missing[0]!r}, which earlier lines have")
         if (fields := tuple(record)) not in self._unique:  # mostly all records have the same
-            if several := several_fit(own, record, self.text):
+            if several := several_fit(own, record, self.data):
                 raise self.refused(f"{where}: {several}")
             self._unique.add(fields)
         try:
@@ -120,13 +119,13 @@ class Records:
 
     def _named(self, example: dict[str, Any], where: str) -> list[Any]:
         """An example's labels as names of classes, or for regression as numbers."""
-        if "label" in example and self.text.regression:
+        if "label" in example and self.data.regression:
             return [number(example["label"])]
         labels = example["tags"] if "tags" in example else [example["label"]] if "label" in example else []
         try:
             return self._class_names(labels)
         except ValueError as error:
-            if "tags" in example or self.text.label_field:
+            if "tags" in example or self.data.label_field:
                 raise
             self.unusable = self.unusable or self.refused(f"{where}: {error}")
             return []

@@ -27,7 +27,7 @@ def class_name(label: Any) -> str:
         return str(label).lower()
     whole = whole_number(label)
     if whole is None:
-        also = " (numbers to predict: text.regression)" if isinstance(label, float) else ""
+        also = " (numbers to predict: data.regression)" if isinstance(label, float) else ""
         raise ValueError(f"the label {_shown(label)} is neither text nor a whole number{also}")
     return str(whole)
 
@@ -47,7 +47,7 @@ def number(label: Any) -> float:
     """
     is_number = isinstance(label, int | float) and not isinstance(label, bool)
     if not is_number or not abs(label) <= LARGEST:  # false of NaN too
-        raise ValueError(f"the label {_shown(label)} is no finite number, which text.regression asks for")
+        raise ValueError(f"the label {_shown(label)} is no finite number, which data.regression asks for")
     return float(label)
 
 

@@ -76,7 +76,7 @@ def _shown(value: Any, name: str) -> str:
     if isinstance(value, list) and all(isinstance(one, str) for one in value):
         value = ", ".join(value)
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise ValueError(f"field {name!r} must be text, a number or a list of texts, to stand in text.template")
+        raise ValueError(f"field {name!r} must be text, a number or a list of texts, to stand in data.template")
     text = value if isinstance(value, str) else f"{value:g}" if isinstance(value, float) else str(value)
     if not is_whole(text):
         raise ValueError(f"field {name!r} {HALF}")

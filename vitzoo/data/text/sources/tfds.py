@@ -9,46 +9,34 @@ import tensorflow_datasets as tfds
 
 from vitzoo.data import splits
 from vitzoo.data.settings import Data
-from vitzoo.data.sources.base import fingerprint
+from vitzoo.data.sources.base import fingerprint, kinds_of
 from vitzoo.data.sources.label_check import is_unlabelled
 from vitzoo.data.sources.tfds_folders import (
-    NAME,
     SMALL,
-    catalogue_builder,
-    class_config,
     example_counts,
     looked_at,
-    no_name,
     open_records,
     positions,
-    prepared_builder,
     shards_of,
 )
-from vitzoo.data.text.settings import Text
 from vitzoo.data.text.sources.base import text_info
 from vitzoo.data.text.sources.fields import answers, recognise
 from vitzoo.data.text.sources.template import read_field
 
 
 class TfdsTexts:
-    """A dataset whose features are text (and classes, where there are any), of the catalogue or a prepared folder.
+    """A dataset whose features are text (and classes, where there are any).
 
-    A translation's languages are its fields: name them by `text.source_field` and `text.target_field`.
+    A translation's languages are its fields: name them by `data.source_field` and `data.target_field`.
 
     Raises:
-        UserError: it isn't prepared in any of the data folders, or not as ArrayRecord, or its fields aren't known.
+        UserError: its fields aren't known.
     """
 
-    def __init__(self, data: Data, text: Text, builder_class: Any = None):
-        self.data, self.text = data, text
-        match = NAME.fullmatch(builder_class.name if builder_class is not None and ":" in data.name else data.name)
-        if not match:
-            raise no_name(data, text=True)
-        config = class_config(builder_class, match["config"])
-        found = prepared_builder(data, match["name"], config, match["version"])
-        self.builder = found or catalogue_builder(data, text=True)
+    def __init__(self, data: Data, builder: Any):
+        self.data, self.builder = data, builder
         self.features = {name: feature for name, feature in self.builder.info.features.items() if _is_known(feature)}
-        self.own = recognise({name: _like(feature) for name, feature in self.features.items()}, text, data.name)
+        self.own = recognise({name: _like(feature) for name, feature in self.features.items()}, data)
 
     def counts(self) -> Mapping[str, int]:
         return example_counts(self.builder)
@@ -64,13 +52,14 @@ class TfdsTextSource:
     """One split of a prepared dataset."""
 
     def __init__(self, dataset: TfdsTexts, split: str, records: Any, pieces: list[splits.Piece]):
-        self.records, self.own, self.fields = records, dataset.own, tuple(dataset.own)
+        self.records, self.own = records, dataset.own
         info = dataset.builder.info
         self.ids = positions(dataset.counts(), pieces, len(records))
         label = dataset.features.get(self.own.get("label", ""))
         classes: tuple[str, ...] | None = None
         if isinstance(label, tfds.features.ClassLabel):
             classes = tuple(label.names or map(str, range(label.num_classes or 0)))
+        self.fields = kinds_of(self.own, "number" if classes is None else "label")
         mark = fingerprint(info.full_name, split, len(records), self.own, classes, shards_of(dataset.builder))
         unlabelled = False
         if classes is not None:
