@@ -69,7 +69,7 @@ def _converted(target: Path, scratch: Path, seed: int, fields: dict, preprocessi
     from vitzoo.models.geometry import image_shape
     from vitzoo.nn import paths, state
     from vitzoo.schema import to_json
-    from vitzoo.weights.export import convert
+    from vitzoo.weights.convert import convert
     from vitzoo.weights.load import ImageInfo, load
     from vitzoo.weights.model import builder, with_sizes
 

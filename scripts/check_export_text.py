@@ -66,7 +66,7 @@ def _converted(target: Path, scratch: Path, seed: int, model: str, fields: dict,
     from vitzoo.config.experiment import ModelChoice
     from vitzoo.nn import paths, state
     from vitzoo.schema import to_json
-    from vitzoo.weights.export import convert
+    from vitzoo.weights.convert import convert
     from vitzoo.weights.model import builder
 
     tokenizer = _tokenizer(kind)

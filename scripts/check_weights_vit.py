@@ -69,7 +69,7 @@ def read(folder: Path) -> None:
     import jax
 
     import vitzoo
-    from vitzoo.weights.export import convert
+    from vitzoo.weights.convert import convert
 
     start = time.monotonic()
     model, info = vitzoo.load(str(folder / FOLDER))

@@ -9,7 +9,7 @@ import pytest
 
 from vitzoo.cli import main
 from vitzoo.inference.generator import Generator
-from vitzoo.weights.export import convert
+from vitzoo.weights.convert import convert
 from vitzoo.weights.load import load
 
 GOLDENS = Path(__file__).parents[1] / "goldens" / "weights"

@@ -13,8 +13,8 @@ import vitzoo
 from vitzoo.cli import main
 from vitzoo.errors import RunError, UserError
 from vitzoo.staging import PREFIX
-from vitzoo.weights import export, stablehlo
-from vitzoo.weights.export import convert
+from vitzoo.weights import convert as conversion
+from vitzoo.weights.convert import convert
 from vitzoo.weights.formats.registry import FORMATS, WRITERS
 
 GOLDENS = Path(__file__).parents[1] / "goldens" / "weights"
@@ -125,7 +125,7 @@ def test_a_conversion_that_fails_leaves_nothing_and_can_be_tried_again(fault, th
         raise error
 
     with monkeypatch.context() as patched:
-        patched.setattr(export.safetensors.numpy, "save_file", fail)
+        patched.setattr(conversion.safetensors.numpy, "save_file", fail)
         with pytest.raises(raised, match=message) as caught:
             convert(GPT2, place, form="gpt2")
     assert str(place) in str(caught.value) or raised is KeyboardInterrupt
@@ -141,7 +141,7 @@ def test_a_run_that_cannot_be_written_leaves_nothing(tmp_path, monkeypatch):
         (store.folder / "5").mkdir(parents=True)
         raise RunError(f"checkpoint 0 could not be saved in {store.folder}: No space left on device")
 
-    monkeypatch.setattr(export.Store, "save", fail)
+    monkeypatch.setattr(conversion.Store, "save", fail)
     with pytest.raises(RunError, match=f"saved in {tmp_path}/out/checkpoints: No space"):
         convert(GPT2, tmp_path / "out")
     assert not list(tmp_path.iterdir())
@@ -153,19 +153,19 @@ def test_a_function_that_cannot_be_written_leaves_nothing_and_writes_over_nothin
 
     (tmp_path / "b.stablehlo.json").write_text("mine")
     with pytest.raises(UserError, match=r"b\.stablehlo\.json: is there already"):
-        stablehlo.write_stablehlo(str(run), tmp_path / "b.stablehlo")
-    whole = stablehlo.write_whole
-    monkeypatch.setattr(stablehlo.export, "export", lambda *given, **how: lambda *takes: Made())
+        conversion.write_stablehlo(str(run), tmp_path / "b.stablehlo")
+    whole = conversion.write_whole
+    monkeypatch.setattr(conversion.export, "export", lambda *given, **how: lambda *takes: Made())
     monkeypatch.setattr(
-        stablehlo,
+        conversion,
         "write_whole",
         lambda path, write: fail(path, write) if path.suffix == ".stablehlo" else whole(path, write),
     )
     with pytest.raises(RunError, match="the disk is full"):
-        stablehlo.write_stablehlo(str(run), tmp_path / "a.stablehlo")
+        conversion.write_stablehlo(str(run), tmp_path / "a.stablehlo")
     assert [path.name for path in tmp_path.iterdir()] == ["b.stablehlo.json"]
     with pytest.raises(UserError, match="head/bias, head/kernel are new; train them first"):
-        stablehlo.write_stablehlo(str(run), tmp_path / "a.stablehlo", num_classes=3)
+        conversion.write_stablehlo(str(run), tmp_path / "a.stablehlo", num_classes=3)
 
 
 class Made:
@@ -205,7 +205,7 @@ def test_a_head_that_reads_something_else_than_before_is_new_and_has_no_place_in
     _, info = vitzoo.load(str(classes), pooler=False)
     text = "the same 3 classes, new, since it reads mean in place of pooler"
     assert ("new", "head/kernel", text) in info.report.notes
-    writer = export.find_format("bert")
+    writer = conversion.find_format("bert")
     config = vitzoo.load(str(SENTENCES), head="classes", num_classes=3)[0].config
     with pytest.raises(UserError, match=r"model\.head_reads = embedding: has no place in transformers' BERT"):
         writer.write(config, {}, {}, None)

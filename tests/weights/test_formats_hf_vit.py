@@ -23,7 +23,7 @@ from vitzoo.errors import UserError
 from vitzoo.models.vit_config import ViTConfig
 from vitzoo.nn.positions import Learned2D, SinCos2D
 from vitzoo.schema import build
-from vitzoo.weights.export import write_safetensors
+from vitzoo.weights.convert import write_safetensors
 from vitzoo.weights.files.open import open_source
 from vitzoo.weights.files.source import Source, Tensors
 from vitzoo.weights.formats import hf_images

@@ -231,7 +231,7 @@ def test_timms_config_says_preprocessing_and_classes():
     ],
 )
 def test_an_architectures_name_says_what_shapes_do_not(architecture, heads, gelu, epsilon):
-    from vitzoo.weights.formats.timm_architectures import of_architecture
+    from vitzoo.weights.formats.timm_config import of_architecture
 
     found, notes = of_architecture(source_of("timm-vit/wide"), architecture, {}, {}, 768)
     assert (found["num_heads"], found["gelu"], found["norm_epsilon"]) == (heads, gelu, epsilon)

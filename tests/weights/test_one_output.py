@@ -15,7 +15,7 @@ from vitzoo.data.text import prepare
 from vitzoo.errors import UserError
 from vitzoo.evaluation import soup
 from vitzoo.outputs import only_writer, whole_folder
-from vitzoo.weights import export
+from vitzoo.weights import convert as conversion
 
 GPT2 = Path(__file__).parents[1] / "goldens" / "weights" / "gpt2"
 
@@ -32,8 +32,8 @@ def inputs(tmp_path_factory):
 
 
 COMMANDS = {
-    "convert to a published format": (export, "convert {in}/run {out}"),
-    "convert to a run": (export, f"convert {GPT2} {{out}}"),
+    "convert to a published format": (conversion, "convert {in}/run {out}"),
+    "convert to a run": (conversion, f"convert {GPT2} {{out}}"),
     "average": (average, "average --workdir {in}/run --last 2 --output {out}"),
     "soup": (soup, "soup {in}/run {in}/other --output {out}"),
     "data prepare": (

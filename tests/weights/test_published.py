@@ -22,7 +22,7 @@ from vitzoo.data.text.settings import Tokenizer
 from vitzoo.data.text.tokenizers.open import open_tokenizer
 from vitzoo.errors import UserError
 from vitzoo.nn.paths import flatten
-from vitzoo.weights import export
+from vitzoo.weights import convert as conversion
 from vitzoo.weights.files.open import open_source
 from vitzoo.weights.formats.gpt import GPT2
 from vitzoo.weights.open import open_weights, read_weights
@@ -88,7 +88,7 @@ def test_out_and_in_and_out_again_is_bitwise_the_same(made, folder, tmp_path):
 
 def test_a_sharded_index_gives_the_same_and_may_name_only_files_beside_it(made, tmp_path):
     (tmp_path / "many").mkdir()
-    export.write_safetensors(tmp_path / "many", iter(made[2].items()), largest=3000)
+    conversion.write_safetensors(tmp_path / "many", iter(made[2].items()), largest=3000)
     beside(tmp_path / "many", made[3])
     assert len(list((tmp_path / "many").glob("*.safetensors"))) > 2
     for path, leaf in flatten(read_weights(open_weights(tmp_path / "many"))[0]).items():

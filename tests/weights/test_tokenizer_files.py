@@ -15,7 +15,7 @@ from vitzoo.data.text.tokenizers.characters import ByteTokenizer, CharacterToken
 from vitzoo.data.text.tokenizers.open import open_tokenizer
 from vitzoo.data.text.tokenizers.saved import load_tokenizer
 from vitzoo.errors import UserError
-from vitzoo.weights.sentencepiece import character_steps, normalisation
+from vitzoo.weights.tokenizer_json import character_steps, normalisation
 from vitzoo.weights.tokenizers import special_ids, t5_tokenizer, tokenizer_beside, tokenizer_files
 
 GOLDENS = Path(__file__).parents[1] / "goldens" / "weights"

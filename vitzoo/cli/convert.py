@@ -39,7 +39,7 @@ def arguments(parser: Parser) -> None:
 
 def run(args: argparse.Namespace) -> Result:
     """Writes them."""
-    from vitzoo.weights.export import convert
+    from vitzoo.weights.convert import convert
 
     given = _given(args.overrides)
     if args.output.endswith(".stablehlo"):
@@ -72,7 +72,7 @@ def _given(overrides: list[str]) -> dict[str, Any]:
 
 
 def _function(args: argparse.Namespace, given: dict) -> Result:
-    from vitzoo.weights.stablehlo import write_stablehlo
+    from vitzoo.weights.convert import write_stablehlo
 
     for flag in ("format", "source_format"):
         if value := getattr(args, flag):

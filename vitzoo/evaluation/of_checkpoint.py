@@ -18,7 +18,7 @@ from vitzoo.parallel.sharding import optimizer_shardings, replicated
 from vitzoo.steps.state import memory_of, with_shardings
 from vitzoo.steps.train import Teach
 from vitzoo.weights.model import Part
-from vitzoo.weights.published import Published
+from vitzoo.weights.open import Published
 
 
 def bound_objective(ready: Ready, info: SourceInfo) -> tuple[Objective, Teach | None]:

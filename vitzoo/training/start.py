@@ -18,7 +18,7 @@ from vitzoo.steps.state import create
 from vitzoo.training import evaluated_data, run_folder
 from vitzoo.training.setup import Task
 from vitzoo.weights.model import Part
-from vitzoo.weights.published import Published
+from vitzoo.weights.open import Published
 
 WEIGHTS_ALONE = "holds weights without an optimizer's state, as `average` and `convert` write them"
 

@@ -17,7 +17,8 @@ from vitzoo.data.folders import cache_folder
 from vitzoo.errors import UserError
 from vitzoo.paths import named_path
 from vitzoo.planning.models import matcher
-from vitzoo.weights.hub import is_cached
+from vitzoo.spelling import misspelt
+from vitzoo.weights import hub
 
 KEPT = Path(__file__).with_name("catalogue.json")
 
@@ -64,7 +65,7 @@ class Entry:
     @property
     def fetched(self) -> bool:
         """Whether they are on this machine."""
-        return is_cached(self.hub) if self.hub else (weights_folder() / str(self.file)).is_file()
+        return hub.is_cached(self.hub) if self.hub else (weights_folder() / str(self.file)).is_file()
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, for `--json`."""
@@ -136,3 +137,26 @@ def _sha256(file: Path, modified: int, size: int) -> str:
     """Of a file's content; once for each state of it."""
     with file.open("rb") as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+NEARLY = 0.9  # likeness from which a name is taken for a slip of one in the catalogue
+
+
+def path_of(name: str) -> str | None:
+    """The path that a name in the catalogue or on the hub stands for, its files fetched if need be; None for any other.
+
+    Raises:
+        UserError: it is one, and its files are neither here nor to be had.
+    """
+    entry = find(name.partition("@")[0])
+    if entry is not None and entry.file is not None:
+        return entry.place() if entry.name == name else None
+    if not hub.is_hub_name(name, known=entry is not None):
+        return None
+    try:
+        return str(hub.fetch(name))
+    except UserError as refusal:
+        near = None if entry else misspelt(name, (one.name for one in entries()), NEARLY)
+        if near is None:
+            raise
+        raise UserError(refusal.field, refusal.value, f"{refusal.message}; did you mean {near}?") from None

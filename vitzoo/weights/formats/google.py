@@ -17,8 +17,7 @@ from vitzoo.weights.files.source import Source
 from vitzoo.weights.formats.registry import Reading, Writing
 from vitzoo.weights.formats.settings import must_be
 from vitzoo.weights.formats.vit_common import PLAINER, check_square, square_or_given
-from vitzoo.weights.layouts import SAME, Layout
-from vitzoo.weights.mapping import Ignored, NameMap
+from vitzoo.weights.mapping import SAME, Ignored, Layout, NameMap
 
 STACKED, NUMBERED = "Transformer/encoderblock/", "Transformer/encoderblock_"
 LAYER, PROBE = "Transformer/encoderblock_{i}/", "MAPHead_0/"

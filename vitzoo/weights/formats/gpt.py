@@ -17,8 +17,7 @@ from vitzoo.weights.files.source import Source
 from vitzoo.weights.formats import settings
 from vitzoo.weights.formats.registry import Reading, Writing
 from vitzoo.weights.formats.settings import agrees, flag, must_be, same
-from vitzoo.weights.layouts import TRANSPOSED
-from vitzoo.weights.mapping import Ignored, NameMap, block
+from vitzoo.weights.mapping import TRANSPOSED, Ignored, NameMap, block
 from vitzoo.weights.tokenizers import special_ids, tokenizer_beside, tokenizer_files
 
 PREFIX = "transformer."

@@ -13,8 +13,7 @@ from vitzoo.weights.formats.hf_vit_config import Shapes, as_table, body, reading
 from vitzoo.weights.formats.registry import Reading, Writing
 from vitzoo.weights.formats.settings import written_labels
 from vitzoo.weights.formats.vit_common import BLOCKS, PLAIN, outputs_of
-from vitzoo.weights.layouts import Layout, reshaped
-from vitzoo.weights.mapping import Ignored, NameMap, block
+from vitzoo.weights.mapping import Ignored, Layout, NameMap, block, reshaped
 
 PREFIXES = ("vision_model.", "")
 STACK = "encoder.layers"

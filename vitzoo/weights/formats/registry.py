@@ -271,8 +271,8 @@ FORMATS = {
     "big_vision": "vitzoo.weights.formats.google:BigVision",
     "facebook-vit": "vitzoo.weights.formats.timm:FacebookViT",
     "timm-vit": "vitzoo.weights.formats.timm:TimmViT",
-    "torchvision-vit": "vitzoo.weights.formats.torchvision_vit:TorchvisionViT",
-    "vit-pytorch": "vitzoo.weights.formats.vit_pytorch:VitPytorch",
+    "torchvision-vit": "vitzoo.weights.formats.torch_vit:TorchvisionViT",
+    "vit-pytorch": "vitzoo.weights.formats.torch_vit:VitPytorch",
     "hf-vit": "vitzoo.weights.formats.hf_vit:HFViT",
 }
 """Name → class. The first that recognises a file is taken, so the stricter come first."""

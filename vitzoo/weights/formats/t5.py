@@ -14,8 +14,7 @@ from vitzoo.models.t5 import T5Config
 from vitzoo.weights.files.source import Source, shown
 from vitzoo.weights.formats import settings
 from vitzoo.weights.formats.registry import Reading, Writing, type_of
-from vitzoo.weights.layouts import TRANSPOSED, Arrays, Layout, torch_layout
-from vitzoo.weights.mapping import TORCH, Ignored, NameMap, block
+from vitzoo.weights.mapping import TORCH, TRANSPOSED, Arrays, Ignored, Layout, NameMap, block, torch_layout
 from vitzoo.weights.tokenizers import GENERATION, content_of, special_ids, t5_tokenizer, tokenizer_files
 
 SHARED = "shared.weight"

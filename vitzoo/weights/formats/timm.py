@@ -19,7 +19,7 @@ from vitzoo.weights.files.source import Source, shown
 from vitzoo.weights.formats import timm_config
 from vitzoo.weights.formats.registry import Reading, Writing
 from vitzoo.weights.formats.settings import agrees
-from vitzoo.weights.formats.timm_architectures import of_architecture
+from vitzoo.weights.formats.timm_config import of_architecture
 from vitzoo.weights.formats.vit_common import (
     BLOCKS,
     IMAGENET,

@@ -1,23 +1,136 @@
-"""`ViT` and `SimpleViT` of the package vit-pytorch, as its versions from 1.0 on keep them: norms before and after the
-patch embedding, no biases of queries, keys and values, heads of any size, epsilon 1e-5, exact GELU.
+"""Vision Transformers of two packages of torch, whose files say little of them.
 
-Their files say neither heads nor, of `SimpleViT`, the image's size: `num_heads` and `image_size` must be given.
+torchvision's VisionTransformer: `vit_b_16`, `vit_b_32`, `vit_l_16`, `vit_l_32`, `vit_h_14`.
+
+`ViT` and `SimpleViT` of vit-pytorch, as its versions from 1.0 on keep them: norms before and after the patch embedding,
+no biases of queries, keys and values, heads of any size, epsilon 1e-5, exact GELU. Their files say neither heads nor,
+of `SimpleViT`, the image's size: `num_heads` and `image_size` must be given.
 """
 
 import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from vitzoo.models.base import Flat
+from vitzoo.models.vit_config import ViTConfig
 from vitzoo.weights.files.source import Source
-from vitzoo.weights.formats.registry import Reading
-from vitzoo.weights.formats.settings import give, heads_that
-from vitzoo.weights.formats.vit_common import BLOCKS, Size, table_of
-from vitzoo.weights.layouts import Layout, reshaped
-from vitzoo.weights.mapping import Ignored, NameMap, block
+from vitzoo.weights.formats.registry import Reading, Writing
+from vitzoo.weights.formats.settings import give, heads_that, must_be
+from vitzoo.weights.formats.vit_common import (
+    BLOCKS,
+    IMAGENET,
+    PLAINER,
+    Size,
+    check_square,
+    num_heads,
+    outputs_of,
+    patch_of,
+    table_of,
+)
+from vitzoo.weights.mapping import Ignored, Layout, NameMap, block, reshaped
+
+WHERE = "torchvision's VisionTransformer"
+BLOCK = "encoder.layers.encoder_layer_{i}"
+FIRST = BLOCK.format(i=0)
+FIXED: dict[str, Any] = {"gelu": "exact", "norm_epsilon": 1e-6}
+PLAIN = (
+    PLAINER
+    | FIXED
+    | {
+        "pooling": "cls",
+        "positions": "learned1d",
+        "prefix_positions": "class",
+        "head_dim": None,
+    }
+)
+"""Settings that have one value there."""
+
+
+class TorchvisionViT:
+    """Of `torchvision.models.VisionTransformer`, with the MLP's names of any version."""
+
+    name = "torchvision-vit"
+    model = "vit"
+
+    def recognises(self, source: Source) -> bool:
+        """By the class token and the first layer's norm."""
+        wanted = ("class_token", "encoder.pos_embedding", f"{FIRST}.ln_1.weight")
+        return all(name in source.tensors for name in wanted)
+
+    def read(self, source: Source, given: Mapping[str, Any]) -> Reading:
+        """See `Format.read`. Heads are those of the published sizes."""
+        if "conv_proj.weight" not in source.tensors:
+            raise source.refused("has no conv_proj.weight: a stem of several convolutions has no place here")
+        width, channels, patch = patch_of(source, "conv_proj.weight")
+        heads, note = num_heads(source, given, width)
+        rows = source.shape("encoder.pos_embedding", 3)[1]
+        size, _ = table_of(source, rows, patch, [("class", 1)], [], given)
+        old_mlp = f"{FIRST}.mlp.linear_1.weight" in source.tensors
+        up = f"{FIRST}.mlp.{'linear_1' if old_mlp else '0'}.weight"
+        fields = FIXED | {
+            "patch_size": patch,
+            "width": width,
+            "depth": source.depth(BLOCK.partition("{")[0]),
+            "mlp_dim": source.shape(up, 2)[0],
+            "num_heads": heads,
+            "num_classes": outputs_of(source, "heads.head.weight"),
+            "image_size": size,
+            "channels": channels,
+            "pre_logits": outputs_of(source, "heads.pre_logits.weight"),
+            "position_resize": "corner_bicubic",
+        }
+        preprocessing, told = _preprocessing(size[0], width, patch[0])
+        return Reading(
+            model={"name": "vit", **fields},
+            names=_torchvision_names(old_mlp),
+            preprocessing=preprocessing,
+            notes=tuple(filter(None, (note, told))),
+        )
+
+    def write(self, config: ViTConfig, params: Flat, description: Mapping[str, Any], tokenizer: Any) -> Writing:
+        """See `Writer.write`. There is no config: the model's arguments are those of the call in torchvision."""
+        must_be(config, PLAIN, WHERE)
+        check_square(config.grid, WHERE)
+        return Writing(_torchvision_names(False).write(params), {})
+
+
+def _preprocessing(side: int, width: int, patch: int) -> tuple[dict[str, Any], str]:
+    """The published weights' own; those trained at other sizes than 224 resize to the size itself."""
+    resized = side if side != 224 else 242 if (width, patch) == (1024, 16) else 256
+    interpolation = "bilinear" if side == 224 else "bicubic"
+    fields = {"resize": "short_side_crop", "interpolation": interpolation, "crop_fraction": side / resized}
+    fields |= {"crop_offset": "half_even", **IMAGENET}
+    return fields, f"preprocessing as of torchvision's weights of this size: {interpolation} to {resized}, crop {side}"
+
+
+def _torchvision_names(old_mlp: bool) -> NameMap:
+    """The names; `old_mlp` are the MLP's before torchvision 0.13."""
+    up, down = ("linear_1", "linear_2") if old_mlp else ("0", "3")
+    inside = {
+        "norm1": "ln_1",
+        "attention/query|key|value/kernel": "self_attention.in_proj_weight",
+        "attention/query|key|value/bias": "self_attention.in_proj_bias",
+        "attention/out": "self_attention.out_proj",
+        "norm2": "ln_2",
+        "mlp/up": f"mlp.{up}",
+        "mlp/down": f"mlp.{down}",
+    }
+    return NameMap(
+        {
+            "patch_embedding": "conv_proj",
+            "class_token": "class_token",
+            "positions/embedding": "encoder.pos_embedding",
+            **block(BLOCKS, BLOCK, inside),
+            "encoder/norm": "encoder.ln",
+            "pre_logits": "heads.pre_logits",
+            "head": "heads.head",
+        }
+    )
+
 
 EMBEDDING = "to_patch_embedding"
-BLOCK, FIRST = "transformer.layers.{i}", "transformer.layers.0"
-FIXED: dict[str, Any] = {"patch_norms": True, "qkv_bias": False, "gelu": "exact", "norm_epsilon": 1e-5}
+LAYER, FIRST_LAYER = "transformer.layers.{i}", "transformer.layers.0"
+VIT_PYTORCH: dict[str, Any] = {"patch_norms": True, "qkv_bias": False, "gelu": "exact", "norm_epsilon": 1e-5}
 HEADS = ("mlp_head.1", "mlp_head", "linear_head.1", "linear_head")
 """The class head's layer: in a sequence with a norm before it, or alone."""
 
@@ -62,7 +175,7 @@ class VitPytorch:
 
     def recognises(self, source: Source) -> bool:
         """By the patch embedding's layers and the first attention."""
-        attention = any(f"{FIRST}.{path}.to_qkv.weight" in source.tensors for path in ("0", "0.fn"))
+        attention = any(f"{FIRST_LAYER}.{path}.to_qkv.weight" in source.tensors for path in ("0", "0.fn"))
         return attention and all(f"{EMBEDDING}.{layer}.weight" in source.tensors for layer in (1, 2))
 
     def read(self, source: Source, given: Mapping[str, Any]) -> Reading:
@@ -70,17 +183,17 @@ class VitPytorch:
         names = _names(source)
         width, pixels = source.shape(f"{EMBEDDING}.2.weight", 2)
         patch, channels = _patch(source, pixels, given)
-        inner = source.shape(f"{FIRST}.{names.attention}.to_qkv.weight", 2)[0] // 3
+        inner = source.shape(f"{FIRST_LAYER}.{names.attention}.to_qkv.weight", 2)[0] // 3
         if "num_heads" not in given:
             raise source.refused(
                 f"has heads of {inner} numbers together; it doesn't say num_heads: {give('num_heads')}"
             )
         heads = heads_that(source, None, "", given, inner)
-        fields = FIXED | {
+        fields = VIT_PYTORCH | {
             "patch_size": patch,
             "width": width,
-            "depth": source.depth(BLOCK.partition("{")[0]),
-            "mlp_dim": source.shape(f"{FIRST}.{names.mlp[0]}.weight", 2)[0],
+            "depth": source.depth(LAYER.partition("{")[0]),
+            "mlp_dim": source.shape(f"{FIRST_LAYER}.{names.mlp[0]}.weight", 2)[0],
             "num_heads": heads,
             "head_dim": inner // heads,
             "num_classes": source.shape(f"{names.head}.weight", 2)[0] if names.head else 0,
@@ -102,7 +215,7 @@ class VitPytorch:
 def _names(source: Source) -> Names:
     return Names(
         simple="pos_embedding" not in source.tensors,
-        wrapped=f"{FIRST}.0.fn.to_qkv.weight" in source.tensors,
+        wrapped=f"{FIRST_LAYER}.0.fn.to_qkv.weight" in source.tensors,
         head=next((name for name in HEADS if f"{name}.weight" in source.tensors), ""),
     )
 
@@ -161,7 +274,7 @@ def _name_map(source: Source, names: Names, pixels: tuple[int, int, int]) -> Nam
         "patch_embedding": f"{EMBEDDING}.2",
         "patch_embedding/output_norm": f"{EMBEDDING}.3",
         **tables,
-        **block(BLOCKS, BLOCK, inside),
+        **block(BLOCKS, LAYER, inside),
         "encoder/norm": "transformer.norm",
         "head_norm": names.head.replace(".1", ".0"),
         "head": names.head,
