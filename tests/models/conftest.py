@@ -27,7 +27,7 @@ class Tiny:
 
     def run(self, method, *args, **kwargs):
         """The model's method, compiled without optimising: it hardly runs."""
-        static = {name: kwargs.pop(name) for name in ("train", "attention") if name in kwargs}
+        static = {name: kwargs.pop(name) for name in ("train", "attention", "capture") if name in kwargs}
 
         def call(params, args, kwargs):
             return getattr(state.merge(self.graph, params), method)(*args, **static, **kwargs)

@@ -4,6 +4,7 @@ import dataclasses
 from pathlib import Path
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -11,8 +12,9 @@ from vitzoo.models.vit import ViT
 from vitzoo.models.vit_config import POSITIONS
 from vitzoo.models.vit_weights import resize_patches, resize_positions
 from vitzoo.nn import paths, state
-from vitzoo.nn.positions import resize_table
+from vitzoo.nn.positions import resize_table, resize_weights
 
+FAST = {"xla_backend_optimization_level": 0}  # these functions are compiled for one run
 GOLDENS = Path(__file__).parents[1] / "goldens" / "resizing.npz"
 RULES = {
     "corners": ("corner_linear",),
@@ -49,6 +51,57 @@ def test_the_class_tokens_row_stays_bit_for_bit(tiny):
     np.testing.assert_array_equal(resized[:, 0], model.params["positions"]["embedding"][:, 0])
     corners = model.params["positions"]["embedding"][0, [1, 3, 4, 6]]
     np.testing.assert_allclose(resized[0, [1, 6, 19, 24]], corners, rtol=1e-6)
+
+
+FORMS = [
+    {"distillation": "head", "registers": 2, "prefix_positions": "all"},
+    {"positions": "relative_bias", "registers": 1},
+    *(pytest.param({"positions": one, "registers": 1}, marks=pytest.mark.gate) for one in POSITIONS),
+]
+
+
+@pytest.mark.parametrize("fields", FORMS, ids=str)
+def test_images_of_another_size_are_seen_as_by_a_model_loaded_for_that_size(tiny, fields):
+    model = tiny(position_resize="bicubic", position_antialias=True, **fields)
+    new = dataclasses.replace(model.config, image_size=(16, 20))
+    images = np.random.default_rng(1).normal(size=(2, 16, 20, 3)).astype(np.float32)
+    graph, _ = state.abstract(lambda rngs: ViT(new, rngs=rngs))
+    loaded = jax.jit(lambda params: state.merge(graph, params)(images), compiler_options=FAST)
+    right = loaded(resize_positions(model.params, model.config, new))  # as loading does, in NumPy
+    np.testing.assert_allclose(model.logits(images), right, atol=1e-5)
+    assert model.run("features", images)["tokens"].shape == (2, model.config.prefix_tokens + 20, 16)
+
+
+@pytest.mark.gate
+def test_a_model_takes_crops_of_several_sizes_in_one_step_and_its_positions_learn_from_all(tiny):
+    model = tiny(positions="learned2d", depth=1)
+    small = np.random.default_rng(1).normal(size=(3, 4, 8, 3)).astype(np.float32)
+    graph, params = model.graph, model.params
+    new = dataclasses.replace(model.config, image_size=(4, 8))
+    of_small, _ = state.abstract(lambda rngs: ViT(new, rngs=rngs))
+
+    def slopes(graph, params, *crops):
+        def loss(params):
+            vit = state.merge(graph, params)
+            return sum(jnp.sin(vit(crop)).sum() for crop in crops)
+
+        return jax.jit(jax.grad(loss), compiler_options=FAST)(params)["positions"]
+
+    both, large = slopes(graph, params, model.images, small), slopes(graph, params, model.images)
+    alone = slopes(of_small, resize_positions(params, model.config, new), small)
+    for axis, old, size in (("x", 3, 2), ("y", 2, 1)):  # the gradient goes back by the transposed weights
+        right = large[axis] + resize_weights(old, size, new.position_resize).T @ alone[axis]
+        np.testing.assert_allclose(both[axis], right, atol=1e-5)
+
+
+def test_images_of_the_models_own_size_are_not_resized(tiny):
+    def text(method):
+        model = tiny(position_resize=method)
+        return jax.jit(lambda params: state.merge(model.graph, params)(model.images)).lower(model.params).as_text()
+
+    model = tiny()
+    assert model.config.of_images(model.images) is model.config
+    assert text("bicubic") == text("corner_linear")
 
 
 def test_the_same_grid_is_the_same_parameters(tiny):

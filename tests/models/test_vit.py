@@ -213,6 +213,18 @@ def test_training_draws_from_the_key_alone(tiny):
     np.testing.assert_array_equal(model.logits(), model.logits(train=False, key=key))
 
 
+def test_each_image_loses_the_patches_that_its_own_key_says(tiny):
+    model, key = tiny(patch_dropout=0.5, depth=1), jax.random.key(0)
+    keys = jax.random.split(jax.random.key(1), 3)
+    how = {"train": True, "key": key}
+    whole = model.run("tokens", model.images, row_keys=keys, **how)
+    assert whole.shape == (3, 1 + 3, 16)
+    again = model.run("tokens", model.images[::-1], row_keys=keys[::-1], **how)
+    np.testing.assert_allclose(again[::-1], whole, atol=1e-6)
+    other = model.run("tokens", model.images, row_keys=keys[::-1], **how)
+    assert abs(other - whole).max() > 1e-2
+
+
 def test_training_with_random_parts_needs_a_key(tiny):
     with pytest.raises(UserError, match="key: training with dropout"):
         tiny(drop_path=0.1).logits(train=True)
@@ -230,7 +242,7 @@ def test_leaving_patches_out_is_the_same_as_not_looking_at_them(tiny, positions)
     def both(params):
         vit = state.merge(model.graph, params)
         out = vit.features(model.images, train=True, key=key)["tokens"]
-        kept = kept_patches(0.5, fold(fold(key, 0), 0), 3, 6)
+        kept = kept_patches(0.5, jax.random.split(fold(fold(key, 0), 0), 3), 6)
         tokens, places = vit._embed(model.images, None)
         seen = jnp.ones((3, 2 + 6), bool).at[:, 2:].set(False).at[jnp.arange(3)[:, None], 2 + kept].set(True)
         whole = vit.encoder(tokens, places=places, mask=seen[:, None, None]).tokens
@@ -243,7 +255,8 @@ def test_leaving_patches_out_is_the_same_as_not_looking_at_them(tiny, positions)
 @pytest.mark.parametrize(
     ("images", "message"),
     [
-        (np.zeros((2, 8, 8, 3), np.float32), r"\(8, 12, 3\)"),
+        (np.zeros((2, 8, 10, 3), np.float32), r"image_size = 10: does not divide by patch_size 4 \(nearest: 8, 12\)"),
+        (np.zeros((2, 0, 8, 3), np.float32), r"\(8, 12, 3\)"),
         (np.zeros((2, 3, 8, 12), np.float32), r"\(8, 12, 3\)"),
         (np.zeros((8, 12, 3), np.float32), r"\(8, 12, 3\)"),
         (np.zeros((2, 8, 12, 3), np.uint8), "floats"),

@@ -1,12 +1,14 @@
 """Positions added to the tokens, and their resizing."""
 
+from functools import partial
+
 import jax
 import numpy as np
 import pytest
 
 from vitzoo.errors import UserError
 from vitzoo.nn import state
-from vitzoo.nn.positions import Learned2D, SinCos2D, grid_of, resize_axis, resize_table
+from vitzoo.nn.positions import METHODS, Learned2D, SinCos2D, grid_of, resize_axis, resize_table
 
 RAMP = (14 * np.arange(14)[:, None] + np.arange(14)).reshape(1, 196, 1).astype(np.float32)
 
@@ -71,6 +73,18 @@ def test_grids_need_not_be_square():
     ramp = (10 * np.arange(4)[:, None] + np.arange(6)).reshape(1, 24, 1).astype(np.float32)
     image = resize_table(ramp, (4, 6), (7, 11)).reshape(7, 11)
     np.testing.assert_allclose(image, 10 * np.arange(7)[:, None] / 2 + np.arange(11) / 2, atol=1e-5)
+
+
+@pytest.mark.parametrize("antialias", [False, True])
+@pytest.mark.parametrize("method", METHODS)
+def test_a_table_is_resized_inside_jit_as_it_is_by_numpy(method, antialias):
+    table = np.random.default_rng(0).normal(size=(1, 2 + 7 * 5, 4)).astype(np.float32)
+    for size in ((9, 11), (3, 4)):
+        resize = partial(resize_table, old_grid=(7, 5), new_grid=size, prefix_tokens=2, method=method)
+        resized, right = jax.jit(partial(resize, antialias=antialias))(table), resize(table, antialias=antialias)
+        assert resized.dtype == np.float32
+        np.testing.assert_allclose(resized, right, atol=1e-6)
+        np.testing.assert_array_equal(resized[:, :2], table[:, :2])
 
 
 def test_the_same_grid_is_the_same_table():

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from flax import nnx
 
+from vitzoo.errors import UserError
 from vitzoo.nn import masks, state
 from vitzoo.nn.attention import Attention
 from vitzoo.nn.dense import Dense
@@ -47,8 +48,8 @@ def outputs_and_gradients(execution, params, key=None):
     graph, _ = state.abstract(build(execution))
 
     def loss(params):
-        run = state.merge(graph, params)(X, key, np.linspace(0, 0.5, DEPTH), features=True)
-        return jnp.sin(run.tokens).sum(), run
+        run = state.merge(graph, params)(X, key, np.linspace(0, 0.5, DEPTH), capture={"blocks", "attention"})
+        return jnp.sin(run.tokens).sum() + jnp.square(run.captured["attention"]).sum(), run
 
     return jax.jit(jax.grad(loss, has_aux=True), compiler_options=FAST)(params)
 
@@ -75,23 +76,30 @@ def test_every_way_of_running_gives_the_same_outputs_and_gradients_branches_drop
 
 def test_each_block_is_the_plain_block_of_its_parameters(params):
     graph, _ = state.abstract(build(Execution()))
-    run = jax.jit(lambda p: state.merge(graph, p)(X, features=True, weights=True), compiler_options=FAST)(params)
+    names = {"blocks", "attention"}
+    run = jax.jit(lambda p: state.merge(graph, p)(X, capture=names), compiler_options=FAST)(params)
     one, _ = state.abstract(block)
     alone = jax.jit(lambda p, x: state.merge(one, p)(x)[0])
     x = X
     for index in range(DEPTH):
         x = alone(jax.tree.map(lambda leaf, index=index: leaf[index], params["blocks"]["*"]), x)
-        np.testing.assert_allclose(run.blocks[index], x, atol=1e-6)
-    assert run.attention.shape == (DEPTH, 2, 2, 5, 5)
-    np.testing.assert_allclose(run.attention.sum(-1), 1, atol=1e-6)
+        np.testing.assert_allclose(run.captured["blocks"][index], x, atol=1e-6)
+    assert run.captured["attention"].shape == (DEPTH, 2, 2, 5, 5)
+    np.testing.assert_allclose(run.captured["attention"].sum(-1), 1, atol=1e-6)
+
+
+def test_what_a_stack_does_not_know_is_refused(params):
+    graph, _ = state.abstract(build(Execution()))
+    with pytest.raises(UserError, match="capture = cross_attention: no such name; known: blocks, attention"):
+        state.merge(graph, params)(X, capture={"cross_attention"})
 
 
 def test_layers_and_rows_draw_apart(params):
     def dropped(drop):
         graph, _ = state.abstract(build(Execution()))
         x = np.repeat(X[:1], 64, axis=0)
-        run = lambda p, drop: state.merge(graph, p)(x, jax.random.key(0), drop, features=True).blocks  # noqa: E731
-        return jax.jit(run, compiler_options=FAST)(params, drop)
+        run = lambda p, drop: state.merge(graph, p)(x, jax.random.key(0), drop, capture={"blocks"})  # noqa: E731
+        return jax.jit(run, compiler_options=FAST)(params, drop).captured["blocks"]
 
     first, last = dropped(np.array([0.5, 0])), dropped(np.array([0, 0.5]))
     assert len(np.unique(np.asarray(first[0]).sum((1, 2)).round(3))) == 4  # each branch there or not
@@ -161,13 +169,15 @@ def test_a_row_of_a_cache_may_be_shorter_than_another():
 
 
 class Normed(nnx.Module):
-    """A block that keeps statistics of its batches."""
+    """A block that keeps statistics of its batches, and has nothing to capture."""
+
+    captures = ()
 
     def __init__(self, rngs):
         self.linear = Dense(8, 8, rngs=rngs)
         self.norm = BatchNorm(8, momentum=0.5)
 
-    def __call__(self, x, key, drop, cache, *, weights, train):
+    def __call__(self, x, key, drop, cache, *, capture, train):
         return x + self.norm(self.linear(x), train=train), BlockOutput()
 
 
@@ -185,7 +195,7 @@ def test_statistics_of_stacked_layers_are_those_of_each_layer_alone(scan, remat)
     alone, y = state.split(Normed(nnx.Rngs(0)))[0], x
     for layer in range(3):
         block = state.merge(alone, jax.tree.map(lambda leaf, layer=layer: leaf[layer], params["blocks"]["*"]))
-        y, _ = block(y, None, None, None, weights=False, train=True)
+        y, _ = block(y, None, None, None, capture=(), train=True)
         for name, value in state.statistics(block)["norm"].items():
             assert not np.allclose(value, params["blocks"]["*"]["norm"][name][layer])
             np.testing.assert_allclose(found["blocks"]["*"]["norm"][name][layer], value, rtol=1e-5, atol=1e-6)

@@ -35,18 +35,20 @@ def test_draws_do_not_depend_on_how_the_batch_is_sharded():
     spread = jax.device_put(x, NamedSharding(mesh, PartitionSpec("data")))
 
     def draws(x):
-        return dropout(x, 0.5, KEY), drop_path(x, 0.5, KEY), kept_patches(0.5, KEY, 16, 32)
+        return dropout(x, 0.5, KEY), drop_path(x, 0.5, KEY), kept_patches(0.5, jax.random.split(KEY, 16), 32)
 
     draws = jax.jit(draws, compiler_options={"xla_backend_optimization_level": 0})
     jax.tree.map(np.testing.assert_array_equal, draws(x), draws(spread))
 
 
 def test_each_row_keeps_another_subset_of_the_asked_size_in_order():
-    kept = np.asarray(kept_patches(0.4, KEY, 8, 20))
+    keys = jax.random.split(KEY, 8)
+    kept = np.asarray(kept_patches(0.4, keys, 20))
     assert kept.shape == (8, 12)
     assert (np.diff(kept, axis=1) > 0).all()
     assert len({tuple(row) for row in kept}) == 8
-    assert kept_patches(0.99, KEY, 2, 4).shape == (2, 1)
+    np.testing.assert_array_equal(kept_patches(0.4, keys[3:], 20), kept[3:])  # whatever rows are beside it
+    assert kept_patches(0.99, keys[:2], 4).shape == (2, 1)
 
 
 def test_kept_tokens_are_the_prefix_and_the_kept_patches():

@@ -33,7 +33,7 @@ def here(monkeypatch):
     monkeypatch.chdir(HERE)
     monkeypatch.syspath_prepend(HERE)
     yield
-    for name in ("cnn", "dino", "mae", "simclr"):
+    for name in ("cnn", "dino", "focus", "mae", "simclr"):
         sys.modules.pop(name, None)
 
 
@@ -137,6 +137,15 @@ def test_one_and_eight_devices_give_the_same_statistics(monkeypatch):
     assert loss == pytest.approx(other_loss, rel=1e-5)
     for path in one:
         np.testing.assert_allclose(one[path], eight[path], rtol=1e-4, atol=1e-5, err_msg=path)
+
+
+@pytest.mark.gate
+def test_a_loss_that_reads_attention_weights_is_the_same_on_one_and_eight_devices(monkeypatch):
+    (loss, one), (other_loss, eight) = (first_step("focus", monkeypatch, count) for count in (1, 8))
+    assert loss == pytest.approx(other_loss, rel=1e-5)
+    assert loss > np.log(2)  # of two classes, and some entropy
+    for path in one:
+        np.testing.assert_allclose(one[path], eight[path], rtol=1e-5, atol=1e-6, err_msg=path)
 
 
 @pytest.mark.gate

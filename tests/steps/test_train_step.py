@@ -60,9 +60,16 @@ def test_adafactor_trains_alike_on_a_mesh_of_all_axes():
     same_on(ALL_AXES, optimizer=Adafactor(learning_rate=1e-3, min_factored_size=16, moment_dtype="float32"), size=8)
 
 
-def test_accumulation_gives_the_gradient_of_the_whole_batch():
+@pytest.mark.parametrize(
+    "model",
+    [
+        net(),
+        pytest.param(vit(8, patch_dropout=0.5, depth=1), marks=pytest.mark.gate, id="each image loses other patches"),
+    ],
+)
+def test_accumulation_gives_the_gradient_of_the_whole_batch(model):
     def after(accumulate):
-        run = Run(ALL_AXES, 8, optimizer=SGD_PLAIN, settings={"accumulate": accumulate})
+        run = Run(ALL_AXES, 8, model=model, optimizer=SGD_PLAIN, settings={"accumulate": accumulate})
         batch = next(batches(1, batch_size=32))
         batch["weight"][5:20] = 0.0  # uneven over the micro-batches
         batch["image"][5:20] = 0

@@ -4,6 +4,7 @@ The small sizes are those of https://arxiv.org/abs/1908.08962.
 """
 
 import dataclasses
+from collections.abc import Collection
 from functools import partial
 from typing import Any, ClassVar
 
@@ -18,6 +19,7 @@ from vitzoo.models.base import TransferRules
 from vitzoo.models.bert_config import PUBLISHED, VARIANTS, BERTConfig
 from vitzoo.nn import attention, embeddings, mlp, norms, stack
 from vitzoo.nn.attention import Attention
+from vitzoo.nn.capture import Captured, Capturing, check, returned
 from vitzoo.nn.dense import Dense
 from vitzoo.nn.embeddings import Embedding
 from vitzoo.nn.execution import DEFAULT, Execution
@@ -29,7 +31,7 @@ from vitzoo.nn.stochastic import dropout, fold
 INIT = normal(0.02)
 
 
-class BERT(nnx.Module):
+class BERT(Capturing, nnx.Module):
     """An encoder: ids [batch, tokens] to what its head gives.
 
     Args:
@@ -88,6 +90,12 @@ class BERT(nnx.Module):
         outputs = {"classes": c.num_classes, "token_classes": c.num_classes, "number": 1}.get(c.head_kind)
         self.head = Dense(c.width, outputs, **exact) if outputs else None
 
+    @property
+    def captures(self) -> tuple[str, ...]:
+        """The names that `capture` knows."""
+        logits = () if self.config.head_kind == "none" else ("logits",)
+        return ("embedded", *self.encoder.captures, "tokens", "pooled", *logits)
+
     def __call__(
         self,
         tokens: jax.Array,
@@ -95,29 +103,39 @@ class BERT(nnx.Module):
         sentence_types: jax.Array | None = None,
         segments: jax.Array | None = None,
         positions: jax.Array | None = None,
+        capture: Collection[str] = (),
         train: bool = False,
         key: jax.Array | None = None,
-    ) -> jax.Array:
+    ) -> Any:
         """What the head gives, float32: under `pretraining` logits [batch, tokens, vocabulary] of the masked tokens,
         under `classes` [batch, classes], under `number` [batch], under `token_classes` [batch, tokens, classes];
-        without a head the tokens [batch, tokens, width].
+        without a head the tokens [batch, tokens, width]. With `capture`, `(outputs, captured)`.
 
         Args:
             tokens: int [batch, tokens], the first of each text is [CLS].
             sentence_types: int [batch, tokens]; zeros by default.
             segments: int [batch, tokens], 0 is padding.
             positions: int [batch, tokens]; 0, 1, 2 ... by default.
+            capture: what else to give, by name: `embedded` [batch, tokens, width]; `blocks` [depth, batch, tokens,
+                width]; `attention` [depth, batch, heads, tokens, tokens]; `tokens`, after the last block; `pooled`
+                [batch, width]; `logits`, what a head gives.
             train: whether dropout acts.
             key: the source of its randomness.
 
         Raises:
-            UserError: more tokens than `context_length`, or no key where training needs one.
+            UserError: more tokens than `context_length`, a name that `capture` doesn't know, or no key where training
+                needs one.
         """
-        key = self.config.key(train, key)
-        x = self.encode(tokens, sentence_types=sentence_types, segments=segments, positions=positions, key=key)
+        capture, key = check(capture, self.captures), self.config.key(train, key)
+        seen = self._run(tokens, sentence_types, segments, positions, key, capture)
+        x = seen["tokens"]
+        if "pooled" in capture:
+            seen["pooled"] = self.pooled(x, segments)
         if self.config.head_kind == "pretraining":
-            return self.masked_logits(x)
-        return x if self.head is None else self.class_logits(x, segments, fold(key, 2))
+            seen["logits"] = self.masked_logits(x)
+        elif self.head is not None:
+            seen["logits"] = self.class_logits(x, segments, fold(key, 2))
+        return returned(seen.get("logits", x), seen, capture)
 
     def encode(
         self,
@@ -190,42 +208,15 @@ class BERT(nnx.Module):
         real = (segments > 0).astype(x.dtype)[..., None]
         return (x * real).sum(1) / jnp.maximum(real.sum(1), 1)
 
-    def features(
-        self,
-        tokens: jax.Array,
-        *,
-        sentence_types: jax.Array | None = None,
-        segments: jax.Array | None = None,
-        attention: bool = False,
-    ) -> dict[str, jax.Array]:
-        """Everything seen on the way, by name.
-
-        Args:
-            tokens, sentence_types, segments: as for a call.
-            attention: add every layer's attention weights.
-
-        Returns:
-            `embedded` [batch, tokens, width], `block_0`, ..., `tokens`, `pooled` [batch, width], `logits` where there
-            is a head; with `attention`, [depth, batch, heads, tokens, tokens].
-        """
-        seen = self._run(tokens, sentence_types, segments, None, None, features=True, weights=attention)
-        x = seen["tokens"]
-        seen |= {"pooled": self.pooled(x, segments)}
-        if self.config.head_kind == "pretraining":
-            return seen | {"logits": self.masked_logits(x)}
-        return seen if self.head is None else seen | {"logits": self.class_logits(x, segments)}
-
-    def _run(self, tokens, sentence_types, segments, positions, key, features=False, weights=False):
+    def _run(self, tokens, sentence_types, segments, positions, key, capture=frozenset()) -> Captured:
         text.check_ids("tokens", tokens, self.config.context_length)
         types = jnp.zeros_like(tokens) if sentence_types is None else sentence_types
         positions = text.places(tokens, positions)
         x = self.embedding(tokens) + self.position_embedding(positions) + self.type_embedding(types)
         embedded = dropout(self.embedding_norm(x), self.config.dropout, fold(key, 0))
-        mask = text.self_mask(tokens, segments, causal=False)
-        run = self.encoder(embedded, fold(key, 1), mask=mask, features=features, weights=weights)
-        blocks = {} if run.blocks is None else {f"block_{index}": x for index, x in enumerate(run.blocks)}
-        seen = {"embedded": embedded, **blocks, "tokens": run.tokens}
-        return seen if run.attention is None else seen | {"attention": run.attention}
+        mask, known = text.self_mask(tokens, segments, causal=False), self.encoder.captures
+        run = self.encoder(embedded, fold(key, 1), mask=mask, capture=capture.intersection(known))
+        return {"embedded": embedded, **run.captured, "tokens": run.tokens}
 
 
 def _block(c: BERTConfig, execution: Execution, rngs: nnx.Rngs) -> Block:

@@ -5,6 +5,7 @@ logits of attention, and how tokens become logits; everything else is here.
 """
 
 import abc
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 import jax
@@ -13,8 +14,12 @@ from flax import nnx
 from vitzoo.decoding.generate import Written, generate
 from vitzoo.models import text
 from vitzoo.nn import masks
-from vitzoo.nn.stack import KVCache, Run, Stack
+from vitzoo.nn.capture import Captured, Capturing, check, returned
+from vitzoo.nn.stack import KVCache, Stack
 from vitzoo.nn.stochastic import fold
+
+ENCODER = "encoder_"
+"""Before the names of what is captured in the encoder."""
 
 
 class Context(NamedTuple):
@@ -24,12 +29,18 @@ class Context(NamedTuple):
     segments: jax.Array | None  # int [batch, source tokens], 0 is padding
 
 
-class EncoderDecoder(nnx.Module):
+class EncoderDecoder(Capturing, nnx.Module):
     """Source ids [batch, source tokens] and target ids [batch, tokens] to logits [batch, tokens, vocabulary]."""
 
     config: Any
     encoder: Stack
     decoder: Stack
+
+    @property
+    def captures(self) -> tuple[str, ...]:
+        """The names that `capture` knows."""
+        encoder, decoder = (("embedded", *stack.captures, "tokens") for stack in (self.encoder, self.decoder))
+        return (*(ENCODER + name for name in encoder), *decoder, "logits")
 
     @abc.abstractmethod
     def embed(self, ids: jax.Array, positions: jax.Array, key: jax.Array | None) -> jax.Array:
@@ -56,10 +67,12 @@ class EncoderDecoder(nnx.Module):
         source_positions: jax.Array | None = None,
         segments: jax.Array | None = None,
         positions: jax.Array | None = None,
+        capture: Collection[str] = (),
         train: bool = False,
         key: jax.Array | None = None,
-    ) -> jax.Array:
-        """Logits of the token after each of the target's, float32 [batch, tokens, vocabulary].
+    ) -> Any:
+        """Logits of the token after each of the target's, float32 [batch, tokens, vocabulary]; with `capture`,
+        `(logits, captured)`.
 
         Args:
             source_tokens: int [batch, source tokens].
@@ -67,48 +80,24 @@ class EncoderDecoder(nnx.Module):
             source_segments, segments: int, of the same shapes: which pair of those packed into a row a token belongs
                 to; 0 is padding.
             source_positions, positions: int, of the same shapes: places in a text; 0, 1, 2 ... by default.
+            capture: what else to give, by name. Of the encoder: `encoder_embedded`, `encoder_blocks`,
+                `encoder_attention`, `encoder_tokens` (after the last norm); of the decoder: `embedded`, `blocks`,
+                `attention`, `cross_attention`, `tokens`, `logits`. Tokens are [batch, tokens, width], those of blocks
+                [depth, ...], weights [depth, batch, heads, queries, keys].
             train: whether dropout acts.
             key: the source of its randomness.
 
         Raises:
-            UserError: ids of another type or shape, or no key where training needs one.
+            UserError: ids of another type or shape, a name that `capture` doesn't know, or no key where training needs
+                one.
         """
-        key = self.config.key(train, key)
-        context, _ = self._encode(source_tokens, source_segments, source_positions, fold(key, 0))
-        run = self._decode(context, tokens, segments, positions, fold(key, 1))
-        return self.logits(run.tokens)
-
-    def features(
-        self,
-        source_tokens: jax.Array,
-        tokens: jax.Array,
-        *,
-        source_segments: jax.Array | None = None,
-        segments: jax.Array | None = None,
-        attention: bool = False,
-    ) -> dict[str, jax.Array]:
-        """Everything seen on the way, by name.
-
-        Args:
-            source_tokens, tokens, source_segments, segments: as for a call.
-            attention: add every layer's attention weights.
-
-        Returns:
-            `encoder_embedded`, `encoder_block_0`, ..., `encoder_tokens` (after the last norm), `embedded`, `block_0`,
-            ..., `tokens`, `logits`; with `attention`, `encoder_attention`, `attention` and `cross_attention`, each
-            [depth, batch, heads, queries, keys].
-        """
-        asked: Any = {"features": True, "weights": attention}
-        context, encoded = self._encode(source_tokens, source_segments, None, None, **asked)
-        decoded = self._decode(context, tokens, segments, None, None, **asked)
-        seen = {"encoder_embedded": self.embed(source_tokens, text.places(source_tokens, None), None)}
-        seen |= {f"encoder_block_{index}": x for index, x in enumerate(encoded.blocks)}  # type: ignore[arg-type]
-        seen |= {"encoder_tokens": context.tokens, "embedded": self.embed(tokens, text.places(tokens, None), None)}
-        seen |= {f"block_{index}": x for index, x in enumerate(decoded.blocks)}  # type: ignore[arg-type]
-        seen |= {"tokens": decoded.tokens, "logits": self.logits(decoded.tokens)}
-        kept = {"encoder_attention": encoded.attention, "attention": decoded.attention}
-        kept |= {"cross_attention": decoded.cross_attention}
-        return seen | {name: weights for name, weights in kept.items() if weights is not None}
+        capture, key = check(capture, self.captures), self.config.key(train, key)
+        of_encoder = {name.removeprefix(ENCODER) for name in capture if name.startswith(ENCODER)}
+        context, encoded = self._encode(source_tokens, source_segments, source_positions, fold(key, 0), of_encoder)
+        decoded = self._decode(context, tokens, segments, positions, fold(key, 1), capture)
+        logits = self.logits(decoded["tokens"])
+        seen = {ENCODER + name: value for name, value in encoded.items()} | decoded | {"logits": logits}
+        return returned(logits, seen, capture)
 
     def encode(self, source_tokens: jax.Array, source_segments: jax.Array | None = None) -> Context:
         """Encodes sources once for all steps of decoding."""
@@ -155,31 +144,34 @@ class EncoderDecoder(nnx.Module):
         """
         return generate(self, source_tokens, lengths, **how)
 
-    def _encode(self, ids, segments, positions, key, **asked: Any) -> tuple[Context, Run]:
+    def _encode(self, ids, segments, positions, key, capture=frozenset()) -> tuple[Context, Captured]:
         text.check_ids("source_tokens", ids)
         rows, positions = text.places(ids, None), text.places(ids, positions)
+        embedded = self.embed(ids, positions, fold(key, 0))
         run = self.encoder(
-            self.embed(ids, positions, fold(key, 0)),
+            embedded,
             fold(key, 1),
             bias=self.bias(rows, rows, decoder=False),
             mask=text.self_mask(ids, segments, causal=False),
-            **asked,
+            capture=capture.intersection(self.encoder.captures),
         )
-        return Context(self.finish(run.tokens, fold(key, 2)), segments), run
+        tokens = self.finish(run.tokens, fold(key, 2))
+        return Context(tokens, segments), {"embedded": embedded, **run.captured, "tokens": tokens}
 
-    def _decode(self, context: Context, ids, segments, positions, key, **asked: Any) -> Run:
+    def _decode(self, context: Context, ids, segments, positions, key, capture=frozenset()) -> Captured:
         text.check_ids("tokens", ids)
         rows, positions = text.places(ids, None), text.places(ids, positions)
+        embedded = self.embed(ids, positions, fold(key, 0))
         run = self.decoder(
-            self.embed(ids, positions, fold(key, 0)),
+            embedded,
             fold(key, 1),
             bias=self.bias(rows, rows, decoder=True),
             mask=text.self_mask(ids, segments, causal=True),
             context=context.tokens,
             context_mask=_context_mask(segments, context.segments),
-            **asked,
+            capture=capture.intersection(self.decoder.captures),
         )
-        return run._replace(tokens=self.finish(run.tokens, fold(key, 2)))
+        return {"embedded": embedded, **run.captured, "tokens": self.finish(run.tokens, fold(key, 2))}
 
 
 def _context_mask(segments: jax.Array | None, source_segments: jax.Array | None) -> jax.Array | None:

@@ -1,9 +1,10 @@
 """Images, patches and grids: what the configs of image models have in common."""
 
+import dataclasses
 import difflib
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import jax
 import jax.numpy as jnp
@@ -79,14 +80,25 @@ class ImageGeometry:
                 message = f"does not divide by patch_size {patch} (nearest: {near}); pad_to_patch=true fills it up"
                 raise UserError("image_size", size, message)
 
-    def check_images(self, images: jax.Array) -> None:
-        """Refuses images of another size or type than the model's."""
-        if images.ndim != 4 or images.shape[1:] != self.image_shape:
-            raise UserError(
-                "images", images.shape, f"the model takes [batch, height, width, channels] {self.image_shape}"
-            )
+    def of_images(self, images: jax.Array) -> Self:
+        """The config for images of this size: itself, where it is the config's.
+
+        Args:
+            images: floats [batch, height, width, channels].
+
+        Raises:
+            UserError: images that aren't that, that have other channels, or that the patch size doesn't divide.
+        """
+        shape = self.image_shape
+        if images.ndim != 4 or images.shape[3] != shape[2] or 0 in images.shape[1:]:
+            raise UserError("images", images.shape, f"the model takes [batch, height, width, channels] {shape}")
         if not jnp.issubdtype(images.dtype, jnp.floating):
             raise UserError("images", images.dtype, "the model takes floats, scaled as its weights were trained")
+        if images.shape[1:] == shape:
+            return self
+        other: Any = dataclasses.replace(self, image_size=images.shape[1:3])  # type: ignore[type-var]
+        other.check_grid()
+        return other
 
     def padded(self, images: jax.Array) -> jax.Array:
         """Images with zeros, the mean colour, at the bottom and right where the last patches reach beyond them."""

@@ -7,6 +7,7 @@ rotary positions, RMSNorm, a gated SiLU, no biases and grouped keys it is a deco
 """
 
 import dataclasses
+from collections.abc import Collection
 from functools import partial
 from typing import Any, ClassVar
 
@@ -21,6 +22,7 @@ from vitzoo.models import text
 from vitzoo.models.base import TransferRules
 from vitzoo.nn import attention, embeddings, masks, mlp, norms, stack
 from vitzoo.nn.attention import NOWHERE, Attention, Places
+from vitzoo.nn.capture import Captured, Capturing, check, returned
 from vitzoo.nn.embeddings import Embedding
 from vitzoo.nn.execution import DEFAULT, Execution
 from vitzoo.nn.mlp import ACTIVATIONS, MLP
@@ -120,7 +122,7 @@ class GPTConfig(text.TextConfig):
         return -(-text.known_vocabulary(self.vocabulary_size) // self.vocabulary_multiple) * self.vocabulary_multiple
 
 
-class GPT(nnx.Module):
+class GPT(Capturing, nnx.Module):
     """A decoder: ids [batch, tokens] to float32 logits [batch, tokens, vocabulary] of each next token.
 
     Args:
@@ -162,6 +164,11 @@ class GPT(nnx.Module):
         own_head = not c.tied_head
         self.head = text.VocabularyHead(c.width, c.table_rows, init=normal(0.02), **shared) if own_head else None
 
+    @property
+    def captures(self) -> tuple[str, ...]:
+        """The names that `capture` knows."""
+        return ("embedded", *self.decoder.captures, "tokens", "logits")
+
     def __call__(
         self,
         tokens: jax.Array,
@@ -169,10 +176,11 @@ class GPT(nnx.Module):
         segments: jax.Array | None = None,
         positions: jax.Array | None = None,
         prefix: jax.Array | None = None,
+        capture: Collection[str] = (),
         train: bool = False,
         key: jax.Array | None = None,
-    ) -> jax.Array:
-        """Logits of the token after each, float32 [batch, tokens, vocabulary].
+    ) -> Any:
+        """Logits of the token after each, float32 [batch, tokens, vocabulary]; with `capture`, `(logits, captured)`.
 
         Args:
             tokens: int [batch, tokens].
@@ -180,34 +188,30 @@ class GPT(nnx.Module):
             positions: int [batch, tokens], each token's place in its text; 0, 1, 2 ... by default.
             prefix: bool [batch, tokens], tokens that see each other in both directions, those of each text apart: what
                 it begins with. None by default, under `prefix_lm` too.
+            capture: what else to give, by name: `embedded` [batch, tokens, width]; `blocks` [depth, batch, tokens,
+                width], what each block made of it; `attention` [depth, batch, heads, tokens, tokens]; `tokens`, after
+                the last norm; `logits`.
             train: whether dropout acts.
             key: the source of its randomness.
 
         Raises:
-            UserError: more tokens than `context_length`, or no key where training needs one.
+            UserError: more tokens than `context_length`, a name that `capture` doesn't know, or no key where training
+                needs one.
         """
-        return self._run(tokens, segments, positions, prefix, self.config.key(train, key))["logits"]
-
-    def features(
-        self,
-        tokens: jax.Array,
-        *,
-        segments: jax.Array | None = None,
-        positions: jax.Array | None = None,
-        prefix: jax.Array | None = None,
-        attention: bool = False,
-    ) -> dict[str, jax.Array]:
-        """Everything seen on the way, by name.
-
-        Args:
-            tokens, segments, positions, prefix: as for a call.
-            attention: add every layer's attention weights.
-
-        Returns:
-            `embedded` [batch, tokens, width]; `block_0`, ..., what each block made of it; `tokens`, after the last
-            norm; `logits`; with `attention`, `attention` [depth, batch, heads, tokens, tokens].
-        """
-        return self._run(tokens, segments, positions, prefix, None, features=True, weights=attention)
+        text.check_ids("tokens", tokens, self.config.context_length)
+        capture, key = check(capture, self.captures), self.config.key(train, key)
+        positions = text.places(tokens, positions)
+        embedded = self._embed(tokens, positions, fold(key, 0))
+        run = self.decoder(
+            embedded,
+            fold(key, 1),
+            mask=text.self_mask(tokens, segments, causal=True, prefix=prefix),
+            places=self._places(positions),
+            capture=capture.intersection(self.decoder.captures),
+        )
+        seen: Captured = {"embedded": embedded, **run.captured, "tokens": run.tokens}
+        logits = seen["logits"] = self._logits(run.tokens)
+        return returned(logits, seen, capture)
 
     def begin(self, batch: int, length: int) -> KVCache:
         """An empty cache for `batch` texts of `length` tokens at most (under learned positions `context_length`)."""
@@ -257,17 +261,6 @@ class GPT(nnx.Module):
             how: `max_new_tokens=20`, `end_id=1`, `temperature=0.8` ..., or `num_beams=4`.
         """
         return generate(self, tokens, lengths, **how)
-
-    def _run(self, tokens, segments, positions, prefix, key, features=False, weights=False) -> dict[str, jax.Array]:
-        text.check_ids("tokens", tokens, self.config.context_length)
-        positions = text.places(tokens, positions)
-        embedded = self._embed(tokens, positions, fold(key, 0))
-        mask = text.self_mask(tokens, segments, causal=True, prefix=prefix)
-        at = self._places(positions)
-        run = self.decoder(embedded, fold(key, 1), mask=mask, places=at, features=features, weights=weights)
-        blocks = {} if run.blocks is None else {f"block_{index}": x for index, x in enumerate(run.blocks)}
-        seen = {"embedded": embedded, **blocks, "tokens": run.tokens, "logits": self._logits(run.tokens)}
-        return seen if run.attention is None else seen | {"attention": run.attention}
 
     def _embed(self, tokens: jax.Array, positions: jax.Array, key: jax.Array | None) -> jax.Array:
         x = self.embedding(tokens)

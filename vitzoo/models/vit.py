@@ -9,6 +9,7 @@ and `relative_bias` pairs with such a token get nothing; under `rotary` such a t
 """
 
 import dataclasses
+from collections.abc import Collection
 from functools import partial
 from typing import Any, ClassVar
 
@@ -20,9 +21,10 @@ from jax.nn.initializers import constant, lecun_normal, normal, zeros
 from vitzoo.errors import UserError
 from vitzoo.models.base import EMBEDDINGS
 from vitzoo.models.vit_config import ALIASES, PUBLISHED, VARIANTS, ViTConfig
-from vitzoo.models.vit_weights import TRANSFER
-from vitzoo.nn import attention, embeddings, mlp, norms, pooling, positions, stack
+from vitzoo.models.vit_weights import TRANSFER, resize_positions
+from vitzoo.nn import attention, embeddings, mlp, norms, pooling, positions, stack, state
 from vitzoo.nn.attention import Attention, Places
+from vitzoo.nn.capture import Captured, Capturing, check, returned
 from vitzoo.nn.dense import Dense
 from vitzoo.nn.embeddings import PatchEmbedding
 from vitzoo.nn.execution import DEFAULT, Execution
@@ -38,7 +40,7 @@ from vitzoo.nn.stochastic import dropout, fold, kept_patches, kept_tokens
 Config = ViTConfig
 
 
-class ViT(nnx.Module):
+class ViT(Capturing, nnx.Module):
     """A Vision Transformer: float images [batch, height, width, channels] to float32 logits [batch, classes].
 
     Args:
@@ -56,6 +58,7 @@ class ViT(nnx.Module):
     ALIASES = ALIASES
     EMBEDDINGS = rf"{EMBEDDINGS}|registers"
     TRANSFER = TRANSFER
+    INPUTS: ClassVar = {"image": "image", "row_keys": "key"}
     SHARDING_RULES: ClassVar = (
         (r"class_token|distillation_token|registers", (None, None, "embed")),
         (r"pre_logits/kernel", ("embed", None)),
@@ -96,37 +99,44 @@ class ViT(nnx.Module):
         self.head = head() if c.num_classes else None
         self.distillation_head = head() if c.num_classes and c.distillation == "head" else None
 
-    def __call__(self, images: jax.Array, *, train: bool = False, key: jax.Array | None = None) -> jax.Array:
-        """Logits [batch, classes] in float32; without a head, what it would see, [batch, width].
+    @property
+    def captures(self) -> tuple[str, ...]:
+        """The names that `capture` knows."""
+        more = (*(() if self.head is None else ("logits",)), *(() if self.pool is None else ("pool_attention",)))
+        return ("embedded", *self.encoder.captures, "tokens", "pooled", *more)
+
+    def __call__(
+        self,
+        images: jax.Array,
+        *,
+        capture: Collection[str] = (),
+        train: bool = False,
+        key: jax.Array | None = None,
+        row_keys: jax.Array | None = None,
+    ) -> Any:
+        """Logits [batch, classes] in float32; without a head, what it would see, [batch, width]. With `capture`,
+        `(logits, captured)`.
 
         Args:
-            images: [batch, height, width, channels], floats scaled as the weights were trained.
+            images: [batch, height, width, channels], floats scaled as the weights were trained. Positions are fitted to
+                images of another size than the config's, as they are when weights are loaded for it.
+            capture: what else to give, by name. Tokens stand in the order class, distillation, registers, patches.
+                `embedded` [batch, tokens, width], what the first block gets; `blocks` [depth, batch, tokens, width],
+                what each made of it; `attention` [depth, batch, heads, tokens, tokens]; `tokens`, after the final norm
+                where that comes before pooling; `pooled` [batch, width], what the head gets (twice the width under
+                `cls_gap`; the mean of what two heads get); `logits` where there is a head; where a probe pools,
+                `pool_attention` [batch, heads, 1, patches].
             train: whether dropout, stochastic depth and patch dropout act.
             key: the source of their randomness.
+            row_keys: [batch], each image's own, for the patches that it loses; made of `key` by default.
 
         Raises:
-            UserError: images of another size or type, or no key where training needs one.
+            UserError: images that the patch size doesn't divide, of other channels or of another type, a name that
+                `capture` doesn't know, or no key where training needs one.
         """
-        seen = self._run(images, self._key(train, key))
-        return seen["pooled"] if self.head is None else seen["logits"]
-
-    def features(
-        self, images: jax.Array, *, attention: bool = False, train: bool = False, key: jax.Array | None = None
-    ) -> dict[str, jax.Array]:
-        """Everything seen on the way, by name. Tokens stand in the order class, distillation, registers, patches.
-
-        Args:
-            images, train, key: as for a call.
-            attention: add every layer's attention weights.
-
-        Returns:
-            `embedded` [batch, tokens, width], what the first block gets; `block_0`, ..., what each block made of it;
-            `tokens`, after the final norm where that comes before pooling; `pooled` [batch, width], what the head gets
-            (twice the width under `cls_gap`; the mean of what two heads get); `logits` where there is a head; with
-            `attention`, `attention` [depth, batch, heads, tokens, tokens] and, where a probe pools, `pool_attention`
-            [batch, heads, 1, patches].
-        """
-        return self._run(images, self._key(train, key), features=True, weights=attention)
+        capture = check(capture, self.captures)
+        seen = self._run(images, self._key(train, key), row_keys, capture)
+        return returned(seen["pooled" if self.head is None else "logits"], seen, capture)
 
     def tokens(
         self,
@@ -135,28 +145,34 @@ class ViT(nnx.Module):
         *,
         train: bool = False,
         key: jax.Array | None = None,
+        row_keys: jax.Array | None = None,
     ) -> jax.Array:
         """The encoder's tokens, `features(images)["tokens"]`, as though no patches were there but some.
 
         Args:
-            images, train, key: as for a call.
+            images, train, key, row_keys: as for a call.
             patches: those that are seen, in raster order from 0: [batch, seen], different ones in each row. By default
                 all that patch dropout leaves.
 
         Returns:
             [batch, tokens, width] in the order class, distillation, registers, patches (as in `patches`).
         """
-        return self._run(images, self._key(train, key), patches=patches)["tokens"]
+        return self._run(images, self._key(train, key), row_keys, patches=patches)["tokens"]
 
     def logits_by_head(
-        self, images: jax.Array, *, train: bool = False, key: jax.Array | None = None
+        self,
+        images: jax.Array,
+        *,
+        train: bool = False,
+        key: jax.Array | None = None,
+        row_keys: jax.Array | None = None,
     ) -> tuple[jax.Array, ...]:
         """The logits [batch, classes] of the head, then, with `distillation=head`, those of the distillation token's.
 
         Args:
-            images, train, key: as for a call, which gives their mean.
+            images, train, key, row_keys: as for a call, which gives their mean.
         """
-        tokens = self._run(images, self._key(train, key))["tokens"]
+        tokens = self._run(images, self._key(train, key), row_keys)["tokens"]
         return self._by_head(*self._pool(tokens, weights=False)[0])
 
     def _key(self, train: bool, key: jax.Array | None) -> jax.Array | None:
@@ -164,23 +180,35 @@ class ViT(nnx.Module):
             raise UserError("key", None, "training with dropout, drop_path or patch_dropout needs one (jax.random.key)")
         return key if train else None
 
-    def _run(self, images, key, features=False, weights=False, patches=None) -> dict[str, jax.Array]:
-        embedded, places = self._embed(images, fold(key, 0), patches)
-        rates = self.config.drop_path_rates
-        run = self.encoder(embedded, fold(key, 1), rates, features=features, weights=weights, places=places)
-        for_heads, pool_attention = self._pool(run.tokens, weights)
-        blocks = {} if run.blocks is None else {f"block_{index}": x for index, x in enumerate(run.blocks)}
-        seen = {"embedded": embedded, **blocks, "tokens": run.tokens, "pooled": _mean(for_heads)}
+    def _run(self, images, key, row_keys=None, capture=frozenset(), patches=None) -> Captured:
+        if (config := self.config.of_images(images)) is not self.config:
+            return self._fitted(config)._run(images, key, row_keys, capture, patches)
+        embedded, places = self._embed(images, fold(key, 0), row_keys, patches)
+        rates, known = self.config.drop_path_rates, self.encoder.captures
+        run = self.encoder(embedded, fold(key, 1), rates, capture=capture.intersection(known), places=places)
+        for_heads, pool_attention = self._pool(run.tokens, "pool_attention" in capture)
+        seen = {"embedded": embedded, **run.captured, "tokens": run.tokens, "pooled": _mean(for_heads)}
         seen |= {} if self.head is None else {"logits": _mean(self._by_head(*for_heads))}
-        seen |= {} if run.attention is None else {"attention": run.attention}
         return seen | ({} if pool_attention is None else {"pool_attention": pool_attention})
 
+    def _fitted(self, config: ViTConfig) -> "ViT":
+        """This model for images of another size."""
+        graph, params = state.split(self)
+        fitted = state.merge(graph, resize_positions(params, self.config, config))
+        fitted.config = config
+        if config.positions == "sincos2d":
+            fitted.positions.grid = config.grid
+        return fitted
+
     def _embed(
-        self, images: jax.Array, key: jax.Array | None, seen: jax.Array | None = None
+        self,
+        images: jax.Array,
+        key: jax.Array | None,
+        row_keys: jax.Array | None = None,
+        seen: jax.Array | None = None,
     ) -> tuple[jax.Array, Places]:
         """The tokens before the first block, those of the patches that are `seen`, and where they stand."""
         c = self.config
-        c.check_images(images)
         x = self.patch_embedding(c.padded(images))
         late = None if c.prefix_positions == "all" else self.registers  # after positions are added: they have none
         first = (self.class_token, self.distillation_token, self.registers if late is None else None)
@@ -196,7 +224,8 @@ class ViT(nnx.Module):
         if c.positions == "rotary":
             rotation = axial_rotation(c.grid, c.prefix_tokens, c.head_size, c.rotary_base)
         if seen is None and key is not None and c.patch_dropout:
-            seen = kept_patches(c.patch_dropout, jax.random.fold_in(key, 0), len(x), c.patches)
+            own = jax.random.split(jax.random.fold_in(key, 0), len(x)) if row_keys is None else row_keys
+            seen = kept_patches(c.patch_dropout, own, c.patches)
         if seen is not None:
             patches = seen
             x, rotation = kept_tokens((x, rotation), patches, c.prefix_tokens)

@@ -138,7 +138,7 @@ def _of_real_pixels(offset: np.ndarray, config: ViTConfig) -> np.ndarray:
 
 
 def resize_positions(params: dict[str, Any], old: ViTConfig, new: ViTConfig) -> dict[str, Any]:
-    """NumPy parameters of a model with config `old`, their positions fitted to the grid of `new` by `new`'s method.
+    """Parameters of a model with config `old`, their positions fitted to the grid of `new` by `new`'s method.
 
     Where the grids are equal they are given back as they are. Fixed and rotary positions hold no parameters.
     """

@@ -71,7 +71,7 @@ class AttentionOutput(NamedTuple):
     """What attention gives."""
 
     tokens: jax.Array  # [batch, queries, width]
-    weights: jax.Array | None  # [batch, heads, queries, keys], where asked for
+    weights: jax.Array | None  # [batch, heads, queries, keys], where asked for; 0 where a query may not look
     keys_values: KeyValues  # what was looked at
 
 
@@ -209,13 +209,18 @@ def attention(
         own: take the derivative written here (CPUs; no forward mode).
 
     Returns:
-        [batch, queries, heads, head_dim], and the weights [batch, heads, queries, keys] before dropout, or None.
+        [batch, queries, heads, head_dim], and the weights [batch, heads, queries, keys] before dropout, or None. Those
+        of a query sum to 1 over what it may look at and are 0 elsewhere.
     """
     if own and not weights and (dropout_key is None or dropout_rate == 0):
         return _head_major(query, key, value, bias, mask), None
     chances = _softmax(jnp.einsum("bqhd,bkhd->bhqk", query, key), bias, mask)
     kept = dropout(chances, dropout_rate, dropout_key).astype(value.dtype)
-    return jnp.einsum("bhqk,bkhd->bqhd", kept, value), chances if weights else None
+    answer = jnp.einsum("bhqk,bkhd->bqhd", kept, value)
+    if not weights:
+        return answer, None
+    # a query that may look nowhere takes the mean of all values; what it took from each isn't what it looked at
+    return answer, chances if mask is None else jnp.where(mask, chances, 0)
 
 
 def _softmax(logits: jax.Array, bias: jax.Array | None, mask: jax.Array | None) -> jax.Array:

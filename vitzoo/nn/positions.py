@@ -2,6 +2,7 @@
 
 import math
 from functools import partial
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -20,6 +21,7 @@ RULES = (
 METHODS = ("corner_linear", "corner_bicubic", "bilinear", "bicubic")
 
 Grid = tuple[int, int]
+Array = TypeVar("Array", np.ndarray, jax.Array)
 
 
 class Learned1D(nnx.Module):
@@ -96,18 +98,19 @@ def grid_of(rows: int) -> tuple[int, Grid]:
 
 
 def resize_table(
-    table: np.ndarray,
+    table: Array,
     old_grid: Grid,
     new_grid: Grid,
     prefix_tokens: int = 0,
     method: str = "corner_linear",
     antialias: bool = False,
     offset: float = 0.0,
-) -> np.ndarray:
+) -> Array:
     """A table of position embeddings for another grid of patches.
 
     Args:
-        table: [..., prefix_tokens + rows * columns, width], raster order.
+        table: [..., prefix_tokens + rows * columns, width], raster order. Of NumPy it is resized in float64; of JAX, as
+            inside jit, in its own type.
         old_grid: rows and columns of the table.
         new_grid: those wanted.
         prefix_tokens: first rows that belong to no patch; they stay bit for bit.
@@ -130,19 +133,21 @@ def resize_table(
         raise UserError("positions", table.shape[-2], f"rows, where {shown} need {prefix_tokens + np.prod(old_grid)}")
     if old_grid == new_grid:
         return table
-    prefix, patches = np.split(table, [prefix_tokens], axis=-2)
+    prefix, patches = table[..., :prefix_tokens, :], table[..., prefix_tokens:, :]
     image = patches.reshape(*table.shape[:-2], *old_grid, -1)
     image = resize_axis(image, new_grid[0], -3, method, antialias, offset)
     image = resize_axis(image, new_grid[1], -2, method, antialias, offset)
     resized = image.reshape(*table.shape[:-2], -1, table.shape[-1])
-    return np.concatenate([prefix, resized.astype(table.dtype)], axis=-2)
+    joined: Any = jnp.concatenate if isinstance(table, jax.Array) else np.concatenate
+    return joined([prefix, resized.astype(table.dtype)], axis=-2)
 
 
-def resize_axis(
-    x: np.ndarray, size: int, axis: int, method: str, antialias: bool = False, offset: float = 0.0
-) -> np.ndarray:
-    """x with one dimension resized to `size`, in float64; see `resize_table`."""
+def resize_axis(x: Array, size: int, axis: int, method: str, antialias: bool = False, offset: float = 0.0) -> Array:
+    """x with one dimension resized to `size`; see `resize_table`."""
     weights = resize_weights(x.shape[axis], size, method, antialias, offset)
+    if isinstance(x, jax.Array):
+        resized = jnp.tensordot(weights.astype(x.dtype), x, axes=(1, axis), precision="highest")
+        return jnp.moveaxis(resized, 0, axis)
     return np.moveaxis(np.tensordot(weights, x, axes=(1, axis)), 0, axis)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from flax import nnx
 from jax.nn.initializers import Initializer, normal
 
-from vitzoo.nn.positions import Grid, resize_axis
+from vitzoo.nn.positions import Array, Grid, resize_axis
 
 RULES = (
     (r".*/relative/embedding", (None, "head_dim")),
@@ -30,7 +30,6 @@ class RelativeEmbedding(nnx.Module):
     """
 
     def __init__(self, patches: int, head_dim: int, *, rngs: nnx.Rngs):
-        self.patches = patches
         self.embedding = nnx.Param(normal(0.02)(rngs.params(), (2 * patches - 1, head_dim)))
 
     def __call__(self, query: jax.Array, places: jax.Array) -> jax.Array:
@@ -43,9 +42,9 @@ class RelativeEmbedding(nnx.Module):
         Returns:
             [batch, heads, tokens, tokens].
         """
-        prefix = query.shape[1] - places.shape[1]
-        every = jnp.einsum("bqhd,rd->bhqr", query[:, prefix:], self.embedding[...].astype(query.dtype))
-        offsets = places[:, None, :, None] - places[:, None, None, :] + self.patches - 1
+        prefix, embedding = query.shape[1] - places.shape[1], self.embedding[...]
+        every = jnp.einsum("bqhd,rd->bhqr", query[:, prefix:], embedding.astype(query.dtype))
+        offsets = places[:, None, :, None] - places[:, None, None, :] + len(embedding) // 2
         return _without_prefix(jnp.take_along_axis(every, offsets, axis=-1), prefix)
 
 
@@ -56,15 +55,16 @@ class RelativeBias(nnx.Module):
     """
 
     def __init__(self, grid: Grid, heads: int, *, rngs: nnx.Rngs):
-        self.grid = grid
         self.table = nnx.Param(normal(0.02)(rngs.params(), (2 * grid[0] - 1, 2 * grid[1] - 1, heads)))
 
     def __call__(self, query: jax.Array, places: jax.Array) -> jax.Array:
         """What joins the logits: [1 or batch, heads, tokens, tokens]; arguments as `RelativeEmbedding`."""
-        rows, columns = places // self.grid[1], places % self.grid[1]
-        down = rows[:, :, None] - rows[:, None, :] + self.grid[0] - 1
-        right = columns[:, :, None] - columns[:, None, :] + self.grid[1] - 1
-        bias = jnp.moveaxis(self.table[...][down, right], -1, 1)
+        table = self.table[...]
+        farthest = len(table) // 2, table.shape[1] // 2
+        rows, columns = places // (farthest[1] + 1), places % (farthest[1] + 1)
+        down = rows[:, :, None] - rows[:, None, :] + farthest[0]
+        right = columns[:, :, None] - columns[:, None, :] + farthest[1]
+        bias = jnp.moveaxis(table[down, right], -1, 1)
         return _without_prefix(bias, query.shape[1] - places.shape[1])
 
 
@@ -116,7 +116,7 @@ class DistanceBias(nnx.Module):
         return (first + jnp.where(distance < exact, distance, far)).astype(jnp.int32)
 
 
-def resize_bias(table: np.ndarray, grid: Grid, method: str = "corner_linear", antialias: bool = False) -> np.ndarray:
+def resize_bias(table: Array, grid: Grid, method: str = "corner_linear", antialias: bool = False) -> Array:
     """A table of `RelativeBias` for another grid, the largest offsets on the largest.
 
     Args:
@@ -129,9 +129,7 @@ def resize_bias(table: np.ndarray, grid: Grid, method: str = "corner_linear", an
     return table
 
 
-def resize_embedding(
-    table: np.ndarray, patches: int, method: str = "corner_linear", antialias: bool = False
-) -> np.ndarray:
+def resize_embedding(table: Array, patches: int, method: str = "corner_linear", antialias: bool = False) -> Array:
     """A table of `RelativeEmbedding`, [..., 2 patches - 1, head_dim], stretched to another number of patches.
 
     An offset in raster order is a mixture of rows and columns, so this keeps only how far, not in which direction.

@@ -1,6 +1,6 @@
 """The Transformer's block, and a stack of them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -11,6 +11,7 @@ from jax import lax
 
 from vitzoo.nn import state
 from vitzoo.nn.attention import NOWHERE, Attention, AttentionOutput, KeyValues, Places
+from vitzoo.nn.capture import Captured, check
 from vitzoo.nn.constrain import constrain
 from vitzoo.nn.execution import DEFAULT, Execution
 from vitzoo.nn.mlp import MLP
@@ -28,10 +29,9 @@ class KVCache(NamedTuple):
 
 
 class BlockOutput(NamedTuple):
-    """What a block gives besides its tokens; None where not asked for."""
+    """What a block gives besides its tokens."""
 
-    attention: jax.Array | None = None  # [batch, heads, queries, keys]
-    cross_attention: jax.Array | None = None
+    captured: Mapping[str, jax.Array] = {}  # what was asked for: `attention` [batch, heads, queries, keys] ...
     cache: KVCache | None = None
 
 
@@ -68,6 +68,11 @@ class Block(nnx.Module):
         self.scale1 = None if layer_scale is None else nnx.Param(jnp.full(width, layer_scale))
         self.scale2 = None if layer_scale is None else nnx.Param(jnp.full(width, layer_scale))
 
+    @property
+    def captures(self) -> tuple[str, ...]:
+        """The names that `capture` knows."""
+        return ("attention",) if self.cross_attention is None else ("attention", "cross_attention")
+
     def __call__(
         self,
         x: jax.Array,
@@ -81,7 +86,7 @@ class Block(nnx.Module):
         places: Places = NOWHERE,
         context: jax.Array | None = None,
         context_mask: jax.Array | None = None,
-        weights: bool = False,
+        capture: Collection[str] = (),
     ) -> tuple[jax.Array, BlockOutput]:
         """The tokens, and what else was asked for.
 
@@ -90,10 +95,16 @@ class Block(nnx.Module):
             key: for every draw of the block; None is evaluation.
             drop: this block's rate of stochastic depth; None is off.
             cache: of the tokens before; x joins it `at` its places.
-            at, bias, mask, places, weights: see `Attention`.
+            at, bias, mask, places: see `Attention`.
             context: what the encoder made, [batch, source tokens, width]; not needed where the cache holds it.
             context_mask: true where a token may look at the context, [batch, 1, 1 or tokens, source tokens].
+            capture: names of what to hand out, of `captures`.
+
+        Raises:
+            UserError: a name that isn't known.
         """
+        capture = check(capture, self.captures)
+        weights = "attention" in capture
         y = self.norm1(x) if self.pre_norm else x
         past = None if cache is None else cache.past
         attended = self.attention(
@@ -101,14 +112,15 @@ class Block(nnx.Module):
         )
         y = dropout(attended.tokens, self.dropout, fold(key, 1))
         x = self._add(x, y, self.norm1, self.scale1, drop, fold(key, 2))
-        crossed = self._cross(x, cache, context, context_mask, key, weights)
+        crossed = self._cross(x, cache, context, context_mask, key, "cross_attention" in capture)
         if crossed is not None:
             y = dropout(crossed.tokens, self.dropout, fold(key, 6))
             x = self._add(x, y, self.cross_norm, None, drop, fold(key, 7))
         y = self.mlp(self.norm2(x) if self.pre_norm else x, fold(key, 3))
         x = self._add(x, y, self.norm2, self.scale2, drop, fold(key, 4))
         kept = None if cache is None else KVCache(attended.keys_values, cache.cross)
-        return x, BlockOutput(attended.weights, None if crossed is None else crossed.weights, kept)
+        seen = {"attention": attended.weights, "cross_attention": None if crossed is None else crossed.weights}
+        return x, BlockOutput({name: value for name, value in seen.items() if value is not None}, kept)
 
     def _cross(self, x, cache, context, mask, key, weights) -> AttentionOutput | None:
         if self.cross_attention is None:
@@ -126,20 +138,20 @@ class Block(nnx.Module):
 
 
 class Run(NamedTuple):
-    """What a stack made of its tokens. With a leading axis of depth, or None where not asked for:"""
+    """What a stack made of its tokens; what is of each block has a leading axis of depth."""
 
     tokens: jax.Array
-    blocks: jax.Array | None  # [depth, batch, tokens, width], after each block
-    attention: jax.Array | None  # [depth, batch, heads, tokens, tokens]
-    cross_attention: jax.Array | None  # [depth, batch, heads, tokens, source tokens]
-    cache: KVCache | None  # of each block
+    captured: Captured
+    """What was asked for: `blocks` [depth, batch, tokens, width], the tokens after each block; `attention` [depth,
+    batch, heads, tokens, tokens]; `cross_attention` [depth, batch, heads, tokens, source tokens]."""
+    cache: KVCache | None
 
 
 class Stack(nnx.Module):
     """`depth` blocks stored as one, every parameter with a leading axis of `depth`, and the norm after them.
 
     Args:
-        make: one block from its random keys.
+        make: one block from its random keys: a `Block`, or one that is called alike and has `captures`.
         norm: the norm after the last block; None for a stack without.
     """
 
@@ -153,8 +165,13 @@ class Stack(nnx.Module):
         execution: Execution = DEFAULT,
     ):
         self.depth, self.execution = depth, execution
-        self.blocks = state.stacked(make, depth, rngs)
+        self.blocks: Any = state.stacked(make, depth, rngs)
         self.norm = norm
+
+    @property
+    def captures(self) -> tuple[str, ...]:
+        """The names that `capture` knows."""
+        return ("blocks", *self.blocks.captures)
 
     def __call__(
         self,
@@ -163,8 +180,7 @@ class Stack(nnx.Module):
         drop: np.ndarray | jax.Array | None = None,
         cache: KVCache | None = None,
         *,
-        features: bool = False,
-        weights: bool = False,
+        capture: Collection[str] = (),
         **shared: Any,
     ) -> Run:
         """Runs the blocks as `execution` says; the result doesn't depend on it.
@@ -174,23 +190,27 @@ class Stack(nnx.Module):
             key: of all draws; None is evaluation.
             drop: [depth] rates of stochastic depth; None is off.
             cache: of each block, with a leading axis of depth (`empty_cache`).
-            features: keep the tokens after each block.
-            weights: keep each layer's attention weights.
+            capture: names of what to hand out, of `captures`.
             shared: what every block is called with.
+
+        Raises:
+            UserError: a name that isn't known.
         """
+        capture = check(capture, self.captures)
         graph, layers = state.split(self.blocks)
 
         def body(x, layer):
             params, index, rate, cache = layer
             block = state.merge(graph, params)
-            x, passed = block(x, fold(key, index), rate, cache, weights=weights, **shared)
-            return x, (x if features else None, passed, state.statistics(block))
+            x, passed = block(x, fold(key, index), rate, cache, capture=capture - {"blocks"}, **shared)
+            captured = {**passed.captured} | ({"blocks": x} if "blocks" in capture else {})
+            return x, (captured, passed.cache, state.statistics(block))
 
         rates = None if key is None or drop is None else jnp.asarray(drop)
         layered = (layers, jnp.arange(self.depth), rates, cache)
-        x, (blocks, passed, statistics) = self._loop(self._remat(body), x, layered)
+        x, (captured, cache, statistics) = self._loop(self._remat(body), x, layered)
         state.update(self.blocks, statistics)
-        return Run(x if self.norm is None else self.norm(x), blocks, *passed)
+        return Run(x if self.norm is None else self.norm(x), captured, cache)
 
     def empty_cache(self, batch: int, length: int, context: jax.Array | None = None) -> KVCache:
         """Room for `length` tokens of each of `batch` rows, and what there is to know of the encoder's tokens.

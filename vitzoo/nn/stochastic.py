@@ -33,15 +33,22 @@ def drop_path(x: jax.Array, rate: float | jax.Array, key: jax.Array | None) -> j
     return dropout(x, rate, key, (x.shape[0],) + (1,) * (x.ndim - 1))
 
 
-def kept_patches(rate: float, key: jax.Array, batch: int, patches: int) -> jax.Array:
+def kept_patches(rate: float, keys: jax.Array, patches: int) -> jax.Array:
     """Patch dropout (Liu et al. 2022, https://arxiv.org/abs/2208.07220): which patches of each row stay.
+
+    Args:
+        rate: share of the patches that go.
+        keys: [batch], each row's own.
+        patches: number of them.
 
     Returns:
         [batch, kept] ascending indices, another random subset for each row; `round(patches * (1 - rate))` are kept
         and never fewer than one.
     """
     kept = max(1, round(patches * (1 - rate)))
-    order = jnp.argsort(jax.random.uniform(key, (batch, patches)), axis=1)
+    # an objective may draw from the same keys, so theirs is made of them
+    draws = jax.vmap(lambda key: jax.random.uniform(jax.random.fold_in(key, 0), (patches,)))(keys)
+    order = jnp.argsort(draws, axis=1)
     return jnp.sort(order[:, :kept], axis=1)
 
 

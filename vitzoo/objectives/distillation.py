@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from vitzoo.errors import UserError
 from vitzoo.objectives.base import Batch, Sums
 from vitzoo.objectives.classification import TERM, BoundClassification, Classification
-from vitzoo.objectives.inputs import logits_of
+from vitzoo.objectives.inputs import logits_of, of_rows
 from vitzoo.schema import setting
 
 TAUGHT = "distillation"
@@ -89,5 +89,5 @@ class BoundDistillation:
 def _logits_by_head(model: Any, batch: Batch, **how: Any) -> tuple[jax.Array, ...]:
     """Float32 [B, classes] of each head of the model; of its only one, where it doesn't tell them apart."""
     if hasattr(model, "logits_by_head"):
-        return model.logits_by_head(batch["image"], **how)
+        return model.logits_by_head(batch["image"], **of_rows(model, batch), **how)
     return (logits_of(model, batch, **how).astype(jnp.float32),)

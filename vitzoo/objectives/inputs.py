@@ -10,6 +10,11 @@ EXAMPLE_WEIGHT = "example_weight"
 must, so that rows which only fill up a batch don't enter them.
 """
 
+ROW_KEYS = "row_keys"
+"""Each row's own random key, `[batch]`: given to a model that has it among its `INPUTS`, for what it draws of an
+example, whatever micro-batch that is in.
+"""
+
 TOKENS = ("source_tokens", "tokens")
 PLACES = ("sentence_types", "segments", "positions", "prefix", "source_segments", "source_positions")
 
@@ -23,12 +28,18 @@ def logits_of(model: Any, batch: Mapping[str, jax.Array], **how: Any) -> jax.Arr
         batch: `image`, or `tokens` and what tells where they stand.
         how: `train` and `key`, as the model takes them.
     """
-    if EXAMPLE_WEIGHT in getattr(model, "INPUTS", ()):
-        how[EXAMPLE_WEIGHT] = batch["weight"]
+    how |= of_rows(model, batch)
     if "image" in batch:
         return model(batch["image"], **how)
     given = [batch[name] for name in TOKENS if name in batch]
     return model(*given, **told(batch), **how)
+
+
+def of_rows(model: Any, batch: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
+    """What a model takes of a batch besides its inputs, where it has it among its `INPUTS`."""
+    known = {EXAMPLE_WEIGHT: "weight", ROW_KEYS: "key"}
+    wanted = getattr(model, "INPUTS", ())
+    return {name: batch[key] for name, key in known.items() if name in wanted and key in batch}
 
 
 def told(batch: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
