@@ -87,3 +87,17 @@ KNOWN = [
 )
 def test_a_name_is_taken_for_the_one_in_another_spelling_by_initials_by_a_slip_or_by_a_word(typed, meant):
     assert closest(typed, KNOWN) == meant
+
+
+@pytest.mark.parametrize("blank", ["", " ", "\u00a0", "\u200b", "\n", "\u202e "])
+def test_a_name_that_shows_nothing_is_blank(blank):
+    assert spelling.is_blank(blank)
+    assert not spelling.is_blank(f"{blank}a")
+
+
+@pytest.mark.parametrize("alike", [("crane", "crane"), ("crane", "crane "), ("\u00e9toile", "e\u0301toile")])
+def test_names_that_several_bear_are_told_with_their_places(alike):
+    assert spelling.shared_note(["dog", *alike], "classes") == (f"2 classes share a name ({alike[0]}: 1, 2)",)
+    assert spelling.shared_note(["dog", "Dog", "do g"], "classes") == ()
+    note = spelling.shared_note(["a"] * 5 + ["b", "c", "d"] * 2, "classes")
+    assert note == ("11 classes share a name (a: 0, 1, 2, ...; b: 5, 8; c: 6, 9; ...)",)

@@ -38,6 +38,26 @@ def positions(names: Iterable[str]) -> dict[str, list[int]]:
     return found
 
 
+def is_blank(name: str) -> bool:
+    """Whether a name shows nothing: it is empty, or of spaces and characters without a shape."""
+    return not any(character.isprintable() and not character.isspace() for character in name)
+
+
+def shared_note(names: Iterable[str], several: str) -> tuple[str, ...]:
+    """A note of the names that more than one bears, with where they stand; nothing where there are none.
+
+    Args:
+        names: by number.
+        several: what they name, `classes`.
+    """
+    shared = [(name, places) for name, places in positions(names).items() if len(places) > 1]
+    if not shared:
+        return ()
+    shown = "; ".join(f"{name}: {_first(list(map(str, places)))}" for name, places in shared[:NAMED])
+    rest = "; ..." if len(shared) > NAMED else ""
+    return (f"{sum(len(places) for _, places in shared):,} {several} share a name ({shown}{rest})",)
+
+
 def find(name: str, names: Iterable[str]) -> str | None:
     """The first of `names` that is `name`, as it is written there; None where none is."""
     wanted = normalise(name)
@@ -77,7 +97,12 @@ def joined_note(spellings: Iterable[str], what: str, several: str) -> tuple[str,
 
 def _listed(ways: Sequence[str]) -> str:
     """Spellings in ASCII: they look alike otherwise."""
-    return ", ".join(ascii(way) for way in ways[:NAMED]) + (", ..." if len(ways) > NAMED else "")
+    return _first([ascii(way) for way in ways])
+
+
+def _first(ones: Sequence[str]) -> str:
+    """The first few of a list, in words."""
+    return ", ".join(ones[:NAMED]) + (", ..." if len(ones) > NAMED else "")
 
 
 def dotted(prefix: str, name: str) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from made_checkpoint import make_run
+from PIL import Image
 from published import copied, leaves, refused
 
 from vitzoo.cli import main
@@ -196,7 +197,8 @@ def test_a_setting_that_contradicts_the_arrays_or_makes_no_sense_is_named(name, 
 @pytest.mark.parametrize(("name", "count"), [("bert_classes", 3), ("hf-vit/vit", 5)])
 def test_names_of_classes_are_texts_by_index_and_may_be_alike(name, count, tmp_path):
     def labelled(labels):
-        return copied(GOLDENS / name, tmp_path / str(len(list(tmp_path.iterdir()))), config={"id2label": labels})
+        config = {"id2label": labels, "label2id": None}
+        return copied(GOLDENS / name, tmp_path / str(len(list(tmp_path.iterdir()))), config=config)
 
     plain = {str(index): "same" for index in range(count)}
     assert leaves(labelled(plain))[0].classes == ("same",) * count
@@ -209,6 +211,60 @@ def test_names_of_classes_are_texts_by_index_and_may_be_alike(name, count, tmp_p
         line = refused(labelled({str(key): "x" for key in keys}))
         assert f"has an id2label of {len(keys)} names in config.json for {count} classes" in line
     assert "has id2label = ['a', 'b']; a table" in refused(labelled(["a", "b"]))
+
+
+NAMES = {"bert_classes": ("id2label", 3), "hf-vit/vit": ("id2label", 5), "timm-vit/wide": ("label_names", 5)}
+"""Goldens, the setting that names their classes, and how many those are."""
+
+
+def named(golden, names, to, **config):
+    """A golden whose classes have these names and others, and what `vitzoo predict` is asked of it."""
+    field, count = NAMES[golden]
+    names = [*names, *(f"other {index}" for index in range(len(names), count))]
+    given = {str(index): name for index, name in enumerate(names)} if field == "id2label" else names
+    folder = copied(GOLDENS / golden, to, config={field: given, "label2id": None, **config})
+    Image.new("RGB", (6, 4)).save(to / "a.png")
+    return ["predict", "--checkpoint", str(folder), *(["--text", "one"] if "bert" in golden else [str(to / "a.png")])]
+
+
+@pytest.mark.parametrize("golden", NAMES)
+@pytest.mark.parametrize("blank", ["", " ", "\u00a0", "\u200b", "\n"])
+def test_a_class_whose_name_shows_nothing_is_refused(golden, blank, tmp_path, capsys):
+    assert main(named(golden, ["cat", blank], tmp_path)) == 2
+    line = f"config.json has {NAMES[golden][0]} 1 = {blank!r}; a name that can be read is right"
+    assert capsys.readouterr().err.strip().endswith(line)
+
+
+@pytest.mark.gate
+@pytest.mark.parametrize("golden", NAMES)
+def test_classes_that_share_a_name_are_told(golden, tmp_path, capsys):
+    """ImageNet's cranes, a bird and a machine, are two of its classes: such weights are used."""
+    arguments = named(golden, ["dog", "crane", "crane "], tmp_path)
+    assert main(arguments) == 0
+    note = "2 classes share a name (crane: 1, 2)"
+    assert f"note     {note}\n" in capsys.readouterr().out
+    assert main(["convert", arguments[2], str(tmp_path / "ours"), "--format", "vitzoo"]) == 0
+    assert note in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("golden", ["bert_classes", "hf-vit/vit"])
+def test_numbers_of_classes_that_contradict_their_names_are_refused(golden, tmp_path, capsys):
+    def arguments(label2id, *names):
+        to = tmp_path / str(len(list(tmp_path.iterdir())))
+        to.mkdir()
+        return named(golden, names, to, label2id=label2id)
+
+    for agreeing in ({"cat": 0, "dog": 1}, {"cat": "0", "dog": "1"}, {}, {"dog ": 1}, {"LABEL_0": 0, "LABEL_1": 1}):
+        assert leaves(arguments(agreeing, "cat", "dog")[2])[0].classes[:2] == ("cat", "dog")
+    assert leaves(arguments({"crane": 1}, "crane", "crane")[2])[0].classes[:2] == ("crane", "crane")
+    for wrong, line in (
+        ({"cat": 1, "dog": 0}, "has label2id cat = 1, and id2label says 0"),
+        ({"cat": 0, "cow": 1}, "has label2id cow = 1, and id2label has no such class"),
+        ({"cat": None}, "has label2id cat = None, and id2label says 0"),
+        (["cat"], "has label2id = ['cat']; a table of a number for each class is right"),
+    ):
+        assert main(arguments(wrong, "cat", "dog")) == 2
+        assert line in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from vitzoo.inference.writers import write_features, write_predictions
 from vitzoo.outputs import checked_file, wrote
 from vitzoo.overwriting import Reads, check_apart
 from vitzoo.paths import expanded
+from vitzoo.spelling import shared_note
 from vitzoo.streams import counting
 from vitzoo.weights.open import open_weights
 
@@ -150,6 +151,8 @@ def say_first(predictor: Predictor, images: int, out: TextIO) -> None:
     info = predictor.info
     print(f"loads    {info.checkpoint}: step {info.step}, weights {info.weights}, {info.num_classes} classes", file=out)
     print(f"pixels   {info.shown()}", file=out)
+    for note in shared_note(info.classes or (), "classes"):
+        print(f"note     {note}", file=out)
     print(f"images   {images:,}", file=out, flush=True)
 
 

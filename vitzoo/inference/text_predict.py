@@ -13,6 +13,7 @@ from vitzoo.inference.text_predictor import TextPredictor
 from vitzoo.inference.text_writers import shown, write_embeddings, write_rows
 from vitzoo.outputs import checked_file, wrote
 from vitzoo.overwriting import Reads, check_apart
+from vitzoo.spelling import shared_note
 from vitzoo.streams import counting
 
 
@@ -135,6 +136,8 @@ def _say_first(predictor: TextPredictor, texts: list[TextInput], out: TextIO) ->
     info = predictor.info
     print(f"loads    {info.checkpoint}: step {info.step}, weights {info.weights}, {predictor.task.SAYS}", file=out)
     print(f"tokens   {info.shown()}", file=out)
+    for note in shared_note(info.classes or (), "classes"):
+        print(f"note     {note}", file=out)
     cut = predictor.cut(texts)
     note = f" ({cut:,} longer than {predictor.task.longest} tokens: only their beginning is read)" if cut else ""
     print(f"texts    {len(texts):,}{note}", file=out, flush=True)

@@ -22,7 +22,7 @@ from vitzoo.models.geometry import image_shape
 from vitzoo.nn.paths import unflatten
 from vitzoo.paths import named_path, readable_path
 from vitzoo.schema import build, convert_fields, to_json
-from vitzoo.spelling import nearest
+from vitzoo.spelling import nearest, shared_note
 from vitzoo.staging import temporary_folder
 from vitzoo.version import version
 from vitzoo.weights import catalogue
@@ -58,7 +58,8 @@ class Published(Located):
         """
         reading, source = self.reading, self.source
         flat, ignored = read_mapping(reading.mapping, source.tensors, reading.ignored, source.name, reading.shapes)
-        return unflatten(flat), [f"format  {self.form}", *self.source.notes, *self.reading.notes, *ignored]
+        shared = shared_note(reading.classes or (), "classes")
+        return unflatten(flat), [f"format  {self.form}", *source.notes, *reading.notes, *shared, *ignored]
 
 
 def open_published(name: str, given: Mapping[str, Any] | None = None, form: str = "", place: str = "") -> Published:

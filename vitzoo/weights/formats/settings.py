@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from vitzoo import spelling
 from vitzoo.errors import UserError
 from vitzoo.limits import LARGEST_INTEGER
 from vitzoo.schema import default_of
@@ -193,7 +194,7 @@ def labels(source: Source, outputs: int) -> tuple[str, ...] | None:
     placeholders of a model whose classes were never named.
 
     Raises:
-        UserError: it is no table of a name for each output, or `num_labels` is another number.
+        UserError: it is no table of a name for each output, `num_labels` is another number, or `label2id` contradicts.
     """
     if outputs:
         agrees(source, {"num_labels": outputs})
@@ -205,14 +206,34 @@ def labels(source: Source, outputs: int) -> tuple[str, ...] | None:
     if sorted(stated) != sorted(map(str, range(outputs))):
         raise source.refused(f"has an id2label of {len(stated)} names in config.json for {outputs} classes, 0 and up")
     names = checked_names(source, "id2label", [stated[str(index)] for index in range(outputs)])
-    return None if list(names) == placeholders(outputs) else names
+    if list(names) == placeholders(outputs):
+        return None
+    _check_way_back(source, names)
+    return names
+
+
+def _check_way_back(source: Source, names: Sequence[str]) -> None:
+    """Refuses a `label2id` that gives a class another number than its name has: nobody knows which of them is right.
+    Numbers may be texts, and placeholders are left over from when the classes had no names.
+    """
+    stated = source.config.get("label2id") or {}
+    if not isinstance(stated, Mapping):
+        raise source.refused(f"config.json has label2id = {shown(stated)}; a table of a number for each class is right")
+    places = spelling.positions(names)
+    for name, index in stated.items() if list(stated) != placeholders(len(stated)) else ():
+        right = places.get(spelling.normalise(name), [])
+        if str(index) not in map(str, right):
+            of = f"id2label says {', '.join(map(str, right))}" if right else "id2label has no such class"
+            raise source.refused(f"config.json has label2id {name} = {shown(index)}, and {of}")
 
 
 def checked_names(source: Source, field: str, names: Sequence[Any]) -> tuple[str, ...]:
-    """Names of a setting, which two classes may share; UserError if one isn't text."""
+    """Names of a setting, which two classes may share; UserError if one isn't text, or shows nothing."""
     for index, name in enumerate(names):
         if not isinstance(name, str):
             raise source.refused(f"config.json has {field} {index} = {shown(name)}; text is right")
+        if spelling.is_blank(name):
+            raise source.refused(f"config.json has {field} {index} = {name!r}; a name that can be read is right")
     return tuple(names)
 
 
