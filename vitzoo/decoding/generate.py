@@ -9,9 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from vitzoo.decoding.beams import BeamSearch, search
-from vitzoo.decoding.sampling import Sampling
+from vitzoo.decoding.sampling import Sampling, begin_texts, continue_texts
 from vitzoo.decoding.start import start
-from vitzoo.decoding.texts import begin_texts, continue_texts
 from vitzoo.errors import UserError
 from vitzoo.nn import state
 from vitzoo.schema import annotations, build, convert

@@ -12,8 +12,7 @@ import numpy as np
 from vitzoo.data.text.unicode import check_whole
 from vitzoo.decoding.beams import BeamSearch
 from vitzoo.decoding.generate import How, Written, context_of, how_of, write
-from vitzoo.decoding.sampling import Sampling
-from vitzoo.decoding.texts import Texts, begin_texts, continue_texts
+from vitzoo.decoding.sampling import Sampling, Texts, begin_texts, continue_texts
 from vitzoo.errors import UserError
 from vitzoo.nn import state
 from vitzoo.parallel.mesh import devices
