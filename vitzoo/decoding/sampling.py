@@ -58,8 +58,8 @@ def prompt_keys(seed: jax.Array | int, prompts: jax.Array, lengths: jax.Array) -
     """
     places = jnp.arange(prompts.shape[1], dtype=jnp.uint32)
     digests = []
-    for start in (0x9E3779B9, 0x7F4A7C15):  # two of 32 bits each
-        marks = mixed(mixed(places + jnp.uint32(start)) ^ prompts.astype(jnp.uint32))
+    for salt in (0x9E3779B9, 0x7F4A7C15):  # two of 32 bits each
+        marks = mixed(mixed(places + jnp.uint32(salt)) ^ prompts.astype(jnp.uint32))
         digests.append(jnp.where(places < lengths[:, None], marks, 0).sum(1, dtype=jnp.uint32))
     one, other = digests
     equal = (one[:, None] == one) & (other[:, None] == other)

@@ -8,6 +8,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.sharding import Mesh
 
 from vitzoo.config.experiment import evaluation_data
 from vitzoo.data.feed import Feed
@@ -34,7 +35,7 @@ def collect(
     eval_step: Callable,
     params: Any,
     batches: Iterable[Mapping[str, np.ndarray]],
-    mesh: Any,
+    mesh: Mesh,
     seen: Callable | None = None,
 ) -> Rows:
     """Run `eval_step` over all batches and keep the rows of real examples (weight above 0), in the dataset's order.
@@ -63,7 +64,7 @@ def collect(
     return taken.rows()
 
 
-def whole_ids(mesh: Any) -> Callable[[np.ndarray], Callable[[], np.ndarray]]:
+def whole_ids(mesh: Mesh) -> Callable[[np.ndarray], Callable[[], np.ndarray]]:
     """From the ids of this process's rows, int64, to what gives those of the global batch, once they are fetched."""
     if jax.process_count() == 1:
         return lambda ids: lambda: ids
@@ -131,7 +132,7 @@ class Evaluation:
         config: Any,
         data: Data,
         classes: tuple[str, ...] | None,
-        mesh: Any,
+        mesh: Mesh,
         objective: Any = None,
         bound_objective: Callable[[SourceInfo], tuple[Objective, Teach | None]] | None = None,
     ):

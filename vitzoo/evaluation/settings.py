@@ -126,7 +126,7 @@ SHORT = ("split", "batch_size")
 """Settings of the data that an evaluator has itself."""
 
 
-def of_evaluator(name: str, evaluator: Any, refusal: UserError) -> UserError:
+def of_evaluator(name: str, evaluator: "Evaluator", refusal: UserError) -> UserError:
     """A refusal seen from outside an evaluator.
 
     Args:

@@ -2,10 +2,9 @@
 
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 from vitzoo.config import Resolved
-from vitzoo.config.experiment import DURATIONS
+from vitzoo.config.experiment import DURATIONS, Experiment
 from vitzoo.errors import UserError
 from vitzoo.planning.training_data import exact, total_steps
 
@@ -58,7 +57,7 @@ def check_warmup(resolved: Resolved, workdir: str | Path | None, examples: int |
     raise UserError(f"schedule.{named}", getattr(schedule, named), message)
 
 
-def _part(experiment: Any, name: str, length: str, examples: int | None) -> Fraction:
+def _part(experiment: Experiment, name: str, length: str, examples: int | None) -> Fraction:
     """Which part of the training a span takes; 0 where that can't be known without the number of examples."""
     value, unit = exact(getattr(experiment.schedule, name)), _unit(name)
     if unit == "fraction":
@@ -72,7 +71,7 @@ def _part(experiment: Any, name: str, length: str, examples: int | None) -> Frac
     return value * steps_per[unit] / total
 
 
-def _deciding(experiment: Any, name: str, length: str) -> tuple[str, ...]:
+def _deciding(experiment: Experiment, name: str, length: str) -> tuple[str, ...]:
     """The settings of the training's length beside which a span may be too long, or the beginnings of their names."""
     unit = _unit(name)
     if unit == "fraction":
@@ -87,6 +86,6 @@ def _unit(name: str) -> str:
     return name.rpartition("_")[2]
 
 
-def _converts(experiment: Any, name: str, length: str) -> bool:
+def _converts(experiment: Experiment, name: str, length: str) -> bool:
     """Whether span and training are only comparable in steps."""
     return _unit(name) != _unit(length) or (length != "total_steps" and experiment.min_steps > 0)
