@@ -7,7 +7,7 @@ from PIL import Image
 
 from vitzoo.cli import main
 from vitzoo.cli.data import ACTIONS
-from vitzoo.cli.data_check import say_check
+from vitzoo.cli.output import say_check
 from vitzoo.evaluation import evaluate as evaluation
 from vitzoo.inference import predict as inference
 

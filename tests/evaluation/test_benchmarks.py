@@ -330,7 +330,7 @@ def test_the_benchmarks_are_listed_with_what_is_known_of_them(capsys):
 
 
 def test_names_of_other_classes_are_not_taken_for_imagenets():
-    from vitzoo.evaluation.benchmarks.bound import IMAGENET_NAMES, as_wordnet
+    from vitzoo.evaluation.benchmarks.binding import IMAGENET_NAMES, as_wordnet
 
     names = [IMAGENET_NAMES.get(number, f"thing {number}") for number in range(1000)]
     assert as_wordnet(names, 1000, WORDNET)[0] == WORDNET

@@ -159,7 +159,7 @@ def _prepare_tokenizer(name: str, settings: dict[str, Any], tokenizer: dict[str,
 
 
 def _check(name: str, settings: dict[str, Any]) -> Result:
-    from vitzoo.cli.data_check import say_check
+    from vitzoo.cli.output import say_check
     from vitzoo.data.check import check
 
     found, stops = check(name, **settings), settings.get("bad_files", "stop") == "stop"

@@ -3,8 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from vitzoo.cli.data_check import class_table
-from vitzoo.cli.output import Result, table
+from vitzoo.cli.output import Result, class_table, table
 from vitzoo.config import Resolved
 from vitzoo.config.fields import rows
 from vitzoo.nn.paths import flatten

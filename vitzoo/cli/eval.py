@@ -8,7 +8,7 @@ from vitzoo.cli.output import Result, table
 from vitzoo.errors import UserError
 
 if TYPE_CHECKING:
-    from vitzoo.evaluation.benchmarks.row import Benchmark
+    from vitzoo.evaluation.benchmarks.benchmark import Benchmark
 
 TAKES_CONFIG = True
 EXAMPLES = """\

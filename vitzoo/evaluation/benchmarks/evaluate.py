@@ -13,8 +13,8 @@ import numpy as np
 
 from vitzoo.config.resolution import Overrides, nested
 from vitzoo.errors import RunError, UserError
-from vitzoo.evaluation.benchmarks.bound import bound, with_data
-from vitzoo.evaluation.benchmarks.row import Benchmark
+from vitzoo.evaluation.benchmarks.benchmark import Benchmark
+from vitzoo.evaluation.benchmarks.binding import bound, with_data
 from vitzoo.evaluation.benchmarks.table import asked_for, means, say_table
 from vitzoo.evaluation.evaluate import clear_folders, measure, say_first
 from vitzoo.evaluation.ready import Ready, make_ready

@@ -7,7 +7,7 @@ from typing import Any
 from vitzoo.data.datasets import vtab
 from vitzoo.data.text.datasets import tasks
 from vitzoo.errors import UserError
-from vitzoo.evaluation.benchmarks.row import Benchmark, Encoder, Expected
+from vitzoo.evaluation.benchmarks.benchmark import Benchmark, Encoder, Expected
 
 TIMM = "timm, results/"
 B16 = "AugReg B/16 at 384 (timm vit_base_patch16_384.augreg_in21k_ft_in1k)"

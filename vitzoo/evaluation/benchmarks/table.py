@@ -8,7 +8,7 @@ from rich.table import Table
 
 from vitzoo import streams
 from vitzoo.errors import UserError
-from vitzoo.evaluation.benchmarks.row import Benchmark
+from vitzoo.evaluation.benchmarks.benchmark import Benchmark
 from vitzoo.evaluation.benchmarks.suite import IMAGES, TEXTS, measured_by
 from vitzoo.spelling import nearest
 

@@ -9,7 +9,7 @@ from vitzoo.data.text.feed import TextFeed
 from vitzoo.data.text.row_kinds import read_by
 from vitzoo.data.text.sources.fields import SETTINGS
 from vitzoo.errors import UserError
-from vitzoo.evaluation.benchmarks.row import Benchmark
+from vitzoo.evaluation.benchmarks.benchmark import Benchmark
 from vitzoo.evaluation.ready import Ready
 from vitzoo.evaluation.run import Evaluation
 from vitzoo.models.text import begins_with_task, kind_of
