@@ -33,7 +33,8 @@ class UserError(Exception):
 
     def __init__(self, field: str, value: object, message: str):
         self.field, self.value, self.message = field, value, message
-        shown = "" if value is None else f" = {as_text(value)}"
+        text = as_text(value)
+        shown = "" if value is None else f" = {text if text.strip() else repr(text)}"
         super().__init__(f"{field}{shown}: {message}" if message else f"{field}{shown}")
 
     def __reduce__(self):  # worker processes send it back through pickle

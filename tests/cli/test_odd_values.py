@@ -93,3 +93,19 @@ def test_an_odd_name_is_refused_in_one_line(odd, capsys, tmp_path, monkeypatch):
             refused_in_one_line(command, capsys)
     for kind in ("", "folder:", "csv:", "text:", "jsonl:", "mixture:"):
         refused_in_one_line(["data", "check", f"{kind}{odd}"], capsys)
+
+
+@pytest.mark.parametrize("blank", ["", " "])
+@pytest.mark.parametrize(
+    ("arguments", "field"),
+    [
+        (["train", "--config=quickstart", "--workdir=run", "--config.evaluate.test.split="], "evaluate.test.split"),
+        (["data", "check", "digits", "--split="], "data.split"),
+        (["data", "show", "digits", "--split="], "data.split"),
+    ],
+)
+def test_a_split_without_a_name_is_none(blank, arguments, field, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main([*arguments[:-1], f"{arguments[-1]}{blank}"]) == 2
+    right = "is not a split; write train, train[:99%], train[100:200], train+test or all"
+    assert capsys.readouterr().err == f"vitzoo: {field} = {blank!r}: {right}\n"

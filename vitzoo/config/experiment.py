@@ -302,7 +302,7 @@ def evaluation_data(data: Data, evaluator: Any, prefix: str = "") -> Data:
     """`data` as an evaluator reads it: with the evaluator's `data` patch, `split` and `batch_size`."""
     changes = dict(getattr(evaluator, "data", None) or {})
     own = {key: getattr(evaluator, key, None) for key in ("split", "batch_size")}
-    changes |= {key: value for key, value in own.items() if value}
+    changes |= {key: value for key, value in own.items() if value is not None}
     return patch(data, changes, f"{prefix}.data" if prefix else "data")
 
 

@@ -21,7 +21,7 @@ from vitzoo.data.text.sources.base import NOT_TEXT, strings
 from vitzoo.schema import build
 
 
-def check(name: str, *, split: str = "", **settings: Any) -> dict[str, Any]:
+def check(name: str, *, split: str | None = None, **settings: Any) -> dict[str, Any]:
     """Reads every example of every split, or of `split`, and decodes its image.
 
     Args:
@@ -43,13 +43,13 @@ def check(name: str, *, split: str = "", **settings: Any) -> dict[str, Any]:
         return _checked(name, split, settings)
 
 
-def _checked(name: str, split: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+def _checked(name: str, split: str | None, settings: Mapping[str, Any]) -> dict[str, Any]:
     data = dataclasses.replace(build(Data, {"name": name, **settings}, "data"), bad_files="skip")
     with left_out.collected() as unreadable:
         dataset = open_dataset(data)
     notes = [note for note in getattr(dataset, "notes", ()) if not note.endswith(LEFT_OUT)]
     results: dict[str, Any] = {"dataset": name, "classes": None, "fields": [], "notes": notes, "splits": {}}
-    have, empty = filled(dataset.counts()) if not split else ([split], [])
+    have, empty = filled(dataset.counts()) if split is None else ([split], [])
     notes += empty
     for part in have:
         source = dataset.open(part)

@@ -36,7 +36,7 @@ def open_source(data: Data, split: str | None = None, needs: str = "") -> Source
     """
     if needs:
         refuse_other_kind(data.name, needs)
-    source = open_dataset(data).open(split or data.split)
+    source = open_dataset(data).open(data.split if split is None else split)
     refuse_lacking(data.name, source, SOURCE)
     if not isinstance(source.fields, Mapping):
         right = "the kind of each field: dict(image='image', label='label')"
