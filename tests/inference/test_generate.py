@@ -9,8 +9,11 @@ from made_text_run import TOKENIZER, make_text_run
 
 import vitzoo
 from vitzoo.cli.entry import main
+from vitzoo.data.text.tokenizers.characters import CharacterTokenizer
 from vitzoo.errors import UserError
 from vitzoo.inference.generator import Generator
+from vitzoo.inference.text_inputs import gather_texts
+from vitzoo.inference.text_predictor import TextPredictor
 from vitzoo.weights.load import load
 
 PROMPTS = ["ab", "a longer prompt", "x"]
@@ -158,3 +161,40 @@ def test_ids_of_the_wrong_shape_are_refused(generator):
     if not generator.encodes:
         with pytest.raises(UserError, match="tokens = 64: tokens, and the model takes 64"):
             model.generate(np.zeros((2, 64), int))
+
+
+@pytest.fixture(scope="module")
+def of_letters(tmp_path_factory):
+    """A run whose tokenizer knows the letters a to e and the space."""
+    folder = tmp_path_factory.mktemp("letters") / "gpt"
+    make_text_run(folder, "gpt", "none", tokenizer=CharacterTokenizer("abcde "))
+    return folder
+
+
+KNOWN = [
+    (["ß"], "1 of 1 tokens of the {} stands"),
+    (["abß", "ßx"], "3 of 5 tokens of the {}s stand"),
+    (["abba", "a"], None),
+]
+
+
+def test_text_that_the_tokenizer_does_not_know_is_counted(of_letters):
+    generator, predictor = Generator(of_letters), TextPredictor(of_letters)
+    for texts, said in KNOWN:
+        right = [] if said is None else [f"{said} for text that the tokenizer doesn't know"]
+        assert list(generator.unknown(texts)) == [line.format("prompt") for line in right]
+        found = predictor.unknown(gather_texts(texts, predictor.info.text))
+        assert list(found) == [line.format("text") for line in right]
+
+
+@pytest.mark.gate
+@pytest.mark.parametrize(("command", "of"), [("generate", "prompt"), ("predict", "text")])
+def test_text_that_the_tokenizer_does_not_know_is_told(of_letters, command, of, capsys):
+    short = ["--max-new-tokens=1"] if command == "generate" else []
+    for texts, said in KNOWN:
+        given = [f"--{of}={text}" for text in texts]
+        assert main([command, "--checkpoint", str(of_letters), *given, *short]) == 0
+        printed = capsys.readouterr()
+        warnings = [line for line in (printed.out + printed.err).splitlines() if line.startswith("warning: ")]
+        right = [] if said is None else [f"warning: {said.format(of)} for text that the tokenizer doesn't know"]
+        assert warnings == right

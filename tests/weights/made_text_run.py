@@ -35,12 +35,14 @@ def made_model(name, seed=0, scale=0.5, **changes):
     return config, graph, unflatten({path: value.astype(np.float32) for path, value in drawn.items()})
 
 
-def make_text_run(folder, name, data, *, text=None, evaluate=None, objective=None, classes=None, **changes):
+def make_text_run(
+    folder, name, data, *, text=None, evaluate=None, objective=None, classes=None, tokenizer=None, **changes
+):
     """A run at step 3 of `gpt`, `t5` or `bert` (with `objective` and `head`) on `data` (its name); its parameters."""
     folder.mkdir(exist_ok=True)
     config, _, params = made_model(name, **changes)
     objective = {"name": objective} if objective else OBJECTIVES[name]
-    tokenizer = MASKING if name == "bert" else TOKENIZER
+    tokenizer = tokenizer or (MASKING if name == "bert" else TOKENIZER)
     saved = {"params": jax.tree.map(jnp.asarray, params), "optimizer": {"count": jnp.int32(3)}}
     saved |= {"step": jnp.int32(3), "updates": jnp.int32(3), "skipped": jnp.int32(0)}
     text = Text(**{"sequence_length": 48, "source_length": 48, **(text or {})})

@@ -83,6 +83,8 @@ def generate(
         info = generator.info
         print(f"loads    {info.checkpoint}: step {info.step}, weights {info.weights}", file=log, flush=True)
     texts = [_prompt(prompt, chat, generator.info) for prompt in prompts]
+    for note in generator.unknown(texts) if log is not None else ():
+        print(f"warning: {note}", file=log, flush=True)
     live = out is not None and len(texts) == 1
     if out is not None and live and not generator.encodes and isinstance(texts[0], str):
         generator.encoded(texts)  # what is refused is refused before anything is shown

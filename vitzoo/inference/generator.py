@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from vitzoo.data.text.token_array import unknown_note
 from vitzoo.data.text.unicode import check_whole
 from vitzoo.decoding.beams import BeamSearch
 from vitzoo.decoding.generate import How, Written, context_of, how_of, write
@@ -180,6 +181,12 @@ class Generator:
             prompt = prompts[where]
             raise UserError("prompt", repr((prompt if isinstance(prompt, str) else prompt.text)[:40]), message)
         return ids
+
+    def unknown(self, prompts: Sequence[Prompt]) -> tuple[str, ...]:
+        """A note where tokens of prompts stand for text that the tokenizer doesn't know; UserError as `encoded`."""
+        ids = np.concatenate(self.encoded(prompts))
+        of = " of the prompt" if len(prompts) == 1 else " of the prompts"
+        return unknown_note(int(np.count_nonzero(ids == self.info.tokenizer.unknown_id)), len(ids), of)
 
     def _room(self, rows: np.ndarray, new: int) -> int:
         """Places of a text, a multiple of `MULTIPLE` so that few shapes are compiled."""

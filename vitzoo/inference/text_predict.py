@@ -141,3 +141,5 @@ def _say_first(predictor: TextPredictor, texts: list[TextInput], out: TextIO) ->
     cut = predictor.cut(texts)
     note = f" ({cut:,} longer than {predictor.task.longest} tokens: only their beginning is read)" if cut else ""
     print(f"texts    {len(texts):,}{note}", file=out, flush=True)
+    for line in predictor.unknown(texts):
+        print(f"warning: {line}", file=out, flush=True)

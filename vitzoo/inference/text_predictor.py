@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from vitzoo.data.text.token_array import unknown_note
 from vitzoo.errors import UserError
 from vitzoo.inference.text_inputs import TextInput, gather_texts
 from vitzoo.inference.text_tasks import Asked, Task, Unusable, task_of
@@ -119,6 +120,12 @@ class TextPredictor:
         """How many of the texts are too long, so that only their beginning is read."""
         asked = [_asked(self.task, one) for one in texts]
         return sum(isinstance(one, Asked) and one.cut > 0 for one in asked)
+
+    def unknown(self, texts: Sequence[TextInput]) -> tuple[str, ...]:
+        """A note where tokens of texts stand for text that the tokenizer doesn't know."""
+        asked = [one.ids for one in (_asked(self.task, one) for one in texts) if isinstance(one, Asked)]
+        unknown = sum(int(np.count_nonzero(ids == self.info.tokenizer.unknown_id)) for ids in asked)
+        return unknown_note(unknown, sum(map(len, asked)), " of the text" if len(texts) == 1 else " of the texts")
 
     def embedded(self, texts: Sequence[TextInput]) -> Iterator[dict[str, np.ndarray]]:
         """`embedding` float32 [width] of each text, in order."""

@@ -90,11 +90,13 @@ def token_array(
 
 def notes_of(*arrays: TokenArray) -> tuple[str, ...]:
     """What is to be said of them: text that the tokenizer doesn't know."""
-    unknown, count = sum(array.unknown for array in arrays), sum(len(array) for array in arrays)
-    if not unknown:
-        return ()
+    return unknown_note(sum(array.unknown for array in arrays), sum(len(array) for array in arrays))
+
+
+def unknown_note(unknown: int, count: int, of: str = "") -> tuple[str, ...]:
+    """What is to be said where `unknown` of `count` tokens, `of` a text, stand for what a tokenizer doesn't know."""
     verb = "stands" if unknown == 1 else "stand"
-    return (f"{unknown:,} of {count:,} tokens {verb} for text that the tokenizer doesn't know",)
+    return (f"{unknown:,} of {count:,} tokens{of} {verb} for text that the tokenizer doesn't know",) if unknown else ()
 
 
 def encode_all(tokenizer: TextTokenizer, texts: Iterable[str]) -> Iterator[Ids]:
