@@ -7,12 +7,12 @@ import pytest
 from PIL import Image
 
 from vitzoo.cli import main
+from vitzoo.config.frozen import columns_of
 from vitzoo.data import splits
 from vitzoo.data.text.settings import Text
 from vitzoo.errors import UserError
 from vitzoo.evaluation.classes import match
 from vitzoo.inference.text_inputs import gather_texts
-from vitzoo.weights.teacher import _columns
 from vitzoo.weights.transfer import match_head
 
 COMPOSED, DECOMPOSED = "caf\u00e9", "cafe\u0301"
@@ -108,4 +108,4 @@ def test_classes_of_a_model_and_of_data_meet_in_either_spelling(one, other):
         match([one, other, "z"], 3, [one], 1)
     assert match_head([one, "z"], 2, [other, "z"], 2).columns == (0, 1)
     assert match_head(["z", one], 2, [other, "z"], 2).columns == (1, 0)
-    assert _columns("W", ["z", one], 2, [other, "z"], 2) == (1, 0)
+    assert columns_of("objective.teacher", "W", ["z", one], 2, [other, "z"], 2) == (1, 0)

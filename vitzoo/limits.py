@@ -26,6 +26,7 @@ class Limits:
     form: str = ""  # of several values, what each is: HEIGHT,WIDTH
     subnormal: bool = False  # what float32 takes for 0 is allowed: whoever reads it knows of this
     execution: bool = False  # may differ when a run is resumed: it changes how, not what, is computed
+    checkpoint: bool = False  # of an objective: names a checkpoint, whose frozen model `bind` is given
 
 
 def limits_of(field: dataclasses.Field) -> Limits:

@@ -26,9 +26,15 @@ Part = TypeVar("Part")
 
 def setting(default: Any = dataclasses.MISSING, help: str = "", *, factory: Any = dataclasses.MISSING, **limits) -> Any:
     """A dataclass field with a help text and limits: `minimum`, `above`, `maximum`, `below`, `choices`, `form`,
-    `subnormal`, `execution`.
+    `subnormal`, `execution`, `checkpoint`.
     """
     return dataclasses.field(default=default, default_factory=factory, metadata={"limits": Limits(help, **limits)})
+
+
+def checkpoints_of(part: Any) -> dict[str, str]:
+    """The checkpoints that a part's settings name, by setting; without those that are left empty."""
+    fields = (field.name for field in dataclasses.fields(part) if limits_of(field).checkpoint)
+    return {name: checkpoint for name in fields if (checkpoint := getattr(part, name))}
 
 
 @functools.cache

@@ -163,7 +163,7 @@ WRONG = [
         ("loop/metadata", "window", value)
         for value in (5, {}, {"sums": {"loss": 1}, "last": {}, "skipped_in_a_row": 0})
     ),
-    ("loop/metadata", "teacher", 5),
+    ("model.json", "frozen", 5),
 ]
 
 

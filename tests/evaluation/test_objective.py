@@ -62,7 +62,7 @@ def evaluation(objective, batch_size, devices, name="made_data:Holed", build=Bri
         data=Data(name=name, batch_size=batch_size, bad_files="skip", in_memory="never"),
         classes=classes,
         mesh=make_mesh("auto", jax.devices()[:devices]),
-        bound_objective=lambda info: (objective, None),
+        bound_objective=lambda info: objective,
     )
 
 

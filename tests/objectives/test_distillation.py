@@ -28,13 +28,20 @@ def one_head(images, *, train, key):
 
 def bind(multi_label=False, **settings):
     info = types.SimpleNamespace(multi_label=multi_label, class_counts=None, n=2)
-    return build(Distillation, {"teacher": "RUN", **settings}, "objective").bind(info, SimpleNamespace(num_classes=3))
+    objective = build(Distillation, {"teacher": "RUN", **settings}, "objective")
+    # a model whose weights are what it says
+    teacher = SimpleNamespace(classifier=lambda: lambda weights, batch: weights)
+    return objective.bind(info, SimpleNamespace(num_classes=3), teacher=teacher)
 
 
 def terms(objective, model):
     """Each term's mean, and the metrics."""
-    batch = {"image": jnp.zeros((3, 1, 1, 1)), "label": LABELS, "weight": WEIGHT, "teacher_logits": TEACHER}
-    counts, (sums, metrics, _) = jax.jit(lambda batch: (objective.counts(batch), objective.sums(model, batch)))(batch)
+    batch, memory = {"image": jnp.zeros((3, 1, 1, 1)), "label": LABELS, "weight": WEIGHT}, {"teacher": TEACHER}
+
+    def both(batch, memory):
+        return objective.counts(batch), objective.sums(model, batch, memory=memory)
+
+    counts, (sums, metrics, _) = jax.jit(both)(batch, memory)
     return {term: float(sums[term] / counts[term]) for term in sums}, metrics
 
 
@@ -67,8 +74,12 @@ def test_hard_labels_are_the_teachers_first_choice_learned_by_the_second_head():
 
 def test_a_student_that_agrees_with_its_teacher_has_nothing_to_learn_from_it():
     def gradient(logits):
-        batch = {"image": jnp.zeros((3, 1, 1, 1)), "label": LABELS, "weight": WEIGHT, "teacher_logits": logits}
-        return jax.grad(lambda x: bind().sums(lambda images, **how: x, batch)[0]["distillation"])(logits)
+        batch, memory = {"image": jnp.zeros((3, 1, 1, 1)), "label": LABELS, "weight": WEIGHT}, {"teacher": logits}
+
+        def loss(x):
+            return bind().sums(lambda images, **how: x, batch, memory=memory)[0]["distillation"]
+
+        return jax.grad(loss)(logits)
 
     np.testing.assert_allclose(jax.jit(gradient)(jnp.float32(TEACHER)), 0, atol=1e-6)
 

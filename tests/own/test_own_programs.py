@@ -3,6 +3,7 @@
 import contextlib
 import io
 import json
+import shutil
 import sys
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from vitzoo.cli import main
 from vitzoo.config import resolve
 from vitzoo.evaluation.soup import soup
 from vitzoo.nn.paths import flatten
-from vitzoo.nn.state import initialise
+from vitzoo.nn.state import abstract, initialise, merge
 from vitzoo.parallel import mesh as meshes
 from vitzoo.parallel.sharding import put
 from vitzoo.steps.state import create
@@ -33,7 +34,7 @@ def here(monkeypatch):
     monkeypatch.chdir(HERE)
     monkeypatch.syspath_prepend(HERE)
     yield
-    for name in ("cnn", "dino", "focus", "mae", "simclr"):
+    for name in ("cnn", "dino", "focus", "hint", "mae", "simclr"):
         sys.modules.pop(name, None)
 
 
@@ -125,6 +126,7 @@ def first_step(name, monkeypatch, count, batch=None, **changes):
     task = setups.prepare(resolved, mesh)
     params = initialise(task.build, 0, task.shardings["params"])
     state = create(params, task.chain, resolved.experiment.ema, task.shardings, task.objective)
+    state |= {"frozen": task.frozen_models.load(mesh)} if task.frozen_models.models else {}
     batch = next(task.stream.iterate(0)) if batch is None else batch(next(task.stream.iterate(0)))
     state, scalars = task.train_step(state, put(batch, mesh))
     task.stream.close()
@@ -211,6 +213,84 @@ def test_a_step_that_is_not_finite_leaves_statistics_and_memory_as_they_are(monk
         np.testing.assert_array_equal(state[held], 0)
 
 
+GUIDE = "objective.guide"
+
+
+@pytest.fixture(scope="module")
+def hint(cnn, tmp_path_factory):
+    return run_of("hint", tmp_path_factory, **{GUIDE: str(cnn[0])})
+
+
+@pytest.mark.gate
+def test_a_checkpoint_to_learn_from_is_named_and_not_saved(cnn, hint):
+    workdir, summary, said = hint
+    count = sum(leaf.size for leaf in state_of(cnn[0], "params").values())
+    assert f"guide   {cnn[0]}, step 24: {count:,} parameters" in said
+    checkpoint = workdir / "checkpoints" / "24"
+    assert {path.name for path in checkpoint.iterdir() if path.is_dir()} == {"params", "optimizer", "loop"}
+    marks = json.loads((checkpoint / "model.json").read_text())["frozen"]
+    assert {**marks["guide"], "crc32": ""} == {"checkpoint": str(cnn[0]), "step": 24, "weights": "ema", "crc32": ""}
+    losses = [line["loss"] for line in read_metrics(workdir) if line["split"] == "test"]
+    assert losses[1] < losses[0]
+    assert summary["metrics"]["test"]["loss"] == losses[1]
+
+
+@pytest.mark.gate
+def test_the_guide_sees_the_students_images_as_it_was_trained(cnn, monkeypatch):
+    """The loss of the first step, by hand: of images that are scaled otherwise for each."""
+    import cnn as program
+
+    devices(monkeypatch, 1)
+    resolved = resolve("hint.py", overrides={GUIDE: str(cnn[0])})
+    task = setups.prepare(resolved, setups.mesh_of(resolved.experiment))
+    image = next(task.stream.iterate(0))["image"].astype(np.float32)
+    task.stream.close()
+    guide, _ = vitzoo.load(str(cnn[0]))
+    student = merge(abstract(task.build)[0], initialise(task.build, 0))
+    wanted, found = guide(image / np.float32(127.5) - 1), student((image - 100) / 50)
+    loss, _ = first_step("hint", monkeypatch, 1, **{GUIDE: str(cnn[0])})
+    assert loss == pytest.approx(float(np.sqrt(1 + ((found - wanted) ** 2).sum(-1)).mean()), rel=1e-5)
+    assert isinstance(guide, program.CNN)
+
+
+@pytest.mark.gate
+def test_a_killed_student_ends_bitwise_as_if_undisturbed_and_knows_its_guide(cnn, hint, tmp_path, monkeypatch, capsys):
+    devices(monkeypatch, 1)
+    guide = shutil.copytree(cnn[0], tmp_path / "guide")
+    trained("hint", tmp_path / "killed", stop=18, monkeypatch=monkeypatch, **{GUIDE: str(guide)})
+    for item in ("params", "optimizer"):
+        left, right = state_of(hint[0], item), state_of(tmp_path / "killed", item)
+        assert {path: leaf.tobytes() for path, leaf in left.items()} == {p: leaf.tobytes() for p, leaf in right.items()}
+    assert main(["eval", "--checkpoint", str(tmp_path / "killed"), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out.splitlines()[-1])["results"]["test"]["metrics"]
+    assert found == {"loss": pytest.approx(hint[1]["metrics"]["test"]["loss"], rel=1e-5)}
+    shutil.rmtree(guide / "checkpoints" / "24")  # the one before it is there still
+    shutil.rmtree(tmp_path / "killed" / "checkpoints" / "24")
+    with pytest.raises(vitzoo.UserError, match=rf"{GUIDE} = {guide}: has changed .*step 24, now 12, crc32 .*workdir"):
+        trained("hint", tmp_path / "killed", **{GUIDE: str(guide)})
+
+
+@pytest.mark.gate
+def test_what_a_guide_says_is_the_same_for_any_accumulation_and_mesh(cnn, monkeypatch):
+    sgd = {GUIDE: str(cnn[0]), "optimizer.name": "sgd", "optimizer.learning_rate": 0.1}
+    loss, right = first_step("hint", monkeypatch, 1, **sgd)
+    other_loss, found = first_step("hint", monkeypatch, 8, **sgd, accumulate=2)
+    assert loss == pytest.approx(other_loss, rel=1e-5)
+    for path in right:
+        np.testing.assert_allclose(right[path], found[path], rtol=1e-5, atol=1e-6, err_msg=path)
+
+
+def test_an_objective_that_does_not_take_its_guide_is_refused(monkeypatch):
+    import hint as program
+
+    monkeypatch.setattr(program.Hint, "bind", lambda self, info, model_config: self)
+    message = (
+        r"objective.name = hint:Hint: its `bind` takes no `guide`, the models .*unexpected keyword argument 'guide'"
+    )
+    with pytest.raises(vitzoo.UserError, match=message):
+        resolve("hint.py", overrides={GUIDE: "RUN"})
+
+
 def test_no_mean_is_made_of_weights_with_statistics(cnn, tmp_path):
     message = r"= .*/cnn(@12)?: keeps statistics of its batches \(blocks/0/norm/mean\)"
     with pytest.raises(vitzoo.UserError, match=message):
@@ -225,7 +305,7 @@ def test_a_contrast_with_a_model_that_keeps_statistics_is_refused(monkeypatch):
         first_step("simclr", monkeypatch, 1, **{"model.name": "cnn:CNN"})
 
 
-@pytest.mark.parametrize("name", ["cnn", "dino", "simclr"])
+@pytest.mark.parametrize("name", ["cnn", "dino", "hint", "simclr"])
 def test_a_program_of_ones_own_is_planned(name, capsys):
     assert main(["plan", "--config", f"{name}.py", "--topology", "cpu:2"]) == 0
     assert "run it" in capsys.readouterr().out

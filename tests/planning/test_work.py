@@ -2,7 +2,9 @@
 
 import pytest
 
+from vitzoo.config import resolve
 from vitzoo.planning import jaxprs
+from vitzoo.planning.blueprint import blueprint
 from vitzoo.planning.estimate import Forecast, Setting
 from vitzoo.planning.topology import parse
 
@@ -54,6 +56,43 @@ def test_collective_bytes_of_two_layers_by_hand(draw):
     assert found.sums == pytest.approx(2 * 7 / 8 * (small + last) * float32)
     # each micro-batch gathers and reduces anew
     assert sent(drawn, (1, 8, 1, 1), accumulate=4).total == pytest.approx(4 * found.total)
+
+
+GUIDE = {"name": "vit", "variant": "", "patch_size": 4, "width": 16, "depth": 2, "mlp_dim": 32, "num_heads": 2}
+GUIDE |= {"num_classes": 10, "image_size": [28, 28], "channels": 1}
+
+
+def test_a_model_to_learn_from_is_held_read_and_computed_by_hand():
+    experiment = resolve("vit/fashion_mnist:distilled", complete=False).experiment
+    known = {"model": GUIDE, "preprocessing": {"mean": [100.0]}, "classes": ["any"] * 10, "tokenizer": None}
+    plain = Forecast(blueprint(resolve("vit/fashion_mnist:student").experiment, "cpu"), parse("cpu:2"))
+    taught = Forecast(blueprint(experiment, "cpu", frozen={"teacher": known}), parse("cpu:2"))
+    both = [[one(Setting(mesh, "none", 4)) for one in (plain, taught)] for mesh in ((2, 1, 1, 1), (1, 2, 1, 1))]
+    # kernel and bias of the patches, a token, 1 + 7² places; of a block norms 4 · 16, query, key, value, out
+    # 4 · (16² + 16), the MLP's 2 · 16 · 32 + 32 + 16; the last norm and the head
+    block = 4 * 16 + 4 * (16**2 + 16) + 2 * 16 * 32 + 32 + 16
+    whole = 4 * (16 * 16 + 16 + 16 + 50 * 16 + 2 * block + 2 * 16 + 16 * 10 + 10)
+    (alone, beside), (_, cut) = both
+    assert beside.memory.optimizer - alone.memory.optimizer == whole
+    assert (beside.memory.parameters, beside.memory.gradients) == (alone.memory.parameters, alone.memory.gradients)
+    assert beside.memory.batch == alone.memory.batch
+    assert beside.memory.activations > alone.memory.activations
+    # over fsdp:2 each device has half of what is cut, and gathers the other half for each micro-batch, once
+    held = cut.memory.optimizer - both[1][0].memory.optimizer
+    assert whole / 2 < held < 0.6 * whole
+    assert cut.traffic.gathers - both[1][0].traffic.gathers == pytest.approx(4 * (whole - held))
+    assert cut.traffic.reductions == both[1][0].traffic.reductions
+    # a forward pass of each of 64 images: 49 patches, then 50 tokens through products with weights and attention's two;
+    # and the student's head stands twice in the trace of its logits by head
+    layer = 50 * (4 * 16**2 + 2 * 16 * 32) + 2 * 50 * 50 * 16
+    assert beside.flops - alone.flops == 64 * 2 * (49 * 16 * 16 + 2 * layer + 16 * 10 + 48 * 10)
+
+
+def test_in_place_of_a_model_to_learn_from_that_is_not_at_hand_one_like_the_student_is_planned():
+    drawn = blueprint(resolve("vit/fashion_mnist:distilled", complete=False).experiment, "cpu")
+    assert drawn.layout({"data": 2}).frozen == 4 * drawn.parameters
+    note = "to learn from, a model like this one assumed (--config.objective.teacher=CKPT states it)"
+    assert note in drawn.notes
 
 
 def test_layers_that_devices_share_sum_their_activations(draw):

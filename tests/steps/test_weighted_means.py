@@ -69,6 +69,18 @@ def by_class(objective, batch, **settings):
     )
 
 
+def taught(scale):
+    """Distillation of a teacher whose logits the batch holds."""
+    settings = Distillation(class_weights=tuple(scale * CLASS_WEIGHTS), teacher="RUN", temperature=1.0)
+    teacher = SimpleNamespace(classifier=lambda: lambda weights, batch: batch["teacher_logits"])
+    bound = settings.bind(Info(), MODEL, teacher=teacher)
+
+    def sums(*given, memory, **how):
+        return bound.sums(*given, memory={"teacher": memory}, **how)
+
+    return SimpleNamespace(term_weights=bound.term_weights, counts=bound.counts, sums=sums), TAUGHT
+
+
 def by_word(objective, **more):
     words = PLACES | {"targets": WORDS, "weight": FILLS_UP} | more
     return lambda scale: (objective.bind(Info()), words | {"weights": np.float32(scale * WORD_WEIGHTS)})
@@ -78,7 +90,7 @@ CASES = {
     "softmax": by_class(Classification, IMAGES, label_smoothing=0.1),
     "sigmoid": by_class(Classification, IMAGES, loss="sigmoid"),
     "sequence_classification": by_class(SequenceClassification, TEXTS),
-    "distillation": by_class(Distillation, TAUGHT, teacher="RUN", temperature=1.0),
+    "distillation": taught,
     "token_classification": by_word(TokenClassification()),
     "causal_lm": by_word(CausalLanguageModelling(z_loss=0.1)),
     "seq2seq": by_word(SequenceToSequence(), source_tokens=PLACES["tokens"], source_segments=PLACES["tokens"]),

@@ -17,12 +17,12 @@ from vitzoo.checkpoints import metadata
 from vitzoo.checkpoints.locate import locate
 from vitzoo.cli import main
 from vitzoo.config import resolve
+from vitzoo.config.frozen import columns_of
 from vitzoo.errors import UserError
 from vitzoo.nn import state as modules
-from vitzoo.nn.execution import DEFAULT
 from vitzoo.parallel import mesh as meshes
+from vitzoo.steps.state import frozen_shardings
 from vitzoo.training import loop, setup
-from vitzoo.weights.teacher import Teacher, _columns
 
 TEACHER = dataclasses.replace(TINY, num_classes=2)
 CLASSES = ("down", "across")  # the data's, in another order
@@ -69,7 +69,8 @@ def task_of(settings):
 def test_the_teacher_sees_the_students_images_at_its_own_size_and_scale(teacher):
     task = task_of(learning(teacher))
     task.stream.close()
-    params, marks = task.teacher.load()
+    params = task.frozen_models.load(task.mesh)["teacher"]
+    marks, answer = task.frozen_models.marks["teacher"], task.frozen_models.models["teacher"].classifier()
     pixels = np.random.default_rng(0).uniform(0, 255, (3, 16, 16, 1)).astype(np.float32)
     model, info = vitzoo.load(str(teacher))
     graph, weights = modules.split(model)
@@ -77,7 +78,7 @@ def test_the_teacher_sees_the_students_images_at_its_own_size_and_scale(teacher)
     def both(params, weights, pixels):
         shrunk = jax.image.resize(pixels, (3, 8, 8, 1), "bilinear")
         expected = modules.merge(graph, weights)((shrunk - 127.5) / 127.5)
-        return task.teacher.answer(params, {"image": (pixels - 100) / 50})["teacher_logits"], expected
+        return answer(params, {"image": (pixels - 100) / 50}), expected
 
     given, expected = jax.jit(both)(params, weights, pixels)
     np.testing.assert_allclose(given, expected[:, ::-1], rtol=1e-4, atol=1e-4)
@@ -89,10 +90,9 @@ def test_the_teacher_is_said_and_recorded_and_not_saved(teacher, student):
     workdir, said = student
     assert f"teacher {teacher}, step 7:" in said
     checkpoint = locate(workdir).folder
-    assert not any("teacher" in path.name for path in checkpoint.iterdir())
-    marks = metadata.read_loop(checkpoint)["teacher"]
-    assert marks["checkpoint"] == str(teacher)
-    assert json.loads((workdir / "provenance.json").read_text())["teacher"] == marks
+    assert {path.name for path in checkpoint.iterdir() if path.is_dir()} == {"params", "optimizer", "loop"}
+    marks = metadata.read_description(checkpoint)["frozen"]["teacher"]
+    assert (marks["checkpoint"], marks["step"], marks["weights"]) == (str(teacher), 7, "ema")
     lines = [json.loads(line) for line in (workdir / "metrics.jsonl").read_text().splitlines()]
     last = [line for line in lines if line["split"] == "train"][-1]
     assert last["loss"] == pytest.approx(last["loss_classification"] + last["loss_distillation"], rel=1e-5)
@@ -149,21 +149,35 @@ def test_its_parameters_are_spread_as_a_models(teacher):
     task = task_of(learning(teacher))
     task.stream.close()
     mesh = meshes.make_mesh("fsdp:8", jax.devices())
-    settings = {"feed": task.feed, "config": task.model_config, "classes": None, "execution": DEFAULT, "mesh": mesh}
-    found = Teacher.open(str(teacher), **settings)
-    spec = found.shardings["encoder"]["blocks"]["*"]["mlp"]["up"]["kernel"].spec
-    assert "fsdp" in spec
-    assert found.parameters == task.teacher.parameters
+    places = frozen_shardings(task.frozen_models.models, mesh)["teacher"]
+    assert "fsdp" in places["encoder"]["blocks"]["*"]["mlp"]["up"]["kernel"].spec
+    kernel = task.frozen_models.load(mesh)["teacher"]["encoder"]["blocks"]["*"]["mlp"]["up"]["kernel"]
+    assert kernel.addressable_shards[0].data.size == kernel.size // 8
+
+
+def test_a_plan_counts_the_teacher_that_is_named(teacher, tmp_path, capsys):
+    def planned(recipe, *flags):
+        settled = ("--config.mesh=data:2", "--config.remat=none", "--config.accumulate=1", "--topology", "cpu:2")
+        return main(["plan", "--config", f"vit/fashion_mnist:{recipe}", *flags, *settled, "--json"])
+
+    assert planned("student") == planned("distilled", f"--config.objective.teacher={teacher}") == 0
+    alone, taught = (json.loads(line) for line in capsys.readouterr().out.splitlines() if line.startswith("{"))
+    # kernel and bias of the patches, a token, 5 places; two blocks (norms, attention, MLP); the last norm, the head
+    numbers = 272 + 16 + 80 + 2 * (64 + 4 * 272 + 544 + 528) + 32 + 34
+    assert taught["bytes_per_device"]["optimizer"] - alone["bytes_per_device"]["optimizer"] == 4 * numbers
+    assert taught["notes"] == alone["notes"]
+    assert planned("distilled", f"--config.objective.teacher={tmp_path / 'nothing'}") == 2
+    assert f"objective.teacher = {tmp_path / 'nothing'}: " in capsys.readouterr().err
 
 
 def test_its_answers_are_put_in_the_order_of_the_students_classes():
-    assert _columns("RUN", ["a", "b", "c"], 3, ["c", "a"], 2) == (2, 0)
-    assert _columns("RUN", ["a", "b"], 2, ["a", "b"], 2) is None
-    assert _columns("RUN", None, 2, ["a", "b"], 2) is None
+    assert columns_of("objective.teacher", "RUN", ["a", "b", "c"], 3, ["c", "a"], 2) == (2, 0)
+    assert columns_of("objective.teacher", "RUN", ["a", "b"], 2, ["a", "b"], 2) is None
+    assert columns_of("objective.teacher", "RUN", None, 2, ["a", "b"], 2) is None
     with pytest.raises(UserError, match=r"objective\.teacher = RUN: doesn't know 1 of the 2 classes, such as z"):
-        _columns("RUN", ["a", "b"], 2, ["a", "z"], 2)
+        columns_of("objective.teacher", "RUN", ["a", "b"], 2, ["a", "z"], 2)
     with pytest.raises(UserError, match=r"objective\.teacher = RUN: tells 3 classes apart, the student 2"):
-        _columns("RUN", None, 3, ["a", "b"], 2)
+        columns_of("objective.teacher", "RUN", None, 3, ["a", "b"], 2)
 
 
 def test_a_teacher_that_is_not_there_is_refused_by_its_setting(tmp_path):

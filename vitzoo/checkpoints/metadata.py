@@ -7,6 +7,7 @@ import json
 import math
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from vitzoo import strict_json
@@ -117,6 +118,8 @@ _OF_IMAGES_TOO = {
 }
 PREVIOUS = "previous"
 """Besides: the step that the run saved before, which may be gone; null of its first. Older checkpoints lack it."""
+FROZEN = "frozen"
+"""Besides, of an objective that learns from other checkpoints: what each is told apart by, by the setting's name."""
 
 
 def describe(
@@ -131,6 +134,7 @@ def describe(
     preprocessing: dict | None = None,
     tokenizer: dict | None = None,
     statistics: Collection[str] = (),
+    frozen: Mapping[str, dict] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """The content of `model.json`, in the order of the published format.
 
@@ -147,12 +151,13 @@ def describe(
         tokenizer: `kind`, `file` (below `assets/`) and `sha256`, for text; `ends`, ids that end what the model writes,
             where they are not the tokenizer's end token.
         statistics: the paths of the leaves that the model's calls change, of which no mean can be made.
+        frozen: `checkpoint`, `step`, `weights` and `crc32` of what the objective learns from, by setting.
     """
     values = (
         *(FORMAT, version, model, objective, preprocessing, classes, tokenizer, data, step, examples),
         sorted(statistics),
     )
-    return dict(zip(KINDS, values, strict=True))
+    return dict(zip(KINDS, values, strict=True)) | ({FROZEN: dict(frozen)} if frozen else {})
 
 
 def write_description(folder: Path, description: dict) -> None:
@@ -178,7 +183,7 @@ def read_description(folder: Path) -> dict[str, Any]:
     if (form := content["format"]) != FORMAT:
         old = "; it was written by vitzoo 0.1: convert it with that version, and read the result" if form == 1 else ""
         raise Damaged(file, f"is of format {form}, this vitzoo reads {FORMAT}{old}")
-    check(file, content, KINDS, {PREVIOUS: optional(STEP)})
+    check(file, content, KINDS, {PREVIOUS: optional(STEP), FROZEN: by_name(OBJECT, "objects")})
     check(file, content["model"], {"name": TEXT}, {"variant": TEXT}, "model")
     check(file, content["objective"], {"name": TEXT}, within="objective")
     check(file, content["data"], dict.fromkeys(("name", "split", "fingerprint"), TEXT), within="data")
@@ -197,7 +202,6 @@ _KNOWN = {
     "total_steps": STEP,
     "evaluated_data": by_name(TEXT, "texts"),
     "averaged": LIST,
-    "teacher": optional(OBJECT),
     "window": optional(OBJECT),
 }
 _WINDOW = {

@@ -2,7 +2,7 @@
 
 import argparse
 import dataclasses
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from vitzoo.cli.arguments import Parser, typed
 from vitzoo.cli.output import Result, table
@@ -71,6 +71,7 @@ def run(args: argparse.Namespace) -> Result:
         where,
         choice=choice,
         examples=args.examples,
+        frozen=_frozen(resolved),
         price=args.price_per_device_hour,
         runners_up=args.compile,
         compiles=not args.formula,
@@ -99,6 +100,23 @@ def _of_checkpoint(resolved: "Resolved", overrides: list[str]) -> "tuple[Resolve
     text = getattr(pretrained.feed(feed_of(experiment), resolved), "text", experiment.text)
     values = {**resolved.values, "text": to_json(text)}
     return dataclasses.replace(resolved, experiment=dataclasses.replace(experiment, text=text), values=values), choice
+
+
+def _frozen(resolved: "Resolved") -> dict[str, Any]:
+    """What the checkpoints that the objective learns from say of themselves, but for those that a file names and that
+    aren't here.
+    """
+    from vitzoo.schema import checkpoints_of
+    from vitzoo.weights.frozen import locate_frozen
+
+    found = {}
+    for name, checkpoint in checkpoints_of(resolved.experiment.objective).items():
+        try:
+            found[name] = locate_frozen(name, checkpoint).description
+        except UserError:
+            if resolved.sources.get(f"objective.{name}") == "flag":
+                raise
+    return found
 
 
 def _figures(made: "Plan") -> list[str]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from vitzoo.errors import UserError
+from vitzoo.limits import limits_of
 from vitzoo.parallel.sharding import rules_of
 from vitzoo.schema import annotations, convert
 
@@ -64,6 +65,7 @@ def check_part(kind: str, name: str, part: Any, field: str) -> None:
     _check_types(part, name, field)
     if kind == "objective":
         _check_feed(name, part, field)
+        _check_frozen(name, part, field)
     if kind in BASES and not issubclass(part, base := _imported(BASES[kind])):
         raise UserError(field, name, f"is no subclass of {base.__module__}.{base.__name__}")
     plain = _imported(BASES[kind]) if kind in BASES else object
@@ -82,6 +84,16 @@ def _check_feed(name: str, objective: Any, field: str) -> None:
         raise UserError(field, name, f"its FEED is {feed!r}; there are {', '.join(FILLED)}")
     if feed == "text" and not ("rows" in annotations(objective) or hasattr(objective, "rows")):
         raise UserError(field, name, "takes text, and lacks `rows`, of what a row is made: windows, pairs, ...")
+
+
+def _check_frozen(name: str, objective: Any, field: str) -> None:
+    models = [one.name for one in dataclasses.fields(objective) if limits_of(one).checkpoint]
+    given = dict.fromkeys(models)
+    if models and (problem := _problem(objective, "bind", lambda bind: bind.bind(None, None, None, **given))):
+        message = (
+            f"its `bind` takes no {_listed(models)}, the models of the checkpoints that its settings name ({problem})"
+        )
+        raise UserError(field, name, message)
 
 
 def check_bound(objective: Any, name: str) -> None:

@@ -11,8 +11,7 @@ import numpy as np
 from vitzoo.errors import UserError
 from vitzoo.evaluation.settings import Evaluator, Rows
 from vitzoo.nn.state import split
-from vitzoo.objectives.base import Objective, WithEmbeddings, WithMemory
-from vitzoo.steps.train import Teach
+from vitzoo.objectives.base import Memory, Objective, WithEmbeddings
 
 TERM, METRIC = "term ", "metric "
 
@@ -31,12 +30,11 @@ class ObjectiveEvaluator(Evaluator):
     OBJECTIVE: ClassVar[bool] = True
     BETTER: ClassVar[dict[str, Callable]] = {"loss": min}
 
-    def of_objective(self, objective: Objective, teach: Teach | None, sizes: tuple[int, int]) -> "MeasuredObjective":
+    def of_objective(self, objective: Objective, sizes: tuple[int, int]) -> "MeasuredObjective":
         """What measures an objective.
 
         Args:
             objective: bound to its data and model.
-            teach: of one that learns from a checkpoint; see `steps.train.make_train_step`.
             sizes: of a batch, as it is stated and as it fills the devices.
 
         Raises:
@@ -46,7 +44,7 @@ class ObjectiveEvaluator(Evaluator):
         if isinstance(objective, WithEmbeddings) and stated != filled:
             message = f"doesn't divide over the mesh, and rows that see each other need batches of one size: {filled}"
             raise UserError("batch_size", stated, message)
-        return MeasuredObjective(self.split, objective, teach)
+        return MeasuredObjective(self.split, objective)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -56,32 +54,23 @@ class MeasuredObjective:
     Args:
         split: its name.
         objective: bound.
-        teach: of an objective that learns from a checkpoint; see `steps.train.make_train_step`.
     """
 
     split: str
     objective: Objective
-    teach: Teach | None = None
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """What of the state it is measured with, besides the parameters."""
-        memory = ("objective",) if isinstance(self.objective, WithMemory) else ()
-        return ("step", *memory, *(() if self.teach is None else ("teacher",)))
 
     def outputs(
-        self, model: Any, batch: Mapping[str, jax.Array], *, step: Any, objective: Any = None, teacher: Any = None
+        self, model: Any, batch: Mapping[str, jax.Array], *, step: jax.Array, memory: Memory | None
     ) -> dict[str, Any]:
         """What a pass keeps of a batch, computed on device: `weight` [batch], and as `sums` a float32 [2], sum and
         count, for each term and metric.
         """
-        batch = batch if self.teach is None else self.teach(teacher, batch)
-        counts, known = self.objective.counts(batch), {"memory": objective, "step": step}
+        counts = self.objective.counts(batch)
         if isinstance(self.objective, WithEmbeddings):
             embeddings = self.objective.embeddings(model, batch, None, train=False)
-            sums, metrics, _ = self.objective.sums_of(embeddings, split(model)[1], batch, **known)
+            sums, metrics, _ = self.objective.sums_of(embeddings, split(model)[1], batch, memory=memory, step=step)
         else:
-            sums, metrics, _ = self.objective.sums(model, batch, None, train=False, **known)
+            sums, metrics, _ = self.objective.sums(model, batch, None, train=False, memory=memory, step=step)
         pairs = {TERM + term: (sums[term], counts[term]) for term in self.objective.term_weights}
         pairs |= {METRIC + name: pair for name, pair in metrics.items()}
         found = {name: jnp.stack([jnp.asarray(one, jnp.float32) for one in pair]) for name, pair in pairs.items()}

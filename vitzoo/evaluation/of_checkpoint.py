@@ -1,59 +1,52 @@
-"""What it takes to measure a checkpoint's objective: bound as in its training, with its memory and its teacher."""
+"""What it takes to measure a checkpoint's objective: bound as in its training, with its memory and frozen models."""
 
 from typing import Any
 
 import jax
 import numpy as np
 
-from vitzoo.checkpoints import metadata
 from vitzoo.checkpoints.arrays import restore_arrays
 from vitzoo.checkpoints.manifest import Damaged
 from vitzoo.data.sources.base import SourceInfo
 from vitzoo.errors import UserError
 from vitzoo.evaluation.ready import Ready
 from vitzoo.evaluation.run import Evaluation
-from vitzoo.objectives.base import Objective
+from vitzoo.objectives.base import Objective, WithMemory
 from vitzoo.parallel.processes import place
 from vitzoo.parallel.sharding import optimizer_shardings, replicated
 from vitzoo.steps.state import memory_of, with_shardings
-from vitzoo.steps.train import Teach
 from vitzoo.weights.model import Part
 from vitzoo.weights.open import Published
 
 
-def bound_objective(ready: Ready, info: SourceInfo) -> tuple[Objective, Teach | None]:
-    """The objective bound to the run's training data, which may say how many examples each class has, and what asks
-    its teacher.
+def bound_objective(ready: Ready, info: SourceInfo) -> Objective:
+    """The objective bound to the run's training data, which may say how many examples each class has.
 
     Args:
         ready: the checkpoint.
         info: of the rows that are measured, to which it is bound where they aren't the run's.
 
     Raises:
-        UserError: the training data or the teacher aren't there.
+        UserError: the training data or what it learns from aren't there.
     """
     data = ready.experiment.data
     if ready.own:
         info = ready.feed.rows(ready.feed.source(data), data, ready.config, train=True).info
-    objective = ready.experiment.objective.bind(info, ready.config)
-    return objective, None if ready.teacher is None else ready.teacher.answer
+    return ready.experiment.objective.bind(info, ready.config, **ready.frozen_models.models)
 
 
 def state_beside(ready: Ready, evaluation: Evaluation) -> dict[str, Any]:
     """What of a checkpoint's state an evaluation needs besides the parameters.
 
     Raises:
-        UserError: the checkpoint has none of it, or it doesn't fit the model; or the teacher has changed.
+        UserError: the checkpoint has none of it, or it doesn't fit the model; or what is learned from has changed.
     """
     state: dict[str, Any] = {"step": place(np.int32(ready.info.step or 0), replicated(ready.mesh))}
-    if "objective" in evaluation.needs:
-        state["objective"] = _memory(ready, evaluation.evaluator.objective)
-    if "teacher" in evaluation.needs:
-        assert ready.teacher is not None
-        state["teacher"], marks = ready.teacher.load()
-        if ready.located.run is not None:
-            then = metadata.read_loop(ready.located.folder).get("teacher")
-            ready.teacher.check_same(then, marks, "the loss would be another")
+    if isinstance(evaluation.objective, WithMemory):
+        state["objective"] = _memory(ready, evaluation.objective)
+    if evaluation.objective is not None and ready.frozen_models.models:
+        state["frozen"] = ready.frozen_models.load(ready.mesh)
+        ready.frozen_models.check_same(ready.info.description, "the loss would be another")
     return state
 
 

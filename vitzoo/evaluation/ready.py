@@ -25,10 +25,10 @@ from vitzoo.parallel.processes import place_all
 from vitzoo.parallel.sharding import param_shardings, rules_of
 from vitzoo.registry import find
 from vitzoo.schema import patch
+from vitzoo.weights.frozen import FrozenCheckpoints
 from vitzoo.weights.load import ImageInfo, Info, fitted, information
 from vitzoo.weights.model import builder, with_sizes
 from vitzoo.weights.open import open_weights
-from vitzoo.weights.teacher import Teacher
 
 HERE = {"mesh": "auto", "platform": "", "init_from": "", "init_from_state": False, "profile": ""}
 """Settings of a run that don't concern where it is evaluated."""
@@ -72,24 +72,15 @@ class Ready:
     mesh: Mesh
 
     @functools.cached_property
-    def teacher(self) -> Teacher | None:
-        """The checkpoint that its objective learns from, laid out; None without one.
+    def frozen_models(self) -> FrozenCheckpoints:
+        """The checkpoints that its objective learns from, laid out.
 
         Raises:
-            UserError: it isn't there any more.
+            UserError: one isn't there any more.
         """
-        name = getattr(self.experiment.objective, "teacher", "")
-        if not name:
-            return None
         execution = execution_of(self.experiment, self.mesh)
-        return Teacher.open(
-            name,
-            feed=self.feed,
-            config=self.config,
-            classes=self.info.classes,
-            execution=execution,
-            mesh=self.mesh,
-        )
+        student = {"feed": self.feed, "config": self.config, "classes": self.info.classes, "execution": execution}
+        return FrozenCheckpoints.open(self.experiment.objective, **student)
 
 
 def make_ready(

@@ -25,7 +25,7 @@ from vitzoo.parallel.sharding import put, replicated, rows_of_this_process
 from vitzoo.spelling import are_same
 from vitzoo.steps.compile import batch_shapes, compile_eval_step, compiled_together
 from vitzoo.steps.evaluate import make_eval_step
-from vitzoo.steps.train import Teach
+from vitzoo.steps.state import memory
 
 Rows = dict[str, np.ndarray]
 IN_FLIGHT = 3  # batches computed ahead of the one being fetched, so that the device never waits for the host
@@ -117,7 +117,7 @@ class Evaluation:
         classes: the names of the model's classes, if known.
         mesh: where batches are put.
         objective: of the training; its `loss` is the evaluator's where that says `auto`.
-        bound_objective: gives it bound to its data and model, and what asks its teacher; for evaluators of it.
+        bound_objective: gives it bound to its data and model; for evaluators of it.
 
     Raises:
         UserError: the data is missing, empty, or of classes that aren't the model's.
@@ -134,7 +134,7 @@ class Evaluation:
         classes: tuple[str, ...] | None,
         mesh: Mesh,
         objective: Any = None,
-        bound_objective: Callable[[SourceInfo], tuple[Objective, Teach | None]] | None = None,
+        bound_objective: Callable[[SourceInfo], Objective] | None = None,
     ):
         self.mesh, self.data, feed = mesh, evaluation_data(data, evaluator), feed.evaluating(evaluator)
         self.source = evaluator.examples_of(feed, self.data)
@@ -153,19 +153,16 @@ class Evaluation:
         self.examples = feed.rows(self.source, self.data, config, train=False)
         if (most := getattr(evaluator, "max_rows", None)) is not None:
             self.examples = Spread(self.examples, most)
+        self.objective: Objective | None = None
         if evaluator.OBJECTIVE:
             assert bound_objective is not None
             _check_numbers(classes, info)
             sizes = self.data.batch_size, padded_batch_size(self.data.batch_size, mesh)
-            self.evaluator = self.evaluator.of_objective(*bound_objective(self.examples.info), sizes)
+            self.objective = bound_objective(self.examples.info)
+            self.evaluator = self.evaluator.of_objective(self.objective, sizes)
         prepare = feed.prepare(config, info, train=False)
         # where the parameters lie is left to the parameters: one compilation serves raw and averaged ones
         self._step = compile_eval_step(make_eval_step(graph, self._outputs, prepare), mesh)
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """What of a state the evaluator takes besides the parameters."""
-        return getattr(self.evaluator, "needs", ())
 
     def _outputs(self, model: Callable, batch: Mapping[str, jax.Array], **beside: Any) -> dict[str, Any]:
         if self.classes is not None:
@@ -174,8 +171,10 @@ class Evaluation:
         return self.evaluator.outputs(model, batch, **beside)
 
     def _beside(self, state: Mapping[str, Any] | None) -> dict[str, Any]:
+        if self.objective is None:
+            return {}
         known = {"step": np.int32(0)} if state is None else state
-        return {name: known[name] for name in self.needs}
+        return {"step": known["step"], "memory": memory(known)}
 
     def rows(self, params: Any, seen: Callable | None = None, state: Mapping[str, Any] | None = None) -> Rows:
         """What the evaluator keeps of each real example, in the dataset's order.
@@ -183,7 +182,7 @@ class Evaluation:
         Args:
             params: the parameters.
             seen: called with the number of examples after each batch.
-            state: has what the evaluator `needs` besides them; without one, the step is 0.
+            state: the training's, for an evaluator of the objective; without one, the step is 0.
         """
         batch_size = padded_batch_size(self.data.batch_size, self.mesh)
         part = rows_of_this_process(batch_size, self.mesh)

@@ -19,6 +19,7 @@ from vitzoo.errors import UserError
 from vitzoo.evaluation.evaluate import bound
 from vitzoo.evaluation.of_checkpoint import state_beside
 from vitzoo.evaluation.ready import make_ready
+from vitzoo.objectives.base import WithMemory
 from vitzoo.outputs import checked_new_folder
 from vitzoo.parallel.processes import place_all
 from vitzoo.spelling import nearest
@@ -167,7 +168,7 @@ def _scorer(checkpoint: str, metric: str, weights: str, overrides: Overrides) ->
     if key not in directions:
         raise UserError("--greedy", metric, f"{name} has no metric {key!r}; {nearest(key, list(directions))}")
     evaluation, places = bound(ready, name), jax.tree.map(lambda leaf: leaf.sharding, ready.params)
-    if "objective" in evaluation.needs:
+    if isinstance(evaluation.objective, WithMemory):
         raise UserError("--greedy", metric, "is of an objective that remembers, and a mean of weights has no memory")
     state = state_beside(ready, evaluation)
 

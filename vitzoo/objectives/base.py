@@ -1,16 +1,20 @@
 """What a model is trained for: losses as sums over counts, and a memory where losses need one."""
 
-from collections.abc import Mapping
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+
+from vitzoo.nn.state import Params, merge
 
 Batch = Mapping[str, jax.Array]
 Scalars = dict[str, jax.Array]
 Pairs = dict[str, tuple[jax.Array, jax.Array]]
 Memory = Mapping[str, Any]
-"""A nested dict of arrays, part of the train state."""
+"""A nested dict of arrays: what the train state holds of an objective, and the weights of frozen models by setting."""
 
 
 class Sum(NamedTuple):
@@ -60,9 +64,53 @@ class Objective(Protocol):
                 whatever micro-batch and device it is computed in.
             key: of what doesn't belong to a row, such as dropout.
             train: whether it is called in training.
-            memory: the objective's; None where it keeps none.
+            memory: the objective's, and the weights of the frozen models that its settings name; None without either.
             step: batches consumed before this one.
         """
+
+
+@dataclasses.dataclass(frozen=True)
+class Frozen:
+    """A checkpoint's model to learn from, which isn't trained: what an objective's `bind` is given by the name of a
+    setting that names the checkpoint, `teacher: str = setting("", checkpoint=True)`.
+
+    The memory holds its weights under the same name. They lie on devices as a model's do, and aren't saved: they are
+    read anew, and another checkpoint under the same name is refused.
+
+    Attributes:
+        description: the content of the checkpoint's `model.json`.
+        graph: the model's static structure.
+        shapes: its variables'.
+        rules: its sharding rules.
+        images: the images of a batch, float [B, H, W, C], to those that this model takes, of its own size and scale.
+        columns: gives for each of the student's classes its place among this model's, None where they are the same;
+            raises UserError where one isn't among them.
+    """
+
+    description: Mapping[str, Any]
+    graph: Any
+    shapes: Params
+    rules: Sequence[tuple[str, Any]]
+    images: Callable[[jax.Array], jax.Array]
+    columns: Callable[[], tuple[int, ...] | None]
+
+    def model(self, weights: Mapping[str, Any]) -> Any:
+        """The model with its weights, `memory["teacher"]`."""
+        return merge(self.graph, dict(weights))
+
+    def classifier(self) -> Callable[[Mapping[str, Any], Batch], jax.Array]:
+        """(weights, batch) to logits float32 [B, the student's classes], of the very images that the student sees.
+
+        Raises:
+            UserError: it doesn't know the student's classes.
+        """
+        columns = self.columns()
+
+        def logits(weights: Mapping[str, Any], batch: Batch) -> jax.Array:
+            found = self.model(weights)(self.images(batch["image"]), train=False).astype(jnp.float32)
+            return jax.lax.stop_gradient(found if columns is None else found[:, np.asarray(columns)])
+
+        return logits
 
 
 @runtime_checkable
@@ -80,7 +128,7 @@ class WithMemory(Protocol):
         """The memory after a step, of the same shapes.
 
         Args:
-            memory: before it.
+            memory: before it, weights of frozen models among it, which stay as they are.
             params: the model's variables after it.
             notes: of the whole global batch.
             step: batches consumed before this one.

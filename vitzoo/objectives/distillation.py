@@ -1,20 +1,19 @@
 """Classification with a teacher: a checkpoint's answers beside the labels."""
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from vitzoo.errors import UserError
-from vitzoo.objectives.base import Batch, Sums
+from vitzoo.objectives.base import Batch, Frozen, Memory, Sums
 from vitzoo.objectives.classification import TERM, BoundClassification, Classification
 from vitzoo.objectives.inputs import logits_of, of_rows
 from vitzoo.schema import setting
 
 TAUGHT = "distillation"
-TEACHER_LOGITS = "teacher_logits"
-"""Of a batch, float [B, classes]: what the teacher says of the very images that the student sees."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,7 +26,9 @@ class Distillation(Classification):
     token's head and the teacher with the other; any other student learns both with its only one.
     """
 
-    teacher: str = setting("", "checkpoint to learn from: a run folder, RUN@best, a file of published weights")
+    teacher: str = setting(
+        "", "checkpoint to learn from: a run folder, RUN@best, a file of published weights", checkpoint=True
+    )
     kind: str = setting("soft", "what of the teacher's answer is learned", choices=("soft", "hard"))
     temperature: float = setting(3.0, "divides the logits of teacher and student, for kind=soft", above=0.0)
     teacher_weight: float = setting(
@@ -39,26 +40,27 @@ class Distillation(Classification):
         if not self.teacher:
             raise UserError("teacher", None, "must be given: a checkpoint to learn from")
 
-    def bind(self, info: Any, model_config: Any) -> "BoundDistillation":  # type: ignore[override]
+    def bind(self, info: Any, model_config: Any, teacher: Frozen) -> "BoundDistillation":  # type: ignore[override]
         """The objective for these data; see `Classification.bind`.
 
         Raises:
-            UserError: data with several labels per image.
+            UserError: data with several labels per image, or of classes that the teacher doesn't know.
         """
         if info.multi_label:
             raise UserError("objective.name", "distillation", "these data have several labels per image; it needs one")
         labels = super().bind(info, model_config)
-        return BoundDistillation(labels, self.kind, self.temperature, self.teacher_weight)
+        return BoundDistillation(labels, self.kind, self.temperature, self.teacher_weight, teacher.classifier())
 
 
 @dataclasses.dataclass(frozen=True)
 class BoundDistillation:
-    """`Distillation` for given data. Batches hold `teacher_logits` besides what `BoundClassification` asks for."""
+    """`Distillation` for given data. `taught` makes the teacher's logits, [B, classes], of its weights and a batch."""
 
     labels: BoundClassification
     kind: str
     temperature: float
     teacher_weight: float
+    taught: Callable[[Any, Batch], jax.Array]
 
     @property
     def term_weights(self) -> dict[str, float]:
@@ -69,11 +71,21 @@ class BoundDistillation:
         """What each term's sum is divided by, from the whole global batch."""
         return {**self.labels.counts(batch), TAUGHT: batch["weight"].astype(jnp.float32).sum()}
 
-    def sums(self, model: Any, batch: Batch, key: jax.Array | None = None, *, train: bool = True, **_: Any) -> Sums:
+    def sums(
+        self,
+        model: Any,
+        batch: Batch,
+        key: jax.Array | None = None,
+        *,
+        train: bool = True,
+        memory: Memory | None = None,
+        **_: Any,
+    ) -> Sums:
         """Sums over the rows of a (micro-)batch: `{term: sum}`, `{metric: (sum, count)}` and no notes."""
+        assert memory is not None
         heads = _logits_by_head(model, batch, train=train, key=key)
         weight = batch["weight"].astype(jnp.float32)
-        losses = jnp.where(weight > 0, self._losses(heads[-1], batch[TEACHER_LOGITS].astype(jnp.float32)), 0)
+        losses = jnp.where(weight > 0, self._losses(heads[-1], self.taught(memory["teacher"], batch)), 0)
         metrics = self.labels.metrics(sum(heads[1:], heads[0]) / len(heads), batch)
         return {TERM: self.labels.loss_sum(heads[0], batch), TAUGHT: (weight * losses).sum()}, metrics, {}
 

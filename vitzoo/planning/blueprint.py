@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
-import numpy as np
 
 from vitzoo.config.experiment import ModelChoice
 from vitzoo.config.feeds import feed_of
+from vitzoo.config.frozen import frozen_models
 from vitzoo.data.images import pixel_type
 from vitzoo.data.mixing import Prepare
 from vitzoo.data.text.settings import SIZED
@@ -21,13 +21,14 @@ from vitzoo.models.text import usual_vocabulary
 from vitzoo.nn import state as modules
 from vitzoo.nn.execution import Execution
 from vitzoo.nn.paths import flatten
-from vitzoo.objectives.base import WithEmbeddings
-from vitzoo.objectives.distillation import TEACHER_LOGITS
+from vitzoo.objectives.base import Frozen, WithEmbeddings
 from vitzoo.optim import build as optim
 from vitzoo.parallel.sharding import Rules, rules_of
 from vitzoo.planning import training_data
+from vitzoo.planning.layout import Layout
 from vitzoo.planning.training_data import total_steps
 from vitzoo.registry import find
+from vitzoo.schema import checkpoints_of, to_json
 from vitzoo.steps import state as states
 from vitzoo.steps.train import Step, make_train_step, row_keys
 
@@ -44,6 +45,7 @@ class Blueprint:
         choice: the model's name and variant.
         config: every setting of the model.
         objective: bound to what is known of the data.
+        frozen: the models that it learns from, by setting.
         row: shapes of a row of a batch.
         prepare: what happens to a batch on the device before the model sees it.
         examples: rows of an epoch; None where no one knows.
@@ -56,6 +58,7 @@ class Blueprint:
     choice: ModelChoice
     config: Any
     objective: Any
+    frozen: Mapping[str, Frozen]
     row: Mapping[str, jax.ShapeDtypeStruct]
     prepare: Prepare
     examples: int | None
@@ -66,8 +69,7 @@ class Blueprint:
     @property
     def dtype(self) -> str:
         """The type of the matrix products."""
-        auto = "float32" if self.platform == "cpu" else "bfloat16"
-        return auto if self.experiment.precision == "auto" else self.experiment.precision
+        return _execution(self.experiment, self.platform, "none").dtype
 
     @property
     def rules(self) -> Rules:
@@ -91,7 +93,12 @@ class Blueprint:
     @functools.cached_property
     def state(self) -> states.State:
         """Shapes of the whole train state."""
-        return states.abstract(self.model("none")[1], self.chain, self.experiment.ema, self.objective)
+        shapes = self.model("none")[1]
+        return states.abstract(shapes, self.chain, self.experiment.ema, self.objective, self.frozen)
+
+    def layout(self, sizes: Mapping[str, int]) -> Layout:
+        """The state on a mesh; of its axes those that are missing are 1."""
+        return Layout(self.state, self.rules, sizes, self.frozen)
 
     @property
     def parameters(self) -> int:
@@ -119,9 +126,7 @@ class Blueprint:
         return {}
 
     def _model(self, remat: str) -> tuple[Any, modules.Params]:
-        scan = Execution().scan if self.experiment.scan is None else self.experiment.scan
-        derivatives = "own" if self.platform == "cpu" else "plain"
-        execution = Execution(dtype=self.dtype, scan=scan, remat=remat, derivatives=derivatives)
+        execution = _execution(self.experiment, self.platform, remat)
         model: Any = find("model", self.choice.name)
         return modules.abstract(lambda rngs: model(self.config, rngs=rngs, execution=execution))
 
@@ -139,8 +144,20 @@ class Blueprint:
         )
 
 
+def _execution(experiment: Any, platform: str, remat: str) -> Execution:
+    """How models are computed on a platform."""
+    auto, derivatives = ("float32", "own") if platform == "cpu" else ("bfloat16", "plain")
+    dtype = auto if experiment.precision == "auto" else experiment.precision
+    scan = Execution().scan if experiment.scan is None else experiment.scan
+    return Execution(dtype=dtype, scan=scan, remat=remat, derivatives=derivatives)
+
+
 def blueprint(
-    experiment: Any, platform: str, choice: ModelChoice | None = None, examples: int | None = None
+    experiment: Any,
+    platform: str,
+    choice: ModelChoice | None = None,
+    examples: int | None = None,
+    frozen: Mapping[str, Mapping[str, Any]] = types.MappingProxyType({}),
 ) -> Blueprint:
     """What a config's training step is made of.
 
@@ -149,6 +166,8 @@ def blueprint(
         platform: `cpu`, `tpu` or `gpu`.
         choice: the model, where a checkpoint says it.
         examples: rows of an epoch, where the user states them.
+        frozen: the content of `model.json` of the checkpoints that the objective names, by setting; in the place of one
+            that isn't known, a model like the one that is trained is assumed.
 
     Raises:
         UserError: no model is named, or settings don't fit each other.
@@ -159,22 +178,43 @@ def blueprint(
             "model.name", None, "must be given: a checkpoint in init_from, or --config.model.name and .variant"
         )
     if training_data.is_text(experiment):
-        config, objective, row, notes = _of_text(experiment, choice, examples)
-        count, info = examples, training_data.texts(experiment, examples)
+        config, info, row, notes = _of_text(experiment, choice, examples)
+        count = examples
     else:
-        config, objective, row, count, info, notes = _of_images(experiment, choice, examples)
+        config, info, row, count, notes = _of_images(experiment, choice, examples)
+    models, assumed = _frozen(experiment, platform, choice, config, frozen)
+    objective, feed = experiment.objective.bind(info, config, **models), feed_of(experiment)
     return Blueprint(
         experiment=experiment,
         choice=choice,
         config=config,
         objective=objective,
+        frozen=models,
         row=row,
-        prepare=feed_of(experiment).prepare(config, info, train=True),
+        prepare=feed.prepare(config, info, train=True),
         examples=count,
         steps=total_steps(experiment, count),
         platform=platform,
-        notes=(*notes, *_of_contrast(objective)),
+        notes=(*notes, *assumed, *_of_contrast(objective)),
     )
+
+
+def _frozen(
+    experiment: Any, platform: str, choice: ModelChoice, config: Any, known: Mapping[str, Mapping[str, Any]]
+) -> tuple[dict[str, Frozen], tuple[str, ...]]:
+    """The models that the objective learns from, by setting, and what was assumed of them."""
+    unknown = [name for name in checkpoints_of(experiment.objective) if name not in known]
+    feed, execution = feed_of(experiment), _execution(experiment, platform, "none")
+    if unknown:
+        alike = {"model": {"name": choice.name, **to_json(config)}, "classes": None, **feed.described(config)}
+        known = {**known, **dict.fromkeys(unknown, alike)}
+    models = frozen_models(experiment.objective, known, feed=feed, config=config, classes=None, execution=execution)
+    # which of its classes the student's are, only the data say
+    columns = tuple(range(getattr(config, "num_classes", None) or 0))
+    models = {name: dataclasses.replace(one, columns=lambda: columns) for name, one in models.items()}
+    flags = " ".join(f"--config.objective.{name}=CKPT" for name in unknown)
+    notes = (f"to learn from, a model like this one assumed ({flags} states it)",) if unknown else ()
+    return models, notes
 
 
 def _of_images(experiment: Any, choice: ModelChoice, examples: int | None) -> tuple:
@@ -183,7 +223,6 @@ def _of_images(experiment: Any, choice: ModelChoice, examples: int | None) -> tu
     source, feed = types.SimpleNamespace(info=info), feed_of(experiment)  # of a source, only this is asked
     config = feed.complete(choice.config(**feed.model_fields(source)), source)
     size = config.image_size if isinstance(config.image_size, tuple) else (config.image_size,) * 2
-    objective = experiment.objective.bind(info, config)
     row = training_data.image_row(
         size,
         config.channels,
@@ -191,10 +230,7 @@ def _of_images(experiment: Any, choice: ModelChoice, examples: int | None) -> tu
         info.multi_label,
         pixel_type(experiment.preprocessing),
     )
-    if hasattr(experiment.objective, "teacher"):
-        row[TEACHER_LOGITS] = jax.ShapeDtypeStruct((config.num_classes,), np.float32)
-        notes = (*notes, "the teacher's own memory and time are left out")
-    return config, objective, row, count, info, notes
+    return config, info, row, count, notes
 
 
 def _of_text(experiment: Any, choice: ModelChoice, examples: int | None) -> tuple:
@@ -209,7 +245,7 @@ def _of_text(experiment: Any, choice: ModelChoice, examples: int | None) -> tupl
     config = choice.config(**fields)
     feed.check_length(config, experiment.text)
     row = training_data.text_row(experiment.objective.rows, experiment.text, config, number=feed.head == "number")
-    return config, experiment.objective.bind(info, config), row, notes
+    return config, info, row, notes
 
 
 def _vocabulary(tokenizer: Any, choice: ModelChoice) -> tuple[int | None, tuple[str, ...]]:

@@ -22,7 +22,8 @@ class Traffic:
     """Bytes that each device sends in a step.
 
     Attributes:
-        gathers: of weights that lie over `fsdp`: before the forward and before the backward pass of each micro-batch.
+        gathers: of weights that lie over `fsdp`: before the forward and before the backward pass of each micro-batch,
+            which of frozen models there is none.
         reductions: of their gradients, each device keeping its part.
         sums: of gradients over `data`, and of those that lie whole over `fsdp`.
         tensor: of activations over `tensor`.
@@ -64,6 +65,9 @@ def traffic(
             gathers += (2 if leaf.stacked else 1) * part * _ring_fraction(sizes["fsdp"])
             reductions += part * _ring_fraction(sizes["fsdp"])
         sums += 2 * _summed(leaf, sizes, itemsize)
+    for leaf in layout.frozen_leaves:
+        if "fsdp" in leaf.placed:
+            gathers += leaf.size * itemsize / leaf.cut({**sizes, "fsdp": 1}) * _ring_fraction(sizes["fsdp"])
     tensor = 2 * _ring_fraction(sizes["tensor"]) * _shared_sums(layout, program, weigh, remat)
     return Traffic(
         gathers=accumulate * gathers,
@@ -213,7 +217,7 @@ class Forecast:
         """The state on a mesh."""
         if mesh not in self._layouts:
             sizes = dict(zip(AXES, mesh, strict=True))
-            self._layouts[mesh] = Layout(self.blueprint.state, self.blueprint.rules, sizes)
+            self._layouts[mesh] = self.blueprint.layout(sizes)
         return self._layouts[mesh]
 
     def __call__(self, setting: Setting) -> Estimate:
@@ -232,18 +236,19 @@ class Forecast:
             capacity=self.topology.capacity,
             flops=flops,
             traffic=sent,
-            seconds=self._seconds(memory, flops, sent, setting, itemsize),
+            seconds=self._seconds(layout, flops, sent, setting, itemsize),
             batch_size=self.blueprint.experiment.data.batch_size,
         )
 
-    def _seconds(self, memory: Memory, flops: int, sent: Traffic, setting: Setting, itemsize: int) -> dict[str, float]:
+    def _seconds(self, layout: Layout, flops: int, sent: Traffic, setting: Setting, itemsize: int) -> dict[str, float]:
         topology, device = self.topology, self.topology.device
         peak = topology.peak(self.blueprint.dtype)
         if peak is None or device.bandwidth is None or topology.interconnect is None:
             return {}
-        # the state is read and written, and each micro-batch's passes read the weights
-        weights = 2 * itemsize * self.blueprint.parameters / setting.mesh[2]
-        moved = 2 * (memory.parameters + memory.optimizer) + setting.accumulate * weights
+        # the state is read and written but for what is frozen, and each micro-batch's passes read the weights
+        frozen = sum(leaf.size for leaf in layout.frozen_leaves)
+        weights = itemsize * (2 * self.blueprint.parameters + frozen) / setting.mesh[2]
+        moved = 2 * (layout.parameters + layout.optimizer - layout.frozen) + setting.accumulate * weights
         return {
             "compute": flops / (topology.count * peak),
             "memory": moved / device.bandwidth,

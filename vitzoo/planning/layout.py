@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from jax.sharding import AbstractMesh, AxisType, PartitionSpec
 
 from vitzoo.nn.paths import LAYERS, flatten, is_stacked, match_rules
+from vitzoo.objectives.base import Frozen
 from vitzoo.parallel.mesh import AXES
 from vitzoo.parallel.sharding import PARAMETER_AXES, Rules, bytes_per_device
 from vitzoo.steps import state as states
@@ -77,13 +78,20 @@ class Layout:
         state: its shapes.
         rules: the model's sharding rules.
         sizes: of the mesh, by axis; missing axes are 1.
+        frozen: the models to learn from that the state holds, by setting.
     """
 
-    def __init__(self, state: states.State, rules: Rules, sizes: Mapping[str, int]):
+    def __init__(
+        self,
+        state: states.State,
+        rules: Rules,
+        sizes: Mapping[str, int],
+        frozen: Mapping[str, Frozen] = states.NONE,
+    ):
         self.sizes = {axis: sizes.get(axis, 1) for axis in AXES}
         self.mesh = abstract_mesh(self.sizes)
-        self._state, self._rules = state, rules
-        self._places = states.shardings(state, rules, self.mesh)  # type: ignore[arg-type]
+        self._state, self._rules, self._frozen = state, rules, frozen
+        self._places = states.shardings(state, rules, self.mesh, frozen)  # type: ignore[arg-type]
 
     @functools.cached_property
     def parameters(self) -> int:
@@ -92,8 +100,15 @@ class Layout:
 
     @functools.cached_property
     def optimizer(self) -> int:
-        """Bytes on a device of the rest of the state: moments, the moving average, counters."""
+        """Bytes on a device of the rest of the state: moments, the moving average, what the objective remembers and the
+        models that it learns from, counters.
+        """
         return bytes_per_device(self._state, self._places) - self.parameters
+
+    @functools.cached_property
+    def frozen(self) -> int:
+        """Bytes on a device of the models to learn from, which are read and not written."""
+        return bytes_per_device(self._state["frozen"], self._places["frozen"]) if self._frozen else 0
 
     @property
     def gradients(self) -> int:
@@ -103,10 +118,19 @@ class Layout:
     @functools.cached_property
     def leaves(self) -> list[Leaf]:
         """Every parameter."""
-        shapes, places = flatten(self._state["params"]), flatten(self._places["params"])
-        rules = match_rules(self._rules, self._state["params"], "SHARDING_RULES", every_leaf=True, every_rule=False)
+        return self._leaves(self._state["params"], self._places["params"], self._rules)
+
+    @functools.cached_property
+    def frozen_leaves(self) -> list[Leaf]:
+        """Every variable of the models to learn from."""
+        parts = ((self._state["frozen"][name], self._places["frozen"][name], one) for name, one in self._frozen.items())
+        return [leaf for shapes, places, one in parts for leaf in self._leaves(shapes, places, one.rules)]
+
+    def _leaves(self, tree: states.State, shardings: states.State, table: Rules) -> list[Leaf]:
+        places = flatten(shardings)
+        rules = match_rules(table, tree, "SHARDING_RULES", every_leaf=True, every_rule=False)
         found = []
-        for path, leaf in shapes.items():
+        for path, leaf in flatten(tree).items():
             first = int(is_stacked(path))
             axes = {PARAMETER_AXES[name]: first + at for at, name in enumerate(rules[path] or ()) if name}
             wanted = {axis: at for axis, at in axes.items() if axis and self.sizes[axis] > 1}
@@ -131,7 +155,7 @@ class Layout:
         """Sizes of the dimensions that lie over `tensor`: heads, the MLP's, the vocabulary."""
         placed = [
             leaf
-            for leaf in self.leaves
+            for leaf in (*self.leaves, *self.frozen_leaves)
             if "tensor" in leaf.wanted and leaf.placed.get("tensor") == leaf.wanted["tensor"]
         ]
         return frozenset(leaf.shape[leaf.wanted["tensor"]] for leaf in placed)

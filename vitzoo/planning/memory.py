@@ -17,6 +17,7 @@ from vitzoo.objectives.base import WithEmbeddings
 from vitzoo.planning import jaxprs
 from vitzoo.planning.blueprint import Blueprint
 from vitzoo.planning.layout import Layout
+from vitzoo.steps import state as states
 
 ROWS = 1009
 """Traced rows: a prime."""
@@ -104,7 +105,7 @@ class Estimator:
         blueprint = self.blueprint
         graph, shapes = blueprint.model(remat)
         trained, frozen = jax.eval_shape(blueprint.chain.partition, shapes)
-        join, objective, memory = blueprint.chain.join, blueprint.objective, blueprint.state.get("objective")
+        join, objective, memory = blueprint.chain.join, blueprint.objective, states.memory(blueprint.state)
 
         def loss(trained: Any, frozen: Any, batch: Any, key: jax.Array, memory: Any, step: Any) -> tuple:
             params, more = join(trained, frozen), {"memory": memory, "step": step}
@@ -177,7 +178,7 @@ class Estimator:
         """The stacks' parameters in the type of the products, which the compiler makes before the loop."""
         if self.blueprint.dtype == "float32":
             return 0.0
-        stacked = [leaf for leaf in layout.leaves if leaf.stacked]
+        stacked = [leaf for leaf in (*layout.leaves, *layout.frozen_leaves) if leaf.stacked]
         return sum(2 * leaf.size / leaf.cut(layout.sizes) for leaf in stacked)
 
     def _batch_bytes(self, rows: int) -> int:

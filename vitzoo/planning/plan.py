@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from vitzoo.config import Resolved
@@ -115,6 +116,7 @@ def plan(
     *,
     choice: ModelChoice | None = None,
     examples: int | None = None,
+    frozen: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
     price: float | None = None,
     runners_up: int = 0,
     compiles: bool = True,
@@ -127,6 +129,7 @@ def plan(
         topology: from `planning.topology.parse`.
         choice: the model, where a checkpoint says it.
         examples: rows of an epoch, where the config's data don't say.
+        frozen: what the checkpoints that the objective names say of themselves, by setting.
         price: of a device for an hour.
         runners_up: how many besides the winner are compiled.
         compiles: whether any is, where that is possible.
@@ -135,7 +138,7 @@ def plan(
     Raises:
         UserError: nothing fits (the nearest that does is named), or settings don't fit each other.
     """
-    drawn = blueprint(resolved.experiment, topology.device.platform, choice, examples)
+    drawn = blueprint(resolved.experiment, topology.device.platform, choice, examples, frozen)
     forecast, fixed = Forecast(drawn, topology), search.fixed_by(resolved)
     ranked = search.ranked(forecast, fixed)
     if not ranked[0].fits:

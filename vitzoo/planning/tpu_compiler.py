@@ -74,6 +74,8 @@ def compile_step(resolved: Resolved, blueprint: Blueprint, topology: Topology, s
     """
     choice = dataclasses.asdict(blueprint.choice)
     asked: dict[str, Any] = {"values": resolved.values, "choice": choice, "examples": blueprint.examples}
+    asked["frozen"] = {name: one.description for name, one in blueprint.frozen.items()}
+    asked["frozen"] = {name: one.description for name, one in blueprint.frozen.items()}
     asked |= {"topology": str(topology), "setting": dataclasses.asdict(setting)}
     done = subprocess.run(
         [sys.executable, "-m", "vitzoo.planning.tpu_compiler"],
@@ -110,9 +112,10 @@ def main() -> None:
     asked: dict[str, Any] = json.load(sys.stdin)
     setting = Setting(**{**asked["setting"], "mesh": tuple(asked["setting"]["mesh"])})
     resolved = resolve(asked["values"])
-    plan = blueprint(resolved.experiment, "tpu", ModelChoice(**asked["choice"]), asked["examples"])
+    choice = ModelChoice(**asked["choice"])
+    plan = blueprint(resolved.experiment, "tpu", choice, asked["examples"], asked["frozen"])
     mesh = _mesh(asked["topology"], setting.mesh)
-    places = states.shardings(plan.state, plan.rules, mesh)
+    places = states.shardings(plan.state, plan.rules, mesh, plan.frozen)
     step = jit_train_step(plan.step(setting.remat, setting.accumulate), mesh, places)
     batch = plan.batch(resolved.experiment.data.batch_size)
     seed = jax.ShapeDtypeStruct((), np.uint32)

@@ -2,26 +2,30 @@
 
 params     the model's variables: its parameters, and its statistics, which forward passes change
 objective  what the objective remembers (`objectives.base.WithMemory`); absent where it doesn't
+frozen     by setting the variables of models to learn from (`objectives.base.Frozen`), which pass through unchanged and
+           aren't saved; absent without one
 optimizer  the optimizer's state: `updates`, its own count of steps applied, and the method's moments
 ema        float32 moving average of the parameters, and the statistics as they are; absent when off
 step       int32, global batches consumed: always advances
-teacher    parameters of a model to learn from, which pass through unchanged and are not saved; absent without one
 updates    int32, steps applied
 skipped    int32, steps not applied because loss or gradients weren't finite; step = updates + skipped
 """
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh
 
-from vitzoo.objectives.base import Objective, WithMemory
+from vitzoo.errors import UserError
+from vitzoo.objectives.base import Frozen, Memory, Objective, WithMemory
 from vitzoo.optim.build import Chain
 from vitzoo.parallel.sharding import Rules, optimizer_shardings, param_shardings, replicated
 
 State = dict[str, Any]
+NONE: Mapping[str, Frozen] = MappingProxyType({})
 
 
 def create(
@@ -31,7 +35,7 @@ def create(
     shardings: State | None = None,
     objective: Objective | None = None,
 ) -> State:
-    """The state before the first batch.
+    """The state before the first batch, but for frozen models.
 
     Args:
         params: all parameters; used as they are, so they must not be used again once a step has donated the state.
@@ -40,7 +44,8 @@ def create(
         shardings: of the whole state, from `shardings`; moments are made where they belong.
         objective: bound; one that remembers adds its memory.
     """
-    rest = None if shardings is None else {name: place for name, place in shardings.items() if name != "params"}
+    others = ("params", "frozen")
+    rest = None if shardings is None else {name: place for name, place in shardings.items() if name not in others}
     return {"params": params, **jax.jit(lambda p: _rest(p, tx, ema, objective), out_shardings=rest)(params)}
 
 
@@ -60,6 +65,12 @@ def memory_of(objective: WithMemory, params: State) -> State:
     return jax.tree.map(jnp.array, dict(objective.init(params)))
 
 
+def memory(state: Mapping[str, Any]) -> Memory | None:
+    """What an objective is called with: its own memory and the frozen models' variables; None without either."""
+    parts = [state[part] for part in ("objective", "frozen") if part in state]
+    return {name: held for part in parts for name, held in part.items()} if parts else None
+
+
 def evaluated(state: Mapping[str, Any]) -> tuple[State, str]:
     """The parameters that a state is evaluated by, and which they are: `ema`, the moving average where there is one,
     or `raw`.
@@ -67,25 +78,47 @@ def evaluated(state: Mapping[str, Any]) -> tuple[State, str]:
     return (state["ema"], "ema") if "ema" in state else (state["params"], "raw")
 
 
-def abstract(shapes: Mapping[str, Any], tx: Chain, ema: float = 0.0, objective: Objective | None = None) -> State:
-    """The state's shapes; nothing is allocated."""
-    return {"params": dict(shapes), **jax.eval_shape(lambda p: _rest(p, tx, ema, objective), shapes)}
+def abstract(
+    shapes: Mapping[str, Any],
+    tx: Chain,
+    ema: float = 0.0,
+    objective: Objective | None = None,
+    frozen: Mapping[str, Frozen] = NONE,
+) -> State:
+    """The state's shapes; nothing is allocated.
+
+    Raises:
+        UserError: what the objective remembers has the name of a frozen model.
+    """
+    state = {"params": dict(shapes), **jax.eval_shape(lambda p: _rest(p, tx, ema, objective), shapes)}
+    for name in frozen:
+        if name in state.get("objective", {}):
+            raise UserError(f"objective.{name}", None, "is also what `init` calls a part of the memory; rename one")
+    return state | ({"frozen": {name: one.shapes for name, one in frozen.items()}} if frozen else {})
 
 
-def shardings(state: Mapping[str, Any], rules: Rules, mesh: Mesh) -> State:
+def shardings(state: Mapping[str, Any], rules: Rules, mesh: Mesh, frozen: Mapping[str, Frozen] = NONE) -> State:
     """A sharding for every leaf of the state.
 
     Args:
         state: from `abstract` (or `create`).
         rules: the model's `SHARDING_RULES`.
         mesh: from `parallel.mesh.make_mesh`.
+        frozen: the models to learn from, by setting.
     """
     params = param_shardings(state["params"], rules, mesh)
     places: State = {name: replicated(mesh) for name in ("step", "updates", "skipped")}
     places |= {"params": params, "optimizer": optimizer_shardings(state["optimizer"], state["params"], params)}
     if "objective" in state:
         places["objective"] = optimizer_shardings(state["objective"], state["params"], params)
+    if frozen:
+        places["frozen"] = frozen_shardings(frozen, mesh)
     return places | ({"ema": params} if "ema" in state else {})
+
+
+def frozen_shardings(frozen: Mapping[str, Frozen], mesh: Mesh) -> State:
+    """A sharding for every variable of the frozen models, each laid out by its own model's rules."""
+    return {name: param_shardings(one.shapes, one.rules, mesh) for name, one in frozen.items()}
 
 
 def with_shardings(state: Mapping[str, Any], places: Mapping[str, Any]) -> State:

@@ -4,7 +4,7 @@ Every draw comes from `fold_in(key(seed), step)`. Micro-batch m holds the rows r
 rows on every mesh, and each device finds its own where they already lie.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -17,11 +17,10 @@ from vitzoo.nn.state import merge, statistics
 from vitzoo.objectives.base import Batch, Objective, Scalars, WithEmbeddings, WithMemory, in_order, joined
 from vitzoo.optim.build import Chain
 from vitzoo.optim.schedules import Rate
-from vitzoo.steps.state import State
+from vitzoo.steps.state import State, memory
 
 Rows = dict[str, jax.Array]
 Prepare = Callable[[Batch, jax.Array | None], dict[str, jax.Array]]
-Teach = Callable[[Mapping[str, Any], Batch], dict[str, jax.Array]]
 
 
 Step = Callable[[State, Batch, Any], tuple[State, Scalars]]
@@ -34,7 +33,6 @@ def make_train_step(
     schedule: Rate,
     *,
     prepare: Prepare,
-    teach: Teach | None = None,
     accumulate: int = 1,
     ema: float = 0.0,
     ema_warm_start: bool = False,
@@ -55,7 +53,6 @@ def make_train_step(
         schedule: step to learning rate, the one `tx` was built with; for the metric.
         prepare: (batch, key) to the batch that the objective takes: normalising, mixing; on the whole global batch,
             before it is split. Every array in and out has a row for each example.
-        teach: (the state's `teacher`, micro-batch) to the micro-batch with what the teacher says of it.
         accumulate: micro-batches per step. Must divide the batch; memory falls, the result stays.
         ema: decay of the parameters' moving average, updated on applied steps; 0 is off.
         ema_warm_start: use min(ema, (1 + updates) / (10 + updates)), so that a short training's average forgets the
@@ -74,7 +71,7 @@ def make_train_step(
         counts = objective.counts(batch)
         factors = {term: mean(weight, counts[term]) for term, weight in objective.term_weights.items()}
         trained, others = tx.partition(state["params"])
-        memory = {"memory": state.get("objective"), "step": state["step"]}
+        known = {"memory": memory(state), "step": state["step"]}
 
         def model_of(trained: State, kept: State) -> Any:
             return merge(graph, _with(tx.join(trained, others), kept))
@@ -83,9 +80,8 @@ def make_train_step(
             return sum((factors[term] * sums[term] for term in factors), jnp.zeros(()))
 
         def loss(trained: State, kept: State, micro: Batch, key: jax.Array) -> tuple[jax.Array, Any]:
-            micro = micro if teach is None else teach(state["teacher"], micro)
             model = model_of(trained, kept)
-            sums, metrics, notes = objective.sums(model, micro, key, train=True, **memory)
+            sums, metrics, notes = objective.sums(model, micro, key, train=True, **known)
             return loss_of(sums), (sums, metrics, notes, statistics(model))
 
         contrasted: Any = objective  # `WithEmbeddings`, where these two are called
@@ -94,7 +90,7 @@ def make_train_step(
             return contrasted.embeddings(model_of(trained, {}), micro, key, train=True)
 
         def contrast(rows: Rows, trained: State) -> tuple[jax.Array, Any]:
-            sums, metrics, notes = contrasted.sums_of(rows, tx.join(trained, others), batch, **memory)
+            sums, metrics, notes = contrasted.sums_of(rows, tx.join(trained, others), batch, **known)
             return loss_of(sums), (sums, metrics, notes)
 
         draws = jax.random.fold_in(key, 1)
@@ -109,14 +105,15 @@ def make_train_step(
         params = _with(tx.join(optax.apply_updates(trained, changes), others), kept)
         new: State = {"params": params, "optimizer": moments, "updates": state["updates"] + 1}
         if isinstance(objective, WithMemory):
-            new["objective"] = objective.update(state["objective"], params, notes, state["step"])
+            remembered = objective.update(known["memory"], params, notes, state["step"])
+            new["objective"] = {name: remembered[name] for name in state["objective"]}
         if ema:
             decay = _ema_decay(ema, new["updates"]) if ema_warm_start else ema
             new["ema"] = _with(_averaged(state["ema"], params, decay), _float32(kept))
         finite = jnp.isfinite(value) & jnp.isfinite(norm)
         new = jax.tree.map(lambda new, old: jnp.where(finite, new, old), new, {name: state[name] for name in new})
         new |= {"step": state["step"] + 1, "skipped": state["skipped"] + ~finite}
-        new |= {} if teach is None else {"teacher": state["teacher"]}
+        new |= {"frozen": state["frozen"]} if "frozen" in state else {}
         scalars = {"loss": value} | _terms(factors, sums, counts)
         scalars |= {name: mean(total, count, jnp.nan) for name, (total, count) in metrics.items()}
         scalars |= {"grad_norm": norm, "learning_rate": schedule(state["step"]), "skipped": new["skipped"]}

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any, TextIO
 
+import jax
 from jax.sharding import Mesh
 
 from vitzoo.checkpoints import steps
@@ -40,7 +41,7 @@ def say_task(task: Task, workdir: Path, found: int | None, out: TextIO) -> None:
     """What is trained on what, what is loaded, what is written, and what may surprise."""
     lines = {**_subject(task), **plan(task, workdir, found)}
     for name, text in lines.items():
-        print(f"{name:8}{text}", file=out)
+        print(f"{name:7} {text}", file=out)
     for note in [*task.info.notes, *warnings(task)]:
         print(f"        {note}", file=out)
     out.flush()
@@ -50,16 +51,18 @@ def _subject(task: Task) -> dict[str, str]:
     info, config = task.info, task.model_config
     classes = f", {len(info.classes)} classes ({_names(info.classes)})" if info.classes else ""
     frozen = f" ({task.frozen:,} frozen)" if task.frozen else ""
-    teacher = {}
-    if task.teacher is not None:
-        where = f"{task.teacher.name}, step {task.teacher.located.step}"
-        teacher["teacher"] = f"{where}: {task.teacher.parameters:,} parameters"
     return {
         "data": f"{info.name} {info.split}: {info.n:,} examples{classes}",
         "model": f"{_model_name(task)}: {task.parameters:,} parameters{frozen}, {task.feed.shown(config)}",
         **_statistics(task),
-        **teacher,
+        **{name: _frozen(task, name) for name in task.frozen_models.models},
     }
+
+
+def _frozen(task: Task, name: str) -> str:
+    """A checkpoint that the objective learns from."""
+    count = sum(leaf.size for leaf in jax.tree.leaves(task.frozen_models.models[name].shapes))
+    return f"{task.frozen_models.names[name]}, step {task.frozen_models.located[name].step}: {count:,} parameters"
 
 
 def _statistics(task: Task) -> dict[str, str]:

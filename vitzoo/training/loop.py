@@ -71,7 +71,7 @@ def train(config: Any, workdir: str | Path, out: TextIO | None = None) -> dict[s
         state, loop, notes = start.state_of(task, store, found)
         step: int = loop["step"]
         signals.unsaved = lambda: header.unsaved(workdir, step)
-        begun = run_folder.begin(workdir, resolved.values, step, differences, header.device(mesh), loop.get("teacher"))
+        begun = run_folder.begin(workdir, resolved.values, step, differences, header.device(mesh))
         opened.enter_context(run_folder.told_if_gone(workdir, begun, lambda: step))
         faults.begun = True
         header.say_notes(notes, differences, out)

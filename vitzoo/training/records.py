@@ -33,7 +33,6 @@ class Records:
         self._keep_best: str = experiment.checkpoint.keep_best
         self._evaluated: int = loop.get("evaluated", loop["step"])
         self.best: dict | None = loop.get("best")
-        self.teacher: dict | None = loop.get("teacher")
         self.log_period = period(experiment.log, size, examples)
 
     @property
@@ -44,8 +43,7 @@ class Records:
     def saved(self) -> dict[str, Any]:
         """Plain values for the checkpoint."""
         kept = {"best": self.best, "evaluated": self._evaluated, "total_steps": self._task.total_steps}
-        kept["evaluated_data"] = evaluated_data.fingerprints(self._task)
-        return kept if self.teacher is None else {**kept, "teacher": self.teacher}
+        return {**kept, "evaluated_data": evaluated_data.fingerprints(self._task)}
 
     def evaluate(self, step: int, state: dict, metrics: Metrics, progress: Progress, signals: Signals) -> None:
         """Run the evaluators that are due, all at the end, and write their lines.

@@ -5,7 +5,6 @@ from typing import Any
 import jax
 
 from vitzoo.planning.blueprint import Blueprint
-from vitzoo.planning.layout import Layout
 from vitzoo.planning.memory import Estimator, Memory
 from vitzoo.planning.topology import machine_memory
 from vitzoo.steps.compile import batch_shapes
@@ -36,7 +35,7 @@ def estimate(task: Task) -> Memory:
     """What a step of the training takes on each device."""
     experiment, shape = task.resolved.experiment, task.mesh.shape
     drawn = blueprint_of(task)
-    layout = Layout(drawn.state, drawn.rules, dict(shape))
+    layout = drawn.layout(dict(shape))
     return Estimator(drawn).memory(layout, experiment.remat, experiment.accumulate)
 
 
@@ -48,7 +47,8 @@ def blueprint_of(task: Task) -> Blueprint:
         experiment=experiment,
         choice=task.choice,
         config=config,
-        objective=experiment.objective.bind(task.info, config),
+        objective=task.objective,
+        frozen=task.frozen_models.models,
         row={name: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype) for name, leaf in row.items()},
         prepare=task.feed.prepare(config, task.info, train=True),
         examples=task.info.n,

@@ -85,14 +85,7 @@ def start_from(workdir: Path) -> str:
     return f"a new workdir with {shell_flag('--config.init_from', workdir)} keeps what it learned"
 
 
-def begin(
-    workdir: Path,
-    values: dict[str, Any],
-    step: int,
-    differences: Differences,
-    device: str,
-    teacher: dict[str, Any] | None = None,
-) -> bytes | None:
+def begin(workdir: Path, values: dict[str, Any], step: int, differences: Differences, device: str) -> bytes | None:
     """Write `config.json` and `provenance.json`; a config with other execution settings keeps the one before.
 
     Returns:
@@ -103,7 +96,7 @@ def begin(
     if differences:
         write_json(workdir / f"config.before-{step}.json", read_config(workdir))
     write_json(workdir / CONFIG, values)
-    _record_provenance(workdir, step, device, teacher)
+    _record_provenance(workdir, step, device)
     return (workdir / PROVENANCE).read_bytes()
 
 
@@ -156,14 +149,13 @@ def told_if_gone(workdir: Path, begun: bytes | None, step: Callable[[], int]) ->
         raise
 
 
-def _record_provenance(workdir: Path, step: int, device: str, teacher: dict[str, Any] | None) -> None:
+def _record_provenance(workdir: Path, step: int, device: str) -> None:
     """Write where the run comes from; a resumed run adds to `resumed` what differs by then.
 
     Args:
         workdir: the run's folder.
         step: the step this process starts from.
         device: platform and device count.
-        teacher: what the teacher is told apart by, where there is one.
     """
     file = workdir / PROVENANCE
     now = {
@@ -178,7 +170,6 @@ def _record_provenance(workdir: Path, step: int, device: str, teacher: dict[str,
         "versions": {name: _version(name) for name in _PACKAGES},
         "git": _git_state(),
     }
-    now |= {} if teacher is None else {"teacher": teacher}
     try:
         first = strict_json.read(file)
         first["resumed"].append(now)

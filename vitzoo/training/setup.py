@@ -46,8 +46,8 @@ from vitzoo.training.fits import (
 )
 from vitzoo.training.pretrained import Pretrained
 from vitzoo.version import version
+from vitzoo.weights.frozen import FrozenCheckpoints
 from vitzoo.weights.model import builder
-from vitzoo.weights.teacher import Teacher
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Task:
         total_steps: the length of the training.
         pretrained: what it starts from, or None.
         objective: bound to the data and the model.
-        teacher: what its objective learns from, or None.
+        frozen_models: the checkpoints that its objective learns from.
     """
 
     resolved: Resolved
@@ -94,7 +94,7 @@ class Task:
     total_steps: int
     pretrained: Pretrained | None
     objective: Objective
-    teacher: Teacher | None = None
+    frozen_models: FrozenCheckpoints
 
     @property
     def parameters(self) -> int:
@@ -137,6 +137,7 @@ class Task:
             step=step,
             examples=step * values["data"]["batch_size"],
             statistics=self.chain.statistics,
+            frozen=self.frozen_models.marks,
         )
 
 
@@ -174,7 +175,10 @@ def prepare(resolved: Resolved, mesh: Mesh) -> Task:
     graph, shapes = modules.abstract(build)
     if choice.name not in PARTS["model"] and needs_classes(experiment.objective, experiment.evaluate):
         check_outputs(choice.name, graph, shapes, feed, config)
-    objective = experiment.objective.bind(rows.info, config)
+    names = _class_names(rows.info, config)
+    student = {"feed": feed, "config": config, "classes": names, "execution": execution}
+    frozen = FrozenCheckpoints.open(experiment.objective, **student)
+    objective = experiment.objective.bind(rows.info, config, **frozen.models)
     check_bound(objective, resolved.values["objective"]["name"])
     peak = experiment.optimizer.learning_rate
     schedule = experiment.schedule.make(steps, experiment.data.batch_size, rows.info.n, peak)
@@ -183,19 +187,14 @@ def prepare(resolved: Resolved, mesh: Mesh) -> Task:
     check_contrast(resolved.values["objective"]["name"], objective, statistics)
     model = find("model", choice.name)
     chain = optim.build(experiment.optimizer, schedule, shapes, statistics, steps, embeddings_of(model))
-    state = states.abstract(shapes, chain, experiment.ema, objective)
-    shardings = states.shardings(state, rules_of(model), mesh)
-    names, teacher = _class_names(rows.info, config), None
-    if checkpoint := getattr(experiment.objective, "teacher", ""):
-        teacher = Teacher.open(checkpoint, feed=feed, config=config, classes=names, execution=execution, mesh=mesh)
-        state, shardings = state | {"teacher": teacher.shapes}, shardings | {"teacher": teacher.shardings}
+    state = states.abstract(shapes, chain, experiment.ema, objective, frozen.models)
+    shardings = states.shardings(state, rules_of(model), mesh, frozen.models)
     step = make_train_step(
         graph,
         objective,
         chain,
         schedule,
         prepare=feed.prepare(config, rows.info, train=True),
-        teach=None if teacher is None else teacher.answer,
         accumulate=experiment.accumulate,
         ema=experiment.ema,
         ema_warm_start=experiment.ema_warm_start,
@@ -209,7 +208,7 @@ def prepare(resolved: Resolved, mesh: Mesh) -> Task:
         classes=names,
         mesh=mesh,
         objective=experiment.objective,
-        bound_objective=lambda _: (objective, None if teacher is None else teacher.answer),
+        bound_objective=lambda _: objective,
     )
     evaluations = {name: named_evaluation(name, evaluate, part) for name, part in experiment.evaluate.items()}
     check_best(experiment, evaluations, getattr(config, "num_classes", None))
@@ -232,7 +231,7 @@ def prepare(resolved: Resolved, mesh: Mesh) -> Task:
         total_steps=steps,
         pretrained=pretrained,
         objective=objective,
-        teacher=teacher,
+        frozen_models=frozen,
     )
     _trace_own(task)
     return task
@@ -245,7 +244,7 @@ def _trace_own(task: Task) -> None:
     if model or any(":" in values[section]["name"] for section in CHOICES):
         jax.eval_shape(task.step, task.state, batch_shapes(task.stream.rows.padding(), size), 0)
     for name, evaluation in task.evaluations.items():
-        if model or ":" in values["evaluate"][name]["name"] or ("step" in evaluation.needs and own_objective):
+        if model or ":" in values["evaluate"][name]["name"] or (evaluation.objective is not None and own_objective):
             evaluation.trace(task.state["params"], task.state)
 
 

@@ -76,11 +76,10 @@ def state_of(task: Task, store: Store, found: int | None) -> tuple[dict, dict[st
     changed = check(task, store, found)
     state, loop, said = _own_state(task, store, found)
     said += changed
-    if task.teacher is not None:
-        state["teacher"], marks = task.teacher.load()
-        if found is not None:
-            task.teacher.check_same(loop.get("teacher"), marks, run_folder.start_from(store.folder.parent))
-        loop = {**loop, "teacher": marks}
+    if task.frozen_models.models:
+        state["frozen"] = task.frozen_models.load(task.mesh)
+    if found is not None:
+        task.frozen_models.check_same(store.description(found), run_folder.start_from(store.folder.parent))
     return state, loop, said
 
 
@@ -147,8 +146,7 @@ def pretrained_parameters(task: Task) -> tuple[dict[str, Any], list[str]]:
 def _fresh(task: Task, params: dict) -> dict:
     # an initialiser that fills with a Python number makes a weakly typed leaf, for which the step is compiled twice
     params = jax.tree.map(lambda leaf: jnp.asarray(leaf, leaf.dtype), params)
-    own = {name: places for name, places in task.shardings.items() if name != "teacher"}
-    return create(params, task.chain, task.resolved.experiment.ema, own, task.objective)
+    return create(params, task.chain, task.resolved.experiment.ema, task.shardings, task.objective)
 
 
 def _continued(task: Task) -> tuple[dict, dict[str, Any], list[str]]:
@@ -187,7 +185,7 @@ def _check_data(task: Task, workdir: Path, saved: dict) -> None:
 
 
 def _check_room(task: Task, workdir: Path) -> None:
-    saved = {name: part for name, part in task.state.items() if name != "teacher"}
+    saved = {name: part for name, part in task.state.items() if name != "frozen"}
     needed = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(saved))
     free = shutil.disk_usage(run_folder.existing(workdir)).free
     if free < needed:

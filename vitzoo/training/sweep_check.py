@@ -7,6 +7,7 @@ from typing import Any
 from vitzoo import strict_json
 from vitzoo.errors import UserError
 from vitzoo.outputs import checked_folder
+from vitzoo.schema import checkpoints_of
 from vitzoo.training import lock, run_folder, setup
 from vitzoo.training.grid import Point
 from vitzoo.training.warmup import check_warmup
@@ -14,8 +15,6 @@ from vitzoo.weights.open import open_weights
 
 TABLES = ("sweep.json", "sweep.csv", "sweep.png")
 """What a sweep writes in its folder, besides the folders of its runs."""
-WEIGHTS = ("init_from", "objective.teacher")
-"""Settings that name a checkpoint."""
 
 
 def check_sweep(points: Sequence[Point], workdir: Path) -> None:
@@ -33,10 +32,13 @@ def check_sweep(points: Sequence[Point], workdir: Path) -> None:
         setup.mesh_of(point.resolved.experiment)
         lock.check_usable(workdir / point.name)
         run_folder.check_config(workdir / point.name, point.resolved.values)
-    for field in WEIGHTS:
-        # what all runs share is found by the first
-        for name in dict.fromkeys(point.values[field] for point in points if field in point.values):
-            _check_weights(field, name)
+    named: dict[tuple[str, str], None] = {}
+    for point in points:
+        frozen = checkpoints_of(point.resolved.experiment.objective)
+        fields = ("init_from", *(f"objective.{name}" for name in frozen))
+        named |= dict.fromkeys((field, point.values[field]) for field in fields if field in point.values)
+    for field, name in named:  # what all runs share is found by the first
+        _check_weights(field, name)
 
 
 def comparable_by(experiment: Any) -> list[str]:

@@ -1,0 +1,103 @@
+"""The checkpoints that an objective learns from (`setting(checkpoint=True)`): loaded beside the model, not trained, not
+saved.
+"""
+
+import dataclasses
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from jax.sharding import Mesh
+
+from vitzoo.checkpoints.locate import Located
+from vitzoo.checkpoints.metadata import FROZEN
+from vitzoo.config.frozen import frozen_models
+from vitzoo.errors import UserError
+from vitzoo.nn.paths import flatten, unflatten
+from vitzoo.objectives.base import Frozen
+from vitzoo.parallel.processes import place
+from vitzoo.schema import checkpoints_of
+from vitzoo.steps.state import frozen_shardings
+from vitzoo.weights.load import fitted
+from vitzoo.weights.model import builder, config_of
+from vitzoo.weights.open import open_weights
+
+
+def locate_frozen(name: str, checkpoint: str) -> Located:
+    """Where the checkpoint is that `objective.NAME` names.
+
+    Raises:
+        UserError: it is missing or damaged.
+    """
+    try:
+        return open_weights(checkpoint)
+    except UserError as refusal:
+        raise UserError(f"objective.{name}", checkpoint, refusal.message) from None
+
+
+@dataclasses.dataclass(frozen=True)
+class FrozenCheckpoints:
+    """What an objective learns from, by setting; empty for most.
+
+    Attributes:
+        names: the checkpoints as the config says them.
+        located: where they are.
+        models: what `bind` is given.
+        marks: what each is told apart by: `checkpoint`, `step`, `weights` (which they are) and `crc32` of all of them;
+            known once `load` has read them.
+    """
+
+    names: Mapping[str, str]
+    located: Mapping[str, Located]
+    models: Mapping[str, Frozen]
+    marks: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
+
+    @classmethod
+    def open(cls, objective: Any, **student: Any) -> "FrozenCheckpoints":
+        """Find them and lay them out.
+
+        Args:
+            objective: the settings that name them.
+            student: as for `config.frozen.frozen_model`.
+
+        Raises:
+            UserError: one is missing or damaged, or takes no such images.
+        """
+        names = checkpoints_of(objective)
+        located = {name: locate_frozen(name, checkpoint) for name, checkpoint in names.items()}
+        descriptions = {name: one.description for name, one in located.items()}
+        return cls(names, located, frozen_models(objective, descriptions, **student))
+
+    def load(self, mesh: Mesh) -> dict[str, Any]:
+        """Their variables on the devices, as the state holds them under `frozen`."""
+        places = frozen_shardings(self.models, mesh)
+        return {name: self._load(name, flatten(places[name])) for name in self.models}
+
+    def _load(self, name: str, places: Mapping[str, Any]) -> dict[str, Any]:
+        located, shapes = self.located[name], flatten(self.models[name].shapes)
+        description, config = located.description, config_of(located.description)
+        build = builder(description["model"]["name"], config)
+        params, _, which = fitted(located, config, description["classes"], build)
+        params = {path: np.asarray(leaf, shapes[path].dtype) for path, leaf in flatten(params).items()}
+        checksum = 0
+        for path, leaf in params.items():
+            checksum = zlib.crc32(np.ascontiguousarray(leaf).data, zlib.crc32(path.encode(), checksum))
+        marks = {"checkpoint": self.names[name], "step": located.step, "weights": which, "crc32": f"{checksum:08x}"}
+        self.marks[name] = marks
+        return unflatten({path: place(leaf, places[path]) for path, leaf in params.items()})
+
+    def check_same(self, description: Mapping[str, Any], remedy: str) -> None:
+        """Refuses one that is another than a run began with, under the same name.
+
+        Args:
+            description: the content of `model.json` of the run's checkpoint.
+            remedy: what to do, or why it matters.
+        """
+        for name, now in self.marks.items():
+            then = description.get(FROZEN, {}).get(name, now)
+            differing = [key for key in ("step", "weights", "crc32") if then.get(key) != now[key]]
+            if differing:
+                marks = ", ".join(f"{key} {then.get(key)}, now {now[key]}" for key in differing)
+                message = f"has changed since this run began ({marks}); {remedy}"
+                raise UserError(f"objective.{name}", self.names[name], message)
