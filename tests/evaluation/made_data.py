@@ -22,11 +22,12 @@ class Many:
         return random.integers(0, len(self.classes), self.count).astype(np.int32)
 
     def read(self, row):
-        return self.images[row]
+        return {"image": self.images[row]}
 
     def open(self, split):
         table = Table(
             name=type(self).__name__.lower(),
+            fields=("image", "label"),
             classes=self.classes,
             labels=self.labels,
             checksums=np.arange(self.count),
@@ -67,4 +68,4 @@ class Holed(Many):
     count = 50
 
     def read(self, row):
-        return b"no image" if row in (3, 49) else self.images[row]
+        return {"image": b"no image" if row in (3, 49) else self.images[row]}

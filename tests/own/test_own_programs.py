@@ -112,7 +112,7 @@ def test_it_is_loaded_and_predicts_as_it_was_evaluated(cnn):
     import cnn as program
 
     model, info = vitzoo.load(str(cnn[0]))
-    images = [program.bars(None).read(80 + index) for index in range(24)]
+    images = [program.bars(None).read(80 + index)["image"] for index in range(24)]
     logits = np.concatenate([model(info.preprocess(image)) for image in images])
     labels = np.arange(80, 104) % 2
     assert (logits.argmax(-1) == labels).mean() == cnn[1]["metrics"]["test"]["accuracy"]

@@ -25,13 +25,14 @@ class Stripes:
         images = np.clip(images + generator.normal(0, 60, images.shape), 0, 255).astype(np.uint8)
         return Table(
             name="stripes",
+            fields=("image", "label"),
             classes=("across", "down"),
             labels=labels,
             checksums=np.arange(84),
             splits={"train": np.arange(64), "test": np.arange(64, 84)},
             channels=1,
             image_shape=(8, 8),
-            read=lambda row: images[row],
+            read=lambda row: {"image": images[row]},
         ).open(split)
 
 
@@ -45,7 +46,7 @@ class Wide(Stripes):
             name="wide",
             classes=("across", "down", "dotted"),
             image_shape=(8, 16),
-            read=lambda row: np.tile(table.read(row), (1, 2)),
+            read=lambda row: {"image": np.tile(table.read(row)["image"], (1, 2))},
         ).open(split)
 
 

@@ -59,7 +59,7 @@ def measured(workdir, params):
     _, info = vitzoo.load(str(workdir))
     graph, _ = state.abstract(lambda rngs: ViT(config_of(info.description), rngs=rngs))
     held_out = Stripes(None).open("test")
-    images = np.stack([held_out.table.read(row) for row in range(64, 84)])[..., None]
+    images = np.stack([held_out.table.read(row)["image"] for row in range(64, 84)])[..., None]
     pixels = (images.astype(np.float32) - info.preprocessing.mean) / info.preprocessing.std
     log_p = jax.nn.log_softmax(state.merge(graph, params)(jnp.asarray(pixels, jnp.float32)))
     return float(-np.asarray(log_p)[np.arange(20), held_out.info.labels()].mean())
