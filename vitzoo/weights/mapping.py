@@ -223,9 +223,7 @@ class NameMap:
     def of(self, shapes: Shapes) -> tuple[LeafMap, ...]:
         """The mapping of a model, whose leaves have these shapes."""
         found = []
-        for ours, theirs in self.names.items():
-            together = next((part for part in ours.split("/") if "|" in part), ours)
-            paths = [ours.replace(together, part) for part in together.split("|")]
+        for paths, theirs in self._each():
             endings = self.norms if f"{paths[0]}/scale" in shapes else self.leaves
             for leaf, ending in {"": "", **{f"/{leaf}": ending for leaf, ending in endings.items()}}.items():
                 if present := tuple(f"{path}{leaf}" for path in paths if f"{path}{leaf}" in shapes):
@@ -235,6 +233,20 @@ class NameMap:
     def write(self, params: Flat) -> Iterator[tuple[str, np.ndarray]]:
         """Names and arrays of a model's file, in the order of `names`."""
         return write_mapping(self.of({path: np.shape(leaf) for path, leaf in params.items()}), params)
+
+    def of_leaf(self, path: str) -> str:
+        """Their name of one of our leaves; `{i}` stands for the layer."""
+        for ours, theirs in self._each():
+            for leaf, ending in {"": "", **self.norms, **self.leaves}.items():
+                if path in ([f"{one}/{leaf}" for one in ours] if leaf else ours):
+                    return f"{theirs}{ending}"
+        raise KeyError(path)
+
+    def _each(self) -> Iterator[tuple[list[str], str]]:
+        """Our paths that are one in the file, and their name."""
+        for ours, theirs in self.names.items():
+            together = next((part for part in ours.split("/") if "|" in part), ours)
+            yield [ours.replace(together, part) for part in together.split("|")], theirs
 
     def _line(self, paths: tuple[str, ...], theirs: str, shapes: Shapes) -> LeafMap:
         stacked = "*" in paths[0]

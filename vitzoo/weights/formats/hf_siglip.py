@@ -9,10 +9,10 @@ from vitzoo.models.base import Flat
 from vitzoo.models.vit_config import ViTConfig
 from vitzoo.weights.files.source import Source, shown
 from vitzoo.weights.formats import hf_images, settings
-from vitzoo.weights.formats.hf_vit_config import Shapes, as_table, body, reading, written
+from vitzoo.weights.formats.hf_vit_config import as_table, body, reading, written
 from vitzoo.weights.formats.registry import Reading, Writing
 from vitzoo.weights.formats.settings import written_labels
-from vitzoo.weights.formats.vit_common import BLOCKS, PLAIN, outputs_of
+from vitzoo.weights.formats.vit_common import BLOCKS, PLAIN
 from vitzoo.weights.mapping import Ignored, Layout, NameMap, block, reshaped
 
 PREFIXES = ("vision_model.", "")
@@ -51,21 +51,22 @@ class SigLIP:
         within = "" if of_tower is source.config else "'s vision_config"
         tower = dataclasses.replace(source, config=of_tower, config_name=f"config.json{within}")
         settings.of_type(tower, *self.types)
-        shared, whole, notes = body(tower, _shapes(source, p), given, epsilon=1e-6, gelu="gelu_pytorch_tanh")
-        outputs = outputs_of(source, "classifier.weight")
+        names = _names(p)
+        how: dict[str, Any] = {"epsilon": 1e-6, "gelu": "gelu_pytorch_tanh", "table_dimensions": 2}
+        shared, whole, notes = body(tower, names, given, 0, **how)
+        outputs = shared["num_classes"]
         probe = f"{p}head.probe" in source.tensors
         settings.only(tower, {"vision_use_head": probe})
         if not probe and not outputs:
             notes.append("nothing pools in this file: features are the mean of the patches")
         fields = shared | {
-            "num_classes": outputs,
             "pooling": "map" if probe and not outputs else "gap",
             "class_token": False,
             "prefix_positions": "none",
             **settings.shares(tower, {"attention_dropout": "attention_dropout"}),
         }
         ignored = (TEXT, BUFFER, *((PROBE,) if outputs else ()))
-        return reading(source, fields, whole, "SiglipImageProcessor", _names(p), ignored, notes)
+        return reading(source, fields, whole, "SiglipImageProcessor", names, ignored, notes)
 
     def takes(self, config: ViTConfig) -> bool:
         """What has no class token."""
@@ -111,18 +112,6 @@ def _prefix(source: Source) -> str | None:
         if not clip and all(f"{prefix}{name}" in source.tensors for name in wanted):
             return prefix
     return None
-
-
-def _shapes(source: Source, p: str) -> Shapes:
-    return Shapes.found(
-        source,
-        patch=f"{p}embeddings.patch_embedding",
-        stack=f"{p}{STACK}",
-        query=f"{p}{STACK}.0.self_attn.q_proj",
-        down=f"{p}{STACK}.0.mlp.fc2",
-        rows=source.shape(f"{p}embeddings.position_embedding.weight", 2)[0],
-        placed=0,
-    )
 
 
 BLOCK = {

@@ -5,8 +5,6 @@ Names are those of the published files or of transformers 5. Positions go to ano
 bicubic without smoothing, without an offset; with smoothing in `Dinov2WithRegisters...`.
 """
 
-import dataclasses
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -18,10 +16,10 @@ from vitzoo.models.vit_config import ViTConfig
 from vitzoo.weights.files.source import Source, shown
 from vitzoo.weights.formats import hf_images, settings
 from vitzoo.weights.formats.hf_siglip import SigLIP
-from vitzoo.weights.formats.hf_vit_config import DROPOUTS, Shapes, as_table, body, reading, written
+from vitzoo.weights.formats.hf_vit_config import DROPOUTS, as_table, body, reading, written
 from vitzoo.weights.formats.registry import Reading, Writing, type_of, what_it_says
 from vitzoo.weights.formats.settings import written_labels
-from vitzoo.weights.formats.vit_common import BLOCKS, PLAIN, outputs_of
+from vitzoo.weights.formats.vit_common import BLOCKS, PLAIN, Leaves
 from vitzoo.weights.mapping import Ignored, NameMap, block
 
 STACKS = ("encoder.layer", "layers")
@@ -41,25 +39,6 @@ PATCH = "embeddings.patch_embeddings.projection"
 TABLE, REGISTERS = "embeddings.position_embeddings", "embeddings.register_tokens"
 
 
-@dataclasses.dataclass(frozen=True)
-class Names:
-    """Of one file.
-
-    Attributes:
-        prefix: before every name of the body.
-        stack: of the blocks; their number follows.
-        parts: each layer of a block → its name.
-    """
-
-    prefix: str
-    stack: str
-    parts: Mapping[str, str]
-
-    def of_block(self, part: str, layer: str = "{i}") -> str:
-        """The whole name of a block's layer."""
-        return f"{self.prefix}{self.stack}.{layer}.{self.parts.get(part, part)}"
-
-
 def has_body(source: Source, prefixes: tuple[str, ...], part: str) -> str | None:
     """The prefix of the body, if there is one whose first block has a layer of this name."""
     for prefix in prefixes:
@@ -69,62 +48,53 @@ def has_body(source: Source, prefixes: tuple[str, ...], part: str) -> str | None
     return None
 
 
-def names_in(source: Source, prefix: str) -> Names:
-    """The names that a file has; for what isn't there those of the published files."""
+def names_in(source: Source, prefix: str, **heads: str) -> NameMap:
+    """The names that a file has; for what isn't there those of the published files. For `heads` see `name_map`."""
     stack = next((s for s in STACKS if any(name.startswith(f"{prefix}{s}.0.") for name in source.tensors)), STACKS[0])
 
     def found(candidates: tuple[str, ...]) -> str:
         there = (name for name in candidates if f"{prefix}{stack}.0.{name}.weight" in source.tensors)
         return next(there, candidates[0])
 
-    return Names(prefix, stack, {part: found(candidates) for part, candidates in PARTS.items()})
+    return name_map(prefix, {part: found(candidates) for part, candidates in PARTS.items()}, stack, **heads)
 
 
-def shapes_in(source: Source, names: Names, placed: int) -> Shapes:
-    """What the arrays say of the body, with `placed` rows of positions for tokens before the patches."""
-    return Shapes.found(
-        source,
-        patch=f"{names.prefix}{PATCH}",
-        stack=f"{names.prefix}{names.stack}",
-        query=names.of_block("query", "0"),
-        down=names.of_block("down", "0"),
-        rows=source.shape(f"{names.prefix}{TABLE}", 3)[1],
-        placed=placed,
-    )
+def name_map(prefix: str, parts: Mapping[str, str], stack: str = STACKS[0], **heads: str) -> NameMap:
+    """The names of all that a model may have.
 
-
-def name_map(names: Names, **heads: str) -> NameMap:
-    """The names of all that a model may have; `heads` are our layers after the body → theirs."""
-    p, separate = names.prefix, names.parts["up"] != TOGETHER
-    mlp = {"mlp/gate": GATE, "mlp/up": names.parts["up"]} if separate else {"mlp/gate|up": TOGETHER}
+    Args:
+        prefix: before every name of the body.
+        parts: each layer of a block → its name.
+        stack: of the blocks; their number follows.
+        heads: our layers after the body → theirs.
+    """
+    together = parts["up"] == TOGETHER
+    mlp = {"mlp/gate|up": TOGETHER} if together else {"mlp/gate": GATE, "mlp/up": parts["up"]}
     inside = {
-        "norm1": names.parts["norm1"],
-        **{f"attention/{part}": names.parts[part] for part in ("query", "key", "value", "out")},
-        "norm2": names.parts["norm2"],
+        "norm1": parts["norm1"],
+        **{f"attention/{part}": parts[part] for part in ("query", "key", "value", "out")},
+        "norm2": parts["norm2"],
         **mlp,
-        "mlp/down": names.parts["down"],
+        "mlp/down": parts["down"],
         **{f"scale{n}": f"layer_scale{n}.lambda1" for n in (1, 2)},
     }
     found = {
-        "patch_embedding": f"{p}{PATCH}",
-        "class_token": f"{p}embeddings.cls_token",
-        "distillation_token": f"{p}embeddings.distillation_token",
-        "registers": f"{p}{REGISTERS}",
-        "positions/embedding": f"{p}{TABLE}",
-        **block(BLOCKS, f"{p}{names.stack}.{{i}}", inside),
-        "encoder/norm": f"{p}layernorm",
+        "patch_embedding": f"{prefix}{PATCH}",
+        "class_token": f"{prefix}embeddings.cls_token",
+        "distillation_token": f"{prefix}embeddings.distillation_token",
+        "registers": f"{prefix}{REGISTERS}",
+        "positions/embedding": f"{prefix}{TABLE}",
+        **block(BLOCKS, f"{prefix}{stack}.{{i}}", inside),
+        "encoder/norm": f"{prefix}layernorm",
     }
     return NameMap(found | heads)
 
 
-def mask_token(names: Names) -> Ignored:
-    """What stands for hidden patches in pretraining."""
-    return Ignored(f"{re.escape(names.prefix)}embeddings[.]mask_token", "only pretraining by masked patches")
-
-
+MASK = Ignored(r"(\w+[.])?embeddings[.]mask_token", "only pretraining by masked patches")
 DECODER = Ignored(r"decoder[.].*", "the decoder, which only pretraining uses")
 CLASSIFIERS = {"none": ("classifier",), "token": ("classifier",), "head": ("cls_classifier", "distillation_classifier")}
 """`distillation` → the layers of the heads; ours are `head` and `distillation_head`."""
+UNREAD = Ignored(r"(\w+[.])?pooler[.]dense[.](weight|bias)", "a layer that the head doesn't read")
 PLAIN_ONLY = {"gated_mlp": False, "layer_scale": None, "registers": 0, "pooling": "cls"}
 
 
@@ -142,33 +112,28 @@ class PlainViT:
     def read(self, source: Source, given: Mapping[str, Any]) -> Reading:
         """See `Format.read`. A layer after the class token (`pooler`) is read where no head of classes is there."""
         settings.of_type(source, *self.types)
-        names = names_in(source, has_body(source, self.prefixes, PARTS["norm1"][0]) or "")
-        distilled = _distilled(source, names)
+        prefix = has_body(source, self.prefixes, PARTS["norm1"][0]) or ""
+        distilled = _distilled(source, prefix)
         stated = type_of(source)
         if stated is not None and (stated == "deit") != (distilled != "none"):
             token = "no distillation token" if distilled == "none" else "a distillation token"
             raise source.refused(f"{what_it_says(source)}, and the file has {token}")
-        shapes = shapes_in(source, names, 1 if distilled == "none" else 2)
-        shared, whole, notes = body(source, shapes, given, epsilon=1e-12)
-        head = f"{CLASSIFIERS[distilled][0]}.weight"
-        outputs = outputs_of(source, head)
-        pooler = f"{names.prefix}pooler.dense.weight"
-        bias = f"{names.of_block('query', '0')}.bias" in source.tensors
-        settings.only(source, {"qkv_bias": bias, **({"pooler_act": "tanh"} if pooler in source.tensors else {})})
+        names = names_in(source, prefix, **_heads(distilled, prefix))
+        shared, whole, notes = body(source, names, given, 1 if distilled == "none" else 2, epsilon=1e-12)
+        pooler, outputs = Leaves(source, names).outputs("pre_logits"), shared["num_classes"]
+        bias = Leaves(source, names).fields("qkv_bias")
+        settings.only(source, {**bias, **({"pooler_act": "tanh"} if pooler else {})})
         fields = shared | {
-            "num_classes": outputs,
+            **bias,
             "distillation": distilled,
-            "qkv_bias": bias,
-            "pre_logits": not outputs and outputs_of(source, pooler),
+            "pre_logits": not outputs and pooler,
             **settings.shares(source, DROPOUTS),
         }
         if any(name.startswith("decoder.decoder_embed") for name in source.tensors):
             notes.append("MAE's encoder: nothing is masked")
-        unread = f"{re.escape(names.prefix)}pooler[.]dense[.](weight|bias)"
-        more = (Ignored(unread, "a layer that the head doesn't read"),) if outputs else ()
+        ignored = (MASK, DECODER, *((UNREAD,) if outputs else ()))
         processor = "DeiTImageProcessor" if distilled != "none" else "ViTImageProcessor"
-        ignored = (mask_token(names), DECODER, *more)
-        return reading(source, fields, whole, processor, _names(distilled, names), ignored, notes)
+        return reading(source, fields, whole, processor, names, ignored, notes)
 
     def takes(self, config: ViTConfig) -> bool:
         """All that no other takes."""
@@ -195,20 +160,20 @@ class PlainViT:
             **({"pooler_output_size": hidden} if config.pre_logits else {}),
             **written_labels(outputs, description),
         }
-        names = Names(f"{family.lower()}." if outputs else "", STACKS[0], {part: n[0] for part, n in PARTS.items()})
-        arrays = _names(distilled, names).write(params)
-        return Writing(arrays, content, *hf_images.written(description, self.where))
+        prefix = f"{family.lower()}." if outputs else ""
+        names = name_map(prefix, {part: names[0] for part, names in PARTS.items()}, **_heads(distilled, prefix))
+        return Writing(names.write(params), content, *hf_images.written(description, self.where))
 
 
-def _distilled(source: Source, names: Names) -> str:
-    if f"{names.prefix}embeddings.distillation_token" not in source.tensors:
+def _distilled(source: Source, prefix: str) -> str:
+    if f"{prefix}embeddings.distillation_token" not in source.tensors:
         return "none"
     return "head" if "distillation_classifier.weight" in source.tensors else "token"
 
 
-def _names(distilled: str, names: Names) -> NameMap:
+def _heads(distilled: str, prefix: str) -> dict[str, str]:
     heads = zip(("head", "distillation_head"), CLASSIFIERS[distilled], strict=False)
-    return name_map(names, pre_logits=f"{names.prefix}pooler.dense", **dict(heads))
+    return {"pre_logits": f"{prefix}pooler.dense", **dict(heads)}
 
 
 MULTIPLES = range(1, 65)
@@ -231,21 +196,18 @@ class DINOv2:
     def read(self, source: Source, given: Mapping[str, Any]) -> Reading:
         """See `Format.read`."""
         settings.of_type(source, *self.types)
-        names = names_in(source, has_body(source, self.prefixes, PARTS["norm1"][1]) or "")
-        shared, whole, notes = body(source, shapes_in(source, names, 1), given, epsilon=1e-6, mlp_stated=False)
-        registers = f"{names.prefix}{REGISTERS}"
-        count = source.shape(registers, 3)[1] if registers in source.tensors else 0
-        outputs = outputs_of(source, "classifier.weight")
-        bias = f"{names.of_block('query', '0')}.bias" in source.tensors
-        gated = names.parts["up"] == TOGETHER or f"{names.of_block(GATE, '0')}.weight" in source.tensors
-        settings.only(source, {"qkv_bias": bias, "use_swiglu_ffn": gated, "num_register_tokens": count})
+        prefix = has_body(source, self.prefixes, PARTS["norm1"][1]) or ""
+        names = names_in(source, prefix, head="classifier")
+        shared, whole, notes = body(source, names, given, 1, epsilon=1e-6, mlp_stated=False)
+        file, outputs = Leaves(source, names), shared["num_classes"]
+        found = file.fields("registers", "qkv_bias")
+        count, gated = found["registers"], file.has(f"{BLOCKS}/mlp/gate/kernel")
+        settings.only(source, {"qkv_bias": found["qkv_bias"], "use_swiglu_ffn": gated, "num_register_tokens": count})
         if type_of(source) == "dinov2" and count:
             raise source.refused(f"{what_it_says(source)}, and the file has registers, which it has not")
         fields = shared | {
-            "num_classes": outputs,
+            **found,
             "pooling": "cls_gap" if outputs else "cls",
-            "registers": count,
-            "qkv_bias": bias,
             "gated_mlp": gated,
             "layer_scale": _layer_scale(source),
             "position_antialias": count > 0,
@@ -253,8 +215,7 @@ class DINOv2:
         }
         if dropped := settings.shares(source, {"drop_path": "drop_path_rate"}).get("drop_path"):
             fields |= {"drop_path": dropped, "drop_path_schedule": "uniform"}
-        found = name_map(names, head="classifier")
-        return reading(source, fields, whole, "BitImageProcessor", found, (mask_token(names),), notes, any_size=True)
+        return reading(source, fields, whole, "BitImageProcessor", names, (MASK,), notes, any_size=True)
 
     def takes(self, config: ViTConfig) -> bool:
         """What has a part that only this family has."""
@@ -288,8 +249,8 @@ class DINOv2:
             "drop_path_rate": config.drop_path if config.drop_path_schedule == "uniform" else 0.0,
             **written_labels(outputs, description),
         }
-        names = _written_names(config, f"{prefix}." if outputs else "")
-        return Writing(_dinov2_tensors(config, params, names), content, *hf_images.written(description, self.where))
+        arrays = _dinov2_arrays(config, params, f"{prefix}." if outputs else "")
+        return Writing(arrays, content, *hf_images.written(description, self.where))
 
 
 def _layer_scale(source: Source) -> float:
@@ -300,16 +261,12 @@ def _layer_scale(source: Source) -> float:
     return stated or 1.0
 
 
-def _dinov2_tensors(config: ViTConfig, params: Flat, names: Names) -> Iterator[tuple[str, np.ndarray]]:
-    yield from name_map(names, head="classifier").write(params)
-    yield f"{names.prefix}embeddings.mask_token", np.zeros((1, config.width), np.float32)
-
-
-def _written_names(config: ViTConfig, prefix: str) -> Names:
-    """As the published files have them: attention as in ViT, norms and MLP of their own."""
+def _dinov2_arrays(config: ViTConfig, params: Flat, prefix: str) -> Iterator[tuple[str, np.ndarray]]:
+    """Under the names of the published files: attention as in ViT, norms and MLP of their own."""
     parts = {part: names[0] for part, names in PARTS.items()} | {"norm1": "norm1", "norm2": "norm2"}
-    mlp = ("mlp.weights_in", "mlp.weights_out") if config.gated_mlp else ("mlp.fc1", "mlp.fc2")
-    return Names(prefix, STACKS[0], parts | {"up": mlp[0], "down": mlp[1]})
+    up, down = ("mlp.weights_in", "mlp.weights_out") if config.gated_mlp else ("mlp.fc1", "mlp.fc2")
+    yield from name_map(prefix, parts | {"up": up, "down": down}, head="classifier").write(params)
+    yield f"{prefix}embeddings.mask_token", np.zeros((1, config.width), np.float32)
 
 
 def _ratio(config: ViTConfig) -> int:

@@ -13,7 +13,7 @@ from vitzoo.nn.positions import SinCos2D
 from vitzoo.weights.files.source import Source, shown
 from vitzoo.weights.formats import hf_images, settings
 from vitzoo.weights.formats.registry import Reading
-from vitzoo.weights.formats.vit_common import LARGEST_SIDE, Size, num_heads, patch_of, table_of
+from vitzoo.weights.formats.vit_common import BLOCKS, LARGEST_SIDE, SIZES, Leaves, Size, num_heads, table_of
 from vitzoo.weights.mapping import Ignored, NameMap
 
 ACTIVATIONS = {
@@ -28,91 +28,51 @@ ACTIVATIONS = {
 DROPOUTS = {"dropout": "hidden_dropout_prob", "attention_dropout": "attention_probs_dropout_prob"}
 
 
-@dataclasses.dataclass(frozen=True)
-class Shapes:
-    """What a file's arrays say of a body.
-
-    Attributes:
-        width: of a token.
-        depth: number of blocks.
-        mlp_dim: between the two layers of an MLP.
-        inner: of all heads together.
-        channels: of an image.
-        patch: height and width of a patch.
-        rows: of the table of positions.
-        placed: how many of these belong to tokens before the patches.
-    """
-
-    width: int
-    depth: int
-    mlp_dim: int
-    inner: int
-    channels: int
-    patch: Size
-    rows: int
-    placed: int
-
-    @classmethod
-    def found(
-        cls, source: Source, *, patch: str, stack: str, query: str, down: str, rows: int, placed: int
-    ) -> "Shapes":
-        """Those of a file: by the names of its patch embedding, of its blocks up to their number, and of the first
-        block's layer of queries and of the MLP's second.
-        """
-        width, channels, size = patch_of(source, f"{patch}.weight")
-        return cls(
-            width=width,
-            depth=source.depth(f"{stack}."),
-            mlp_dim=source.shape(f"{down}.weight", 2)[1],
-            inner=source.shape(f"{query}.weight", 2)[0],
-            channels=channels,
-            patch=size,
-            rows=rows,
-            placed=placed,
-        )
-
-
 def body(
     source: Source,
-    shapes: Shapes,
+    names: NameMap,
     given: Mapping[str, Any],
+    placed: int,
     *,
     epsilon: float,
     gelu: str = "gelu",
+    table_dimensions: int = 3,
     mlp_stated: bool = True,
 ) -> tuple[dict[str, Any], Size, list[str]]:
     """Fields of the Config that every family has, the image size that `config.json` says, and notes.
 
     Args:
         source: the file.
-        shapes: of its arrays.
+        names: how it names a ViT's leaves.
         given: settings that a user states.
+        placed: how many rows of the table of positions belong to tokens before the patches.
+        table_dimensions: of that table in the file.
         epsilon, gelu: transformers' defaults where `config.json` says none.
         mlp_stated: whether `intermediate_size` is a setting of the family; where it isn't, transformers looks at none.
 
     Raises:
         UserError: `config.json` contradicts the arrays, or has what no model here has.
     """
-    config, s = source.config, shapes
-    sizes = {"hidden_size": s.width, "num_hidden_layers": s.depth, "num_channels": s.channels}
-    settings.only(source, sizes | ({"intermediate_size": s.mlp_dim} if mlp_stated else {}))
-    if (patch := _pair(source, "patch_size", s.patch)) != s.patch:
-        raise source.refused(f"{source.config_name} has patch_size = {patch}, and its patches are {s.patch}")
-    heads, notes = _heads(source, given, s)
-    whole, size = _sizes(source, s, given)
+    file = Leaves(source, names)
+    fields = file.fields(*SIZES)
+    stated = {"hidden_size": "width", "num_hidden_layers": "depth", "num_channels": "channels"}
+    stated |= {"intermediate_size": "mlp_dim"} if mlp_stated else {}
+    settings.only(source, {theirs: fields[ours] for theirs, ours in stated.items()})
+    patch = fields["patch_size"]
+    if (said := _pair(source, "patch_size", patch)) != patch:
+        raise source.refused(f"{source.config_name} has patch_size = {said}, and its patches are {patch}")
+    rows = file.shape("positions/embedding", table_dimensions)[-2]
+    inner = file.shape(f"{BLOCKS}/attention/query/kernel", 2)[0]
+    heads, notes = _heads(source, given, fields["width"], inner)
+    whole, size = _sizes(source, patch, rows, placed, given)
     eps = settings.epsilon(source, "layer_norm_eps", epsilon)
-    if config and eps < 1e-6:
+    if source.config and eps < 1e-6:
         notes.append(f"epsilon {eps:g}, as config.json says; most of such weights were trained with 1e-6")
-    if not config:
+    if not source.config:
         notes.append(f"there is no config.json: {gelu} and epsilon {epsilon:g}, the defaults of transformers")
-    fields = {
-        "patch_size": s.patch,
-        "width": s.width,
-        "depth": s.depth,
-        "mlp_dim": s.mlp_dim,
+    fields |= {
         "num_heads": heads,
-        "head_dim": None if s.inner == s.width else s.inner // heads,
-        "channels": s.channels,
+        "head_dim": None if inner == fields["width"] else inner // heads,
         "image_size": size,
         "gelu": settings.named(source, "hidden_act", gelu, ACTIVATIONS),
         "norm_epsilon": eps,
@@ -160,26 +120,26 @@ def reading(
     )
 
 
-def _heads(source: Source, given: Mapping[str, Any], shapes: Shapes) -> tuple[int, list[str]]:
+def _heads(source: Source, given: Mapping[str, Any], width: int, inner: int) -> tuple[int, list[str]]:
     """Stated, transformers' default where `config.json` leaves it out, or by convention without one."""
     stated, note = settings.whole(source, "num_attention_heads", least=1), ""
     if stated is None and "num_heads" not in given:
-        stated, note = (12, "") if source.config else num_heads(source, given, shapes.width)
-    heads = settings.heads_that(source, stated, f"{source.config_name} says num_attention_heads", given, shapes.inner)
+        stated, note = (12, "") if source.config else num_heads(source, given, width)
+    heads = settings.heads_that(source, stated, f"{source.config_name} says num_attention_heads", given, inner)
     return heads, [note] if note else []
 
 
-def _sizes(source: Source, shapes: Shapes, given: Mapping[str, Any]) -> tuple[Size, Size]:
+def _sizes(source: Source, patch: Size, rows: int, placed: int, given: Mapping[str, Any]) -> tuple[Size, Size]:
     """The image size that is stated, and the part of it that whole patches cover, which is all that is looked at."""
     if not source.config:
-        size, _ = table_of(source, shapes.rows, shapes.patch, [("class", shapes.placed)], [], given)
+        size, _ = table_of(source, rows, patch, [("class", placed)], [], given)
         return size, size
     height, width = _pair(source, "image_size", (224, 224))
-    rows, columns = height // shapes.patch[0], width // shapes.patch[1]
-    if rows * columns != shapes.rows - shapes.placed:
-        message = f"{rows} × {columns} patches, and its positions are {shapes.rows - shapes.placed}"
+    grid = height // patch[0], width // patch[1]
+    if grid[0] * grid[1] != rows - placed:
+        message = f"{grid[0]} × {grid[1]} patches, and its positions are {rows - placed}"
         raise source.refused(f"{source.config_name} has image_size = {height} × {width}: {message}")
-    return (height, width), (rows * shapes.patch[0], columns * shapes.patch[1])
+    return (height, width), (grid[0] * patch[0], grid[1] * patch[1])
 
 
 def _pair(source: Source, field: str, usual: Size) -> Size:

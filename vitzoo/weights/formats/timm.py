@@ -22,11 +22,11 @@ from vitzoo.weights.formats.settings import agrees
 from vitzoo.weights.formats.timm_config import of_architecture
 from vitzoo.weights.formats.vit_common import (
     BLOCKS,
+    FIELDS,
     IMAGENET,
+    Leaves,
     crop_fraction,
     num_heads,
-    outputs_of,
-    patch_of,
     table_of,
 )
 from vitzoo.weights.mapping import Ignored, NameMap, block
@@ -57,41 +57,6 @@ def has_timm_names(source: Source, prefix: str = "") -> bool:
     """Whether these are the names of a model of this kind."""
     wanted = ("patch_embed.proj.weight", "blocks.0.norm1.weight", "blocks.0.attn.qkv.weight")
     return all(f"{prefix}{name}" in source.tensors for name in wanted)
-
-
-def timm_fields(source: Source, names: TimmNames = TIMM) -> dict[str, Any]:
-    """What names and shapes say of the Config. Heads, positions' grid, GELU and epsilon they don't say."""
-    p, block = names.prefix, f"{names.prefix}blocks.0"
-    width, channels, patch = patch_of(source, f"{p}patch_embed.proj.weight")
-    hidden = source.shape(f"{block}.mlp.{names.down}.weight", 2)[1]
-    classes = outputs_of(source, f"{p}head.weight")
-
-    def there(name: str) -> bool:
-        return f"{p}{name}" in source.tensors
-
-    token, two = there("cls_token"), there("dist_token")
-    return {
-        "patch_size": patch,
-        "width": width,
-        "depth": source.depth(f"{p}blocks."),
-        "mlp_dim": hidden,
-        "num_classes": classes,
-        "channels": channels,
-        "pooling": "map" if there("attn_pool.latent") else "cls" if token and not there("fc_norm.weight") else "gap",
-        "class_token": token,
-        "distillation": "none" if not two else "token" if classes and not there("head_dist.weight") else "head",
-        "registers": source.shape(f"{p}{names.registers}", 3)[1] if there(names.registers) else 0,
-        "positions": "learned1d" if there("pos_embed") else "none",
-        "patch_bias": there("patch_embed.proj.bias"),
-        "embedding_norm": there("norm_pre.weight"),
-        "qkv_bias": there("blocks.0.attn.qkv.bias"),
-        "gated_mlp": source.shape(f"{block}.mlp.{names.up}.weight", 2)[0] == 2 * hidden,
-        "layer_scale": 1e-5 if there(f"blocks.0.{names.scale.format(n=1)}") else None,
-        "qk_norm": there("blocks.0.attn.q_norm.weight"),
-        "qk_norm_bias": there("blocks.0.attn.q_norm.bias"),
-        "pre_logits": source.shape(f"{p}pre_logits.fc.weight", 2)[0] if there("pre_logits.fc.weight") else False,
-        "norm_after_pooling": there("fc_norm.weight"),
-    }
 
 
 BLOCK = {
@@ -135,6 +100,20 @@ def timm_names(names: TimmNames = TIMM) -> NameMap:
     return NameMap({ours: f"{p}{theirs}" for ours, theirs in found.items()})
 
 
+def timm_fields(file: Leaves) -> dict[str, Any]:
+    """What names and shapes say of the Config. Heads, positions' grid, GELU and epsilon they don't say."""
+    found = file.fields(*FIELDS)
+    classes, token, mean = found["num_classes"], found["class_token"], found["norm_after_pooling"]
+    two_heads = file.has("distillation_head/kernel") or not classes
+    return found | {
+        "pooling": "map" if file.has("pool/probe") else "cls" if token and not mean else "gap",
+        "distillation": "none" if not file.has("distillation_token") else "head" if two_heads else "token",
+        "positions": "learned1d" if file.has("positions/embedding") else "none",
+        "gated_mlp": file.shape(f"{BLOCKS}/mlp/up/kernel", 2)[0] == 2 * found["mlp_dim"],
+        "layer_scale": 1e-5 if file.has(f"{BLOCKS}/scale1") else None,
+    }
+
+
 RESIZE = {"position_resize": "bicubic", "position_antialias": True}
 """How timm's loader takes positions to another grid."""
 
@@ -151,14 +130,15 @@ class TimmViT:
 
     def read(self, source: Source, given: Mapping[str, Any]) -> Reading:
         """See `Format.read`. Without `config.json` heads, GELU and epsilon are those of published models."""
-        name = _architecture(source)
+        architecture = _architecture(source)
         arguments = timm_config.section(source, "model_args")
-        fields = timm_fields(source)
+        names = timm_names()
+        fields = timm_fields(Leaves(source, names))
         agrees(source, {"num_features": fields["width"]})
         stated = dataclasses.replace(source, config=arguments, config_name="config.json's model_args")
         agrees(stated, {"embed_dim": fields["width"], "depth": fields["depth"], "in_chans": fields["channels"]})
         timm_config.check_channels(source, fields["channels"])
-        found, notes = of_architecture(source, name, arguments, given, fields["width"])
+        found, notes = of_architecture(source, architecture, arguments, given, fields["width"])
         fields |= found | RESIZE | {"pooling": _pooling(source, fields, arguments)}
         before = int(fields["class_token"]) + int(fields["distillation"] != "none")
         prefixes = [("class", before), ("none", 0)]
@@ -176,7 +156,7 @@ class TimmViT:
         preprocessing, more = timm_config.preprocessing(source, fields["image_size"], fields["channels"])
         return Reading(
             model={"name": "vit", **fields},
-            names=timm_names(),
+            names=names,
             classes=timm_config.classes(source, fields["num_classes"]),
             preprocessing=preprocessing,
             notes=(*notes, *more),
@@ -290,7 +270,8 @@ class FacebookViT:
         names = dataclasses.replace(kind.names, prefix=prefix)
         if f"{prefix}blocks.0.mlp.w12.weight" in source.tensors:
             names = dataclasses.replace(names, up="w12", down="w3")
-        fields = timm_fields(source, names)
+        name_map = timm_names(names)
+        fields = timm_fields(Leaves(source, name_map))
         heads, note = num_heads(source, given, fields["width"])
         before = int(fields["class_token"]) + int(fields["distillation"] != "none")
         rows = source.shape(f"{prefix}pos_embed", 3)[1]
@@ -304,7 +285,7 @@ class FacebookViT:
         notes = [f"read as {kind_name}: exact GELU, epsilon 1e-6, ImageNet's mean and deviation", note]
         return Reading(
             model={"name": "vit", **fields},
-            names=timm_names(names),
+            names=name_map,
             ignored=kind.ignored,
             preprocessing={
                 "resize": "short_side_crop",

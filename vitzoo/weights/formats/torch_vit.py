@@ -20,11 +20,11 @@ from vitzoo.weights.formats.vit_common import (
     BLOCKS,
     IMAGENET,
     PLAINER,
+    SIZES,
+    Leaves,
     Size,
     check_square,
     num_heads,
-    outputs_of,
-    patch_of,
     table_of,
 )
 from vitzoo.weights.mapping import Ignored, Layout, NameMap, block, reshaped
@@ -61,28 +61,17 @@ class TorchvisionViT:
         """See `Format.read`. Heads are those of the published sizes."""
         if "conv_proj.weight" not in source.tensors:
             raise source.refused("has no conv_proj.weight: a stem of several convolutions has no place here")
-        width, channels, patch = patch_of(source, "conv_proj.weight")
+        names = _torchvision_names(f"{FIRST}.mlp.linear_1.weight" in source.tensors)
+        found = Leaves(source, names).fields(*SIZES, "pre_logits")
+        width, patch = found["width"], found["patch_size"]
         heads, note = num_heads(source, given, width)
         rows = source.shape("encoder.pos_embedding", 3)[1]
         size, _ = table_of(source, rows, patch, [("class", 1)], [], given)
-        old_mlp = f"{FIRST}.mlp.linear_1.weight" in source.tensors
-        up = f"{FIRST}.mlp.{'linear_1' if old_mlp else '0'}.weight"
-        fields = FIXED | {
-            "patch_size": patch,
-            "width": width,
-            "depth": source.depth(BLOCK.partition("{")[0]),
-            "mlp_dim": source.shape(up, 2)[0],
-            "num_heads": heads,
-            "num_classes": outputs_of(source, "heads.head.weight"),
-            "image_size": size,
-            "channels": channels,
-            "pre_logits": outputs_of(source, "heads.pre_logits.weight"),
-            "position_resize": "corner_bicubic",
-        }
+        more = {"num_heads": heads, "image_size": size, "position_resize": "corner_bicubic"}
         preprocessing, told = _preprocessing(size[0], width, patch[0])
         return Reading(
-            model={"name": "vit", **fields},
-            names=_torchvision_names(old_mlp),
+            model={"name": "vit", **FIXED, **found, **more},
+            names=names,
             preprocessing=preprocessing,
             notes=tuple(filter(None, (note, told))),
         )
@@ -188,15 +177,13 @@ class VitPytorch:
             raise source.refused(
                 f"has heads of {inner} numbers together; it doesn't say num_heads: {give('num_heads')}"
             )
-        heads = heads_that(source, None, "", given, inner)
+        heads, found = heads_that(source, None, "", given, inner), _name_map(source, names, (*patch, channels))
         fields = VIT_PYTORCH | {
             "patch_size": patch,
             "width": width,
-            "depth": source.depth(LAYER.partition("{")[0]),
-            "mlp_dim": source.shape(f"{FIRST_LAYER}.{names.mlp[0]}.weight", 2)[0],
+            **Leaves(source, found).fields("depth", "mlp_dim", "num_classes"),
             "num_heads": heads,
             "head_dim": inner // heads,
-            "num_classes": source.shape(f"{names.head}.weight", 2)[0] if names.head else 0,
             "channels": channels,
             "out_bias": not names.simple,
             "norm_after_pooling": "transformer.norm.weight" not in source.tensors,
@@ -206,7 +193,7 @@ class VitPytorch:
         fields |= more
         return Reading(
             model={"name": "vit", **fields},
-            names=_name_map(source, names, (*patch, channels)),
+            names=found,
             ignored=(Ignored("cls_token", "it has no rows"),),
             notes=("preprocessing isn't known of these files: pixels are taken to -1..1", *notes),
         )

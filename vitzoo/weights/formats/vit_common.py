@@ -1,7 +1,8 @@
 """What formats of Vision Transformers share: what shapes say, the family's conventions, rows of those born in torch."""
 
+import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from vitzoo.errors import UserError
@@ -10,6 +11,7 @@ from vitzoo.models.vit_config import ViTConfig
 from vitzoo.nn.positions import square_side
 from vitzoo.weights.files.source import Source
 from vitzoo.weights.formats.settings import defaults, give, heads_that
+from vitzoo.weights.mapping import NameMap
 
 SIXTEEN_HEADS = (1152, 1280, 1408, 1664)
 """Widths that are published with 16 heads (So400m, H, g, G); all others have heads of 64."""
@@ -125,18 +127,56 @@ def departures(images: Mapping[str, Any], size: Size, offset: str, program: str)
     return notes
 
 
-def outputs_of(source: Source, name: str) -> int:
-    """The outputs of a torch Linear; 0 where it isn't there."""
-    return source.shape(name, 2)[0] if name in source.tensors else 0
-
-
-def patch_of(source: Source, name: str) -> tuple[int, int, Size]:
-    """Width, channels and patch of a convolution [width, channels, rows, columns]."""
-    width, channels, rows, columns = source.shape(name, 4)
-    return width, channels, (rows, columns)
-
-
 BLOCKS = "encoder/blocks/*"
+
+
+@dataclasses.dataclass(frozen=True)
+class Leaves:
+    """What a file of torch has of a ViT's leaves, asked for by our paths; of blocks' leaves, the first block's."""
+
+    source: Source
+    names: NameMap
+
+    def has(self, path: str) -> bool:
+        """Whether it is there."""
+        return self._name(path) in self.source.tensors
+
+    def shape(self, path: str, dimensions: int) -> tuple[int, ...]:
+        """As `Source.shape`."""
+        return self.source.shape(self._name(path), dimensions)
+
+    def outputs(self, layer: str) -> int:
+        """Of a dense layer; 0 where it isn't there."""
+        return self.shape(f"{layer}/kernel", 2)[0] if self.has(f"{layer}/kernel") else 0
+
+    def fields(self, *names: str) -> dict[str, Any]:
+        """What names and shapes say of these fields of the Config."""
+        return {name: FIELDS[name](self) for name in names}
+
+    def _name(self, path: str) -> str:
+        return self.names.of_leaf(path).replace("{i}", "0")
+
+
+FIELDS: dict[str, Callable[[Leaves], Any]] = {
+    "patch_size": lambda file: file.shape("patch_embedding/kernel", 4)[2:],
+    "width": lambda file: file.shape("patch_embedding/kernel", 4)[0],
+    "channels": lambda file: file.shape("patch_embedding/kernel", 4)[1],
+    "depth": lambda file: file.source.depth(file.names.of_leaf(f"{BLOCKS}/norm1/scale").partition("{")[0]),
+    "mlp_dim": lambda file: file.shape(f"{BLOCKS}/mlp/down/kernel", 2)[1],
+    "num_classes": lambda file: file.outputs("head"),
+    "pre_logits": lambda file: file.outputs("pre_logits"),
+    "class_token": lambda file: file.has("class_token"),
+    "registers": lambda file: file.shape("registers", 3)[1] if file.has("registers") else 0,
+    "patch_bias": lambda file: file.has("patch_embedding/bias"),
+    "embedding_norm": lambda file: file.has("embedding_norm/scale"),
+    "qkv_bias": lambda file: file.has(f"{BLOCKS}/attention/query/bias"),
+    "qk_norm": lambda file: file.has(f"{BLOCKS}/attention/query_norm/scale"),
+    "qk_norm_bias": lambda file: file.has(f"{BLOCKS}/attention/query_norm/bias"),
+    "norm_after_pooling": lambda file: file.has("head_norm/scale"),
+}
+SIZES = ("patch_size", "width", "channels", "depth", "mlp_dim", "num_classes")
+
+
 PLAIN = defaults(
     ViTConfig,
     *("pool_include_prefix", "pad_to_patch", "patch_bias", "patch_norms", "embedding_norm", "out_bias", "qk_norm"),
