@@ -80,13 +80,14 @@ class Machine:
 
     Attributes:
         steps: instructions carried out.
+        stack, marks, memo: values, where groups of these begin, and values by number.
     """
 
     def __init__(self, content: bytes, named: Callable[[str, str], Named], stored: Callable[[Any], Any]):
         self._content, self._named, self._stored = content, named, stored
-        self._stack: list[Any] = []
-        self._marks: list[int] = []
-        self._memo: dict[int, Any] = {}
+        self.stack: list[Any] = []
+        self.marks: list[int] = []
+        self.memo: dict[int, Any] = {}
         self._left = len(content)  # items that calls may copy: each was put there by a byte at least
         self.steps = 0
 
@@ -103,124 +104,85 @@ class Machine:
             if self.steps > MOST_STEPS:
                 raise Unreadable(f"has more than {MOST_STEPS:,} instructions, which no weights need")
             if name == "STOP":
-                return self._stack.pop()
+                return self.stack.pop()
             if name in VALUES:
                 if type(argument) is int and argument.bit_length() > MOST_BITS:
                     raise Unreadable(f"has an integer of {argument.bit_length():,} bits, which no weights need")
-                self._stack.append(argument)
-            elif name in CONSTANTS:
-                self._stack.append(CONSTANTS[name]())
-            elif name in STEPS:
-                STEPS[name](self, argument)
-            elif name not in NOTHING:
+                self.stack.append(argument)
+            elif name in MAKES:
+                self.stack.append(MAKES[name](self, argument))
+            elif name in CHANGES:
+                CHANGES[name](self, argument)
+            else:
                 raise Unreadable(f"has the instruction {name}, which no weights need")
         raise Unreadable("is cut off")
 
-    def _mark(self, _: Any) -> None:
-        self._marks.append(len(self._stack))
-
-    def _since_mark(self) -> list[Any]:
-        start = self._marks.pop()
-        items = self._stack[start:]
-        del self._stack[start:]
+    def since_mark(self) -> list[Any]:
+        """What was put on the stack since the last mark, taken off it."""
+        start = self.marks.pop()
+        items = self.stack[start:]
+        del self.stack[start:]
         return items
 
-    def _pop(self, _: Any) -> None:
-        if self._marks and self._marks[-1] == len(self._stack):
-            self._marks.pop()
+    def pop(self) -> None:
+        """Takes off the last mark or value."""
+        if self.marks and self.marks[-1] == len(self.stack):
+            self.marks.pop()
         else:
-            self._stack.pop()
+            self.stack.pop()
 
-    def _pop_mark(self, _: Any) -> None:
-        self._since_mark()
+    def keep(self, place: int | None) -> None:
+        """Remembers the last value."""
+        self.memo[len(self.memo) if place is None else place] = self.stack[-1]
 
-    def _twice(self, _: Any) -> None:
-        self._stack.append(self._stack[-1])
+    def extend(self, items: list[Any]) -> None:
+        """Appends to the last value, a list."""
+        if type(self.stack[-1]) is not list:
+            raise Unreadable(f"appends to a {type(self.stack[-1]).__name__}")
+        self.stack[-1].extend(items)
 
-    def _keep(self, place: int | None) -> None:
-        self._memo[len(self._memo) if place is None else place] = self._stack[-1]
+    def update(self, items: list[Any]) -> None:
+        """Sets keys and values, one after the other, of the last value, a dict."""
+        if not isinstance(self.stack[-1], dict):
+            raise Unreadable(f"sets items of a {type(self.stack[-1]).__name__}")
+        dictionary(_pairs(items), self.stack[-1])
 
-    def _recall(self, place: int) -> None:
-        self._stack.append(self._memo[place])
-
-    def _tuple(self, _: Any) -> None:
-        self._stack.append(tuple(self._since_mark()))
-
-    def _tuple_of_1(self, _: Any) -> None:
-        self._stack.append((self._stack.pop(),))
-
-    def _tuple_of_2(self, _: Any) -> None:
-        self._stack.append((self._stack.pop(-2), self._stack.pop()))
-
-    def _tuple_of_3(self, _: Any) -> None:
-        self._stack.append((self._stack.pop(-3), self._stack.pop(-2), self._stack.pop()))
-
-    def _list(self, _: Any) -> None:
-        self._stack.append(self._since_mark())
-
-    def _dict(self, _: Any) -> None:
-        items = self._since_mark()
-        self._stack.append(dictionary(zip(items[::2], items[1::2], strict=True)))
-
-    def _append(self, _: Any) -> None:
-        self._extend([self._stack.pop()])
-
-    def _appends(self, _: Any) -> None:
-        self._extend(self._since_mark())
-
-    def _extend(self, items: list[Any]) -> None:
-        if type(self._stack[-1]) is not list:
-            raise Unreadable(f"appends to a {type(self._stack[-1]).__name__}")
-        self._stack[-1].extend(items)
-
-    def _set_item(self, _: Any) -> None:
-        self._update([self._stack.pop(-2), self._stack.pop()])
-
-    def _set_items(self, _: Any) -> None:
-        self._update(self._since_mark())
-
-    def _update(self, items: list[Any]) -> None:
-        if not isinstance(self._stack[-1], dict):
-            raise Unreadable(f"sets items of a {type(self._stack[-1]).__name__}")
-        dictionary(zip(items[::2], items[1::2], strict=True), self._stack[-1])
-
-    def _global(self, names: str) -> None:
-        module, _, name = names.partition(" ")
-        self._stack.append(self._named(module, name))
-
-    def _stack_global(self, _: Any) -> None:
-        name, module = self._stack.pop(), self._stack.pop()
+    def found(self, module: object, name: object) -> Named:
+        """What a module's name stands for."""
         if not isinstance(name, str) or not isinstance(module, str):
             raise Unreadable(f"has a {type(name).__name__} of a {type(module).__name__} for a name")
-        self._stack.append(self._named(module, name))
+        return self._named(module, name)
 
-    def _outside(self, _: Any) -> None:
-        self._stack.append(self._stored(self._stack.pop()))
+    def outside(self) -> Any:
+        """What stands for something that lies outside the pickle."""
+        return self._stored(self.stack.pop())
 
-    def _call(self, _: Any) -> None:
-        arguments, called = self._stack.pop(), self._stack.pop()
+    def call(self) -> Any:
+        """What a call makes."""
+        arguments, called = self.stack.pop(), self.stack.pop()
         if not isinstance(called, Named) or called.make is None or not isinstance(arguments, tuple):
             raise Unreadable(f"calls {shortened(called.name) if isinstance(called, Named) else type(called).__name__}")
         self._left -= len(arguments) + sum(len(item) for item in arguments if isinstance(item, tuple | list | dict))
         if self._left < 0:
             raise Unreadable("copies its content over and over")
         try:
-            self._stack.append(called.make(*arguments))
+            return called.make(*arguments)
         except (TypeError, ValueError) as error:
             raise Unreadable(f"calls {shortened(called.name)} with what it doesn't take ({error})") from None
 
-    def _call_with_names(self, _: Any) -> None:
-        if self._stack.pop():
+    def call_with_names(self) -> Any:
+        """The same, where there are no named arguments."""
+        if self.stack.pop():
             raise Unreadable("calls something with named arguments")
-        self._call(None)
+        return self.call()
 
-    def _change(self, _: Any) -> None:
-        self._stack.pop()
-        changed = self._stack[-1]
+    def change(self) -> None:
+        """Passes over a state, which only of what was passed over itself may be left out."""
+        self.stack.pop()
+        changed = self.stack[-1]
         if not isinstance(changed, Opaque | Ordered):
-            raise Unreadable(
-                f"changes {shortened(changed.name) if isinstance(changed, Named) else type(changed).__name__}"
-            )
+            shown = shortened(changed.name) if isinstance(changed, Named) else type(changed).__name__
+            raise Unreadable(f"changes {shown}")
 
 
 VALUES = {
@@ -229,44 +191,46 @@ VALUES = {
     *("BINBYTES", "SHORT_BINBYTES", "BINBYTES8", "BYTEARRAY8"),
 }
 """Instructions whose argument is the value."""
-CONSTANTS: dict[str, Callable[[], Any]] = {
-    "NONE": lambda: None,
-    "NEWTRUE": lambda: True,
-    "NEWFALSE": lambda: False,
-    "EMPTY_DICT": dict,
-    "EMPTY_LIST": list,
-    "EMPTY_TUPLE": tuple,
-    "EMPTY_SET": list,
+MAKES: dict[str, Callable[[Machine, Any], Any]] = {
+    "NONE": lambda machine, _: None,
+    "NEWTRUE": lambda machine, _: True,
+    "NEWFALSE": lambda machine, _: False,
+    "EMPTY_DICT": lambda machine, _: {},
+    "EMPTY_TUPLE": lambda machine, _: (),
+    **dict.fromkeys(("EMPTY_LIST", "EMPTY_SET"), lambda machine, _: []),
+    **dict.fromkeys(("GET", "BINGET", "LONG_BINGET"), lambda machine, place: machine.memo[place]),
+    "DUP": lambda machine, _: machine.stack[-1],
+    "TUPLE": lambda machine, _: tuple(machine.since_mark()),
+    "TUPLE1": lambda machine, _: (machine.stack.pop(),),
+    "TUPLE2": lambda machine, _: (machine.stack.pop(-2), machine.stack.pop()),
+    "TUPLE3": lambda machine, _: (machine.stack.pop(-3), machine.stack.pop(-2), machine.stack.pop()),
+    **dict.fromkeys(("LIST", "FROZENSET"), lambda machine, _: machine.since_mark()),
+    "DICT": lambda machine, _: dictionary(_pairs(machine.since_mark())),
+    "GLOBAL": lambda machine, names: machine.found(*names.split(" ", 1)),
+    "STACK_GLOBAL": lambda machine, _: machine.found(machine.stack.pop(-2), machine.stack.pop()),
+    "BINPERSID": lambda machine, _: machine.outside(),
+    **dict.fromkeys(("REDUCE", "NEWOBJ"), lambda machine, _: machine.call()),
+    "NEWOBJ_EX": lambda machine, _: machine.call_with_names(),
 }
-"""Those that are a value; sets become lists, since what is in them may not be hashed."""
-NOTHING = {"PROTO", "FRAME"}
-STEPS: dict[str, Callable[[Machine, Any], None]] = {
-    "MARK": Machine._mark,
-    "POP": Machine._pop,
-    "POP_MARK": Machine._pop_mark,
-    "DUP": Machine._twice,
-    **dict.fromkeys(("PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE"), Machine._keep),
-    **dict.fromkeys(("GET", "BINGET", "LONG_BINGET"), Machine._recall),
-    "TUPLE": Machine._tuple,
-    "TUPLE1": Machine._tuple_of_1,
-    "TUPLE2": Machine._tuple_of_2,
-    "TUPLE3": Machine._tuple_of_3,
-    "LIST": Machine._list,
-    "FROZENSET": Machine._list,
-    "DICT": Machine._dict,
-    "APPEND": Machine._append,
-    "APPENDS": Machine._appends,
-    "ADDITEMS": Machine._appends,
-    "SETITEM": Machine._set_item,
-    "SETITEMS": Machine._set_items,
-    "GLOBAL": Machine._global,
-    "STACK_GLOBAL": Machine._stack_global,
-    "BINPERSID": Machine._outside,
-    "REDUCE": Machine._call,
-    "NEWOBJ": Machine._call,
-    "NEWOBJ_EX": Machine._call_with_names,
-    "BUILD": Machine._change,
+"""Those that make one; sets become lists, since what is in them may not be hashed."""
+CHANGES: dict[str, Callable[[Machine, Any], Any]] = {
+    **dict.fromkeys(("PROTO", "FRAME"), lambda machine, _: None),
+    "MARK": lambda machine, _: machine.marks.append(len(machine.stack)),
+    "POP": lambda machine, _: machine.pop(),
+    "POP_MARK": lambda machine, _: machine.since_mark(),
+    **dict.fromkeys(("PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE"), Machine.keep),
+    "APPEND": lambda machine, _: machine.extend([machine.stack.pop()]),
+    **dict.fromkeys(("APPENDS", "ADDITEMS"), lambda machine, _: machine.extend(machine.since_mark())),
+    "SETITEM": lambda machine, _: machine.update([machine.stack.pop(-2), machine.stack.pop()]),
+    "SETITEMS": lambda machine, _: machine.update(machine.since_mark()),
+    "BUILD": lambda machine, _: machine.change(),
 }
+"""Those that change what is there, or nothing."""
+
+
+def _pairs(items: list[Any]) -> Iterable[tuple[Any, Any]]:
+    """Keys and values, which stand one after the other."""
+    return zip(items[::2], items[1::2], strict=True)
 
 
 STORAGES = {
