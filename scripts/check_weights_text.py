@@ -58,12 +58,12 @@ def read(folder: Path) -> None:
 
     from vitzoo.config.experiment import ModelChoice
     from vitzoo.nn import paths, state
-    from vitzoo.weights.files.open import open_source
+    from vitzoo.weights.files.open import open_weights_file
     from vitzoo.weights.formats.registry import recognise
     from vitzoo.weights.mapping import read_mapping
     from vitzoo.weights.model import builder
 
-    source = open_source(str(folder))
+    source = open_weights_file(str(folder))
     form = recognise(source)
     reading = form.read(source, {})  # without a tokenizer, which random weights have no use for
     leaves, _ = read_mapping(reading.mapping, source.tensors, reading.ignored, source.name)

@@ -12,7 +12,7 @@ import safetensors.numpy
 from vitzoo.config.experiment import ModelChoice
 from vitzoo.errors import UserError
 from vitzoo.nn import paths, state
-from vitzoo.weights.files.open import open_source
+from vitzoo.weights.files.open import open_weights_file
 from vitzoo.weights.formats.registry import recognise
 from vitzoo.weights.mapping import read_mapping
 from vitzoo.weights.model import builder, with_sizes
@@ -20,7 +20,7 @@ from vitzoo.weights.model import builder, with_sizes
 
 def read(path, **given):
     """A file's model, what was read of it, the model's Config and its leaves by path."""
-    source = open_source(str(path))
+    source = open_weights_file(str(path))
     reading = recognise(source).read(source, given)
     params, _ = read_mapping(reading.mapping, source.tensors, reading.ignored, source.name)
     fields = {key: value for key, value in reading.model.items() if key != "name"}
@@ -65,7 +65,7 @@ def copied(golden, to, *, config=None, arrays=None):
 
 def leaves(folder, **given):
     """What is read of a folder, and its leaves by path, without a model."""
-    source = open_source(str(folder))
+    source = open_weights_file(str(folder))
     reading = recognise(source).read(source, given)
     return reading, read_mapping(reading.mapping, source.tensors, reading.ignored, source.name)[0]
 

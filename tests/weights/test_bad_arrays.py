@@ -25,8 +25,8 @@ from vitzoo.checkpoints import arrays as saved
 from vitzoo.errors import UserError
 from vitzoo.nn import paths, state
 from vitzoo.weights.files import arrays as archives
-from vitzoo.weights.files.open import open_source
-from vitzoo.weights.files.source import Tensors
+from vitzoo.weights.files.open import open_weights_file
+from vitzoo.weights.files.weights import Tensors
 from vitzoo.weights.formats.registry import recognise
 from vitzoo.weights.mapping import read_mapping
 from vitzoo.weights.model import builder, config_of
@@ -194,10 +194,12 @@ def test_types_that_numpy_lacks_are_refused_by_name_and_only_where_they_are_used
 def test_an_index_names_files_of_weights_beside_it(bad, why, tmp_path):
     folder = copied(GOLDENS / "gpt2", tmp_path)
     (folder / "model.safetensors").rename(folder / "part.safetensors")
-    names = list(open_source(str(folder / "part.safetensors")).tensors)
+    names = list(open_weights_file(str(folder / "part.safetensors")).tensors)
     index = folder / "model.safetensors.index.json"
     index.write_text(json.dumps({"weight_map": dict.fromkeys(names[1:], "part.safetensors")}))
-    assert list(open_source(str(folder)).tensors) == names  # what a file holds beside what the index says is there too
+    assert (
+        list(open_weights_file(str(folder)).tensors) == names
+    )  # what a file holds beside what the index says is there too
     index.write_text(json.dumps({"weight_map": {**dict.fromkeys(names, "part.safetensors"), names[0]: bad}}))
     line = refused(folder)
     assert why in line
@@ -214,14 +216,14 @@ def test_two_parts_of_an_index_may_not_hold_one_array(tmp_path):
     where = {"wte.weight": "model.safetensors", "wpe.weight": "other.safetensors"}
     (folder / "x.safetensors.index.json").write_text(json.dumps({"weight_map": where}))
     with pytest.raises(UserError, match=r"other.safetensors and model.safetensors both hold h\.0"):
-        open_source(str(folder / "x.safetensors.index.json"))
+        open_weights_file(str(folder / "x.safetensors.index.json"))
 
 
 @pytest.mark.parametrize("name", ["a\nb", "x" * 3000, "\u202e"])
 def test_names_that_no_message_could_show_are_refused(name, tmp_path):
     np.savez(tmp_path / "a.npz", **{name: np.ones(2, np.float32)})
     with pytest.raises(UserError, match=r"holds an array with the name '.*', which no weights have"):
-        open_source(str(tmp_path / "a.npz"))
+        open_weights_file(str(tmp_path / "a.npz"))
 
 
 # --------------------------------------------------------------------------------------------------------- npz
@@ -264,7 +266,7 @@ def test_an_archives_header_that_claims_what_is_not_there_costs_nothing(header, 
     file = archive(tmp_path / "a.npz", x=entry(header, bytes(8)))
     tracemalloc.start()
     with pytest.raises(UserError, match=why) as caught:
-        open_source(str(file)).tensors["x"]
+        open_weights_file(str(file)).tensors["x"]
     assert tracemalloc.get_traced_memory()[1] < 2**24
     tracemalloc.stop()
     assert "\n" not in str(caught.value)
@@ -280,7 +282,7 @@ def test_a_header_that_is_longer_than_any_costs_nothing(version, length, tmp_pat
         file.writestr("x.npy", start + b" " * length)
     tracemalloc.start()
     with pytest.raises(UserError, match="damaged within x"):
-        open_source(str(tmp_path / "a.npz"))
+        open_weights_file(str(tmp_path / "a.npz"))
     assert tracemalloc.get_traced_memory()[1] < 2**22
     tracemalloc.stop()
 
@@ -303,7 +305,7 @@ def test_an_archive_that_would_grow_without_measure_is_refused_by_its_largest_ar
     with pytest.raises(
         UserError, match=r"would grow from [\d,]+ to 17,\d+,\d+ bytes, most of them Transformer/posembed"
     ):
-        open_source(str(file))
+        open_weights_file(str(file))
 
 
 @pytest.mark.parametrize("path", ["surplus", "head/bias"])
@@ -372,14 +374,14 @@ def test_an_archive_names_an_array_once_and_keeps_its_order(tmp_path):
         file.writestr("x.npy", content)
         file.writestr("x", content)
     with pytest.raises(UserError, match="holds x twice"):
-        open_source(str(twice))
+        open_weights_file(str(twice))
     arrays = {
         "columns": np.asfortranarray(np.arange(6.0).reshape(2, 3)),
         "scalar": np.float32(3),
         "none": np.ones((0, 2)),
     }
     np.savez_compressed(tmp_path / "a.npz", **arrays)
-    found = open_source(str(tmp_path / "a.npz")).tensors
+    found = open_weights_file(str(tmp_path / "a.npz")).tensors
     for name, array in arrays.items():
         np.testing.assert_array_equal(found[name], array, strict=True)
 
@@ -388,7 +390,7 @@ def test_an_archive_names_an_array_once_and_keeps_its_order(tmp_path):
 
 
 def test_t5x_arrays_with_a_lost_chunk_or_a_size_without_end_are_refused(tmp_path):
-    tensors = open_source(str(GOLDENS / "t5")).tensors
+    tensors = open_weights_file(str(GOLDENS / "t5")).tensors
     folder = write(tmp_path / "lost", as_t5x(tensors))
     (folder / "target.encoder.encoder_norm.scale" / "1").unlink()
     assert "can't be read within target.encoder.encoder_norm.scale" in refused(folder)
@@ -402,7 +404,7 @@ def test_t5x_arrays_with_a_lost_chunk_or_a_size_without_end_are_refused(tmp_path
 
 
 def test_t5x_kernels_of_a_wrong_number_of_heads_are_refused(tmp_path):
-    arrays = scanned(as_t5x(open_source(str(GOLDENS / "t5")).tensors))
+    arrays = scanned(as_t5x(open_weights_file(str(GOLDENS / "t5")).tensors))
     name = "decoder/decoder/self_attention/key/kernel"
     for change in (lambda a: a.reshape(*a.shape[:2], 4, 3), lambda a: a[..., None], lambda a: a[0, 0]):
         folder = write(tmp_path / str(len(list(tmp_path.iterdir()))), {**arrays, name: change(arrays[name])})
@@ -427,12 +429,16 @@ def test_a_format_is_known_without_an_archives_numbers_and_their_damage_is_told(
     with zipfile.ZipFile(GOLDENS / "nanogpt" / "ckpt.pt") as golden, zipfile.ZipFile(file, "w") as changed:
         for one in golden.infolist():  # without `model_args` the shape of the first kernel tells
             changed.writestr(one.filename, golden.read(one).replace(b"model_args", b"other_args"))
-    assert recognise(open_source(str(file))).name == "nanogpt"  # by the archive's description, without its numbers
-    kernel = open_source(str(GOLDENS / "nanogpt" / "ckpt.pt")).tensors["transformer.h.0.attn.c_attn.weight"].tobytes()
+    assert (
+        recognise(open_weights_file(str(file))).name == "nanogpt"
+    )  # by the archive's description, without its numbers
+    kernel = (
+        open_weights_file(str(GOLDENS / "nanogpt" / "ckpt.pt")).tensors["transformer.h.0.attn.c_attn.weight"].tobytes()
+    )
     content = bytearray(file.read_bytes())
     content[content.index(kernel)] ^= 255
     file.write_bytes(content)
-    source = open_source(str(file))
+    source = open_weights_file(str(file))
     reading = recognise(source).read(source, {"num_heads": 3})
     with pytest.raises(UserError, match=r"is damaged within data/\d+ \(its checksum is another\)"):
         read_mapping(reading.mapping, source.tensors, reading.ignored, source.name)

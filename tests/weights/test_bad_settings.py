@@ -15,7 +15,7 @@ from vitzoo.config.experiment import config_class_of
 from vitzoo.data.settings import Preprocessing
 from vitzoo.errors import UserError
 from vitzoo.schema import build
-from vitzoo.weights.files.source import read_json, shown
+from vitzoo.weights.files.weights import read_json, shown
 from vitzoo.weights.open import open_weights
 
 GOLDENS = Path(__file__).parents[1] / "goldens" / "weights"

@@ -11,7 +11,7 @@ from published import leaves, refused
 
 from vitzoo.cli import main
 from vitzoo.errors import UserError
-from vitzoo.weights.files.open import is_published, open_source
+from vitzoo.weights.files.open import is_published, open_weights_file
 
 TOWERS = Path(__file__).parents[1] / "goldens" / "weights" / "big_vision" / "towers.npz"
 HEAD = "params~img~MAPHead_0~probe"
@@ -55,7 +55,7 @@ def test_the_tower_of_images_is_that_of_the_same_file_of_numpy(name, made):
     assert found.keys() == expected.keys()
     for path, leaf in expected.items():
         np.testing.assert_array_equal(found[path], leaf, err_msg=path)
-    assert open_source(f"{made}/{name}").notes == ("2 arrays beside params/ left out",)
+    assert open_weights_file(f"{made}/{name}").notes == ("2 arrays beside params/ left out",)
 
 
 def test_it_is_converted_and_refused_by_the_command(made, tmp_path, capsys):
@@ -75,7 +75,7 @@ def test_a_part_that_is_not_there_or_no_tower_of_images_is_refused(made):
 
 def refused_at_once(name):
     with pytest.raises(UserError) as caught:
-        open_source(name)
+        open_weights_file(name)
     assert "\n" not in str(caught.value)
     return str(caught.value)
 

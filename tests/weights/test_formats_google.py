@@ -11,8 +11,8 @@ import pytest
 import vitzoo
 from vitzoo.errors import UserError
 from vitzoo.models.vit_config import ViTConfig
-from vitzoo.weights.files.open import open_source
-from vitzoo.weights.files.source import Source, Tensors
+from vitzoo.weights.files.open import open_weights_file
+from vitzoo.weights.files.weights import Tensors, Weights
 from vitzoo.weights.formats import google
 from vitzoo.weights.formats.registry import find_format, recognise
 from vitzoo.weights.mapping import read_mapping
@@ -44,7 +44,7 @@ def expected(case):
 
 def source_of(case="big_vision/separate", without=(), **arrays):
     """A golden with arrays left out, replaced or added (`__` for `/`)."""
-    source = open_source(path_of(case))
+    source = open_weights_file(path_of(case))
     kept = {name: array for name, array in source.tensors.items() if name not in without}
     kept |= {name.replace("__", "/"): array for name, array in arrays.items()}
     return dataclasses.replace(source, tensors=Tensors({name: lambda a=a: a for name, a in kept.items()}))
@@ -64,7 +64,7 @@ def read(source, **given):
 @pytest.mark.parametrize("case", CASES)
 def test_a_file_is_recognised_and_gives_its_sources_logits(case):
     images, logits = expected(case)
-    assert recognise(open_source(path_of(case))).name == case.split("/")[0]
+    assert recognise(open_weights_file(path_of(case))).name == case.split("/")[0]
     model, reading, config, _ = published.read(path_of(case), **CASES[case])
     assert (config.num_heads, config.image_size) == (3, images.shape[1:3])
     np.testing.assert_allclose(logits_of(model, images), logits, atol=1e-5, rtol=0)
@@ -90,7 +90,7 @@ def test_out_and_in_again_is_bitwise_the_same(case, form, tmp_path):
     tensors, writing = published.written(find_format(form), config, params, model={})
     np.savez(tmp_path / "model.npz", allow_pickle=False, **tensors)
     assert not writing.config
-    assert recognise(open_source(str(tmp_path))).name == form
+    assert recognise(open_weights_file(str(tmp_path))).name == form
     _, _, again, same = published.read(tmp_path, **CASES[case])
     assert again == config
     for name, leaf in params.items():
@@ -107,7 +107,7 @@ def test_what_is_written_has_the_published_names():
 
 
 def test_a_head_of_zeros_is_left_out_and_said():
-    reading, _ = read(open_source(path_of("vision_transformer/in21k")))
+    reading, _ = read(open_weights_file(path_of("vision_transformer/in21k")))
     assert (reading.model["num_classes"], reading.model["pre_logits"]) == (0, True)
     assert "a head of 5 classes that is all zeros was left out; one must be trained" in " ".join(reading.notes)
     trained, _ = read(source_of("vision_transformer/in21k", head__kernel=np.ones((12, 5), np.float32)))
@@ -138,10 +138,10 @@ def test_what_is_not_a_vit_of_these_codes_is_refused_in_one_line(changes, messag
 def test_several_towers_are_named_and_one_is_chosen_by_subtree():
     path = path_of("big_vision/towers")
     with pytest.raises(UserError, match=r"holds several models \(b, img, t, txt\); write FILE:img"):
-        read(open_source(path))
-    assert set(open_source(f"{path}:params/img").tensors) == set(open_source(f"{path}:img").tensors)
+        read(open_weights_file(path))
+    assert set(open_weights_file(f"{path}:params/img").tensors) == set(open_weights_file(f"{path}:img").tensors)
     with pytest.raises(UserError, match="has nothing below video; there are b, img, t, txt"):
-        open_source(f"{path}:video")
+        open_weights_file(f"{path}:video")
 
 
 @pytest.mark.parametrize(
@@ -163,14 +163,14 @@ def test_several_towers_are_named_and_one_is_chosen_by_subtree():
     ],
 )
 def test_the_grid_is_a_square_where_there_is_one_and_else_what_was_given(table, rows, cls, given, right):
-    nothing = Source("file", Tensors({}), Path())
+    nothing = Weights("file", Tensors({}), Path())
     grid, before, notes = google.find_grid(nothing, table, rows, (4, 4), cls, given)
     assert (grid, before) == right
     assert notes[0].startswith(f"{rows} positions taken for {right[0][0]} × {right[0][1]} patches")
 
 
 def test_without_a_table_positions_are_sines_of_the_usual_size_unless_given():
-    source = open_source(path_of("big_vision/sincos"))
+    source = open_weights_file(path_of("big_vision/sincos"))
     reading, _ = read(source)
     assert (reading.model["positions"], reading.model["image_size"]) == ("sincos2d", (224, 224))
     assert "nothing tells the size of images: 224 × 224 taken; image_size changes it" in reading.notes

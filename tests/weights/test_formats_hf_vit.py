@@ -24,8 +24,8 @@ from vitzoo.models.vit_config import ViTConfig
 from vitzoo.nn.positions import Learned2D, SinCos2D
 from vitzoo.schema import build
 from vitzoo.weights.convert import write_safetensors
-from vitzoo.weights.files.open import open_source
-from vitzoo.weights.files.source import Source, Tensors
+from vitzoo.weights.files.open import open_weights_file
+from vitzoo.weights.files.weights import Tensors, Weights
 from vitzoo.weights.formats import hf_images
 from vitzoo.weights.formats.hf_vit import HFViT
 from vitzoo.weights.formats.hf_vit_config import as_table
@@ -76,7 +76,7 @@ def reading_of(folder, **given):
 @pytest.mark.parametrize("name", some(CASES, COMPUTED))
 def test_the_numbers_are_those_of_the_source(name, golden):
     model, _, config, _, expected = golden(name)
-    assert recognise(open_source(str(GOLDENS / name))).name == "hf-vit"
+    assert recognise(open_weights_file(str(GOLDENS / name))).name == "hf-vit"
     images = expected["images"][:, : config.image_size[0], : config.image_size[1]]
     seen = compiled(model.features, images)
     np.testing.assert_allclose(seen["tokens"], expected["tokens"], atol=1e-5, rtol=0)
@@ -102,7 +102,7 @@ def test_out_and_in_again_is_bitwise_the_same_under_the_published_names(name, go
     assert (same_config, again.classes, again.objective) == (config, reading.classes, reading.objective)
     for path, leaf in params.items():
         np.testing.assert_array_equal(same[path], leaf, err_msg=path)
-    theirs = open_source(str(GOLDENS / name)).tensors
+    theirs = open_weights_file(str(GOLDENS / name)).tensors
     published_names = not name.startswith("new_") and name not in ("mae", "vit_masked", "siglip_vision")
     for key, array in tensors.items() if published_names else ():
         np.testing.assert_array_equal(array, np.zeros_like(array) if "mask_token" in key else theirs[key], err_msg=key)
@@ -143,7 +143,7 @@ def test_settings_are_those_of_config_json(name, fields, golden):
 
 def test_what_only_pretraining_or_texts_need_is_ignored_by_name(golden):
     def told(name):
-        source, reading = open_source(str(GOLDENS / name)), golden(name)[1]
+        source, reading = open_weights_file(str(GOLDENS / name)), golden(name)[1]
         return " ".join([*reading.notes, *read_mapping(reading.mapping, source.tensors, reading.ignored, name)[1]])
 
     assert "the decoder, which only pretraining uses" in told("mae")
@@ -250,7 +250,7 @@ def test_pixels_are_those_of_the_sources_processor(name, tmp_path):
 
 
 def source_at(folder):
-    return Source("here", Tensors({}), folder)
+    return Weights("here", Tensors({}), folder)
 
 
 def preprocessing(

@@ -18,7 +18,7 @@ from vitzoo.errors import UserError
 from vitzoo.models.gpt import GPTConfig
 from vitzoo.models.t5 import T5Config
 from vitzoo.nn import state
-from vitzoo.weights.files.open import open_source
+from vitzoo.weights.files.open import open_weights_file
 from vitzoo.weights.formats.registry import find_format, recognise
 from vitzoo.weights.open import open_weights, read_weights
 
@@ -94,7 +94,7 @@ COMPUTED = ("gpt2", "nanogpt", "t5", "bert", "sentences")
 )
 def test_the_numbers_and_what_is_written_are_those_of_the_source(name, golden):
     model, _, _, _, expected = golden(name)
-    assert recognise(open_source(str(place(name)))).name == FORMATS[name]
+    assert recognise(open_weights_file(str(place(name)))).name == FORMATS[name]
     found = outputs(model, expected)
     if count := int(expected.get("greedy", 0)):
         written = np.asarray(found["logits"])[0, -count - 1 : -1].argmax(-1)
@@ -128,7 +128,7 @@ def test_what_is_read_goes_out_bitwise_and_with_the_same_settings(name, golden):
     description = {"classes": reading.classes, "objective": reading.objective, "preprocessing": reading.preprocessing}
     arrays, writing = written(find_format(FORMATS[name]), config, params, **description)
     prefix = PREFIX.get(name, "")
-    theirs = {f"{prefix}{key}": array for key, array in open_source(str(GOLDENS / name)).tensors.items()}
+    theirs = {f"{prefix}{key}": array for key, array in open_weights_file(str(GOLDENS / name)).tensors.items()}
     assert arrays.keys() == theirs.keys()
     for key, array in arrays.items():
         np.testing.assert_array_equal(array, theirs[key], strict=True)

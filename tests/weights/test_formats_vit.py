@@ -16,8 +16,8 @@ from safetensors.numpy import save_file
 from vitzoo.errors import UserError
 from vitzoo.models.vit_config import ViTConfig
 from vitzoo.nn.positions import resize_table
-from vitzoo.weights.files.open import open_source
-from vitzoo.weights.files.source import Tensors
+from vitzoo.weights.files.open import open_weights_file
+from vitzoo.weights.files.weights import Tensors
 from vitzoo.weights.formats.registry import find_format, recognise
 from vitzoo.weights.formats.vit_common import IMAGENET
 from vitzoo.weights.mapping import read_mapping
@@ -73,7 +73,7 @@ def file_of(case):
 
 def source_of(case, **changes):
     """The file, with some arrays replaced, or left out where None."""
-    source = open_source(str(file_of(case)))
+    source = open_weights_file(str(file_of(case)))
     tensors = {name: source.tensors[name] for name in source.tensors} | changes
     kept = {name: (lambda array=array: array) for name, array in tensors.items() if array is not None}
     return dataclasses.replace(source, tensors=Tensors(kept))
@@ -155,7 +155,7 @@ def test_timms_files_go_out_and_in_again_bitwise(case, tmp_path):
         np.testing.assert_array_equal(array, source.tensors[name])
     save_file({name: np.ascontiguousarray(array) for name, array in tensors.items()}, tmp_path / "model.safetensors")
     (tmp_path / "config.json").write_text(json.dumps(writing.config))
-    again = form.read(open_source(str(tmp_path)), {})
+    again = form.read(open_weights_file(str(tmp_path)), {})
     assert again.model == reading.model
     assert again.classes == (tuple("abcde") if config.num_classes else None)
     assert again.preprocessing == {**DESCRIPTION["preprocessing"], "crop_fraction": pytest.approx(0.8)}

@@ -23,7 +23,7 @@ from vitzoo.data.text.tokenizers.open import open_tokenizer
 from vitzoo.errors import UserError
 from vitzoo.nn.paths import flatten
 from vitzoo.weights import convert as conversion
-from vitzoo.weights.files.open import open_source
+from vitzoo.weights.files.open import open_weights_file
 from vitzoo.weights.formats.gpt import GPT2
 from vitzoo.weights.open import open_weights, read_weights
 
@@ -146,13 +146,13 @@ def test_npz_files_are_read_by_subtree_and_bfloat16_and_never_as_objects(tmp_pat
     file = tmp_path / "a.npz"
     half = np.array([1.5, -2], ml_dtypes.bfloat16)
     np.savez(file, **{"img/x": np.ones(2, np.float32), "txt/y": half.view("V2")})
-    np.testing.assert_array_equal(open_source(f"{file}:txt").tensors["y"].astype(np.float32), [1.5, -2])
-    assert list(open_source(f"{file}:img").tensors) == ["x"]
+    np.testing.assert_array_equal(open_weights_file(f"{file}:txt").tensors["y"].astype(np.float32), [1.5, -2])
+    assert list(open_weights_file(f"{file}:img").tensors) == ["x"]
     with pytest.raises(UserError, match="nothing below aud; there are img, txt"):
-        open_source(f"{file}:aud")
+        open_weights_file(f"{file}:aud")
     np.savez(file, x=np.array([object()], dtype=object))
     with pytest.raises(UserError, match="objects"):
-        open_source(str(file)).tensors["x"]
+        open_weights_file(str(file)).tensors["x"]
 
 
 def test_files_that_are_cut_off_or_would_grow_without_measure_are_refused(folder, tmp_path, monkeypatch):
@@ -167,7 +167,7 @@ def test_files_that_are_cut_off_or_would_grow_without_measure_are_refused(folder
     monkeypatch.setattr(saved, "ALWAYS_FINE", 2**20)
     monkeypatch.setattr(saved, "LARGEST_RATIO", 100)
     with pytest.raises(UserError, match="would grow"):
-        open_source(str(bomb))
+        open_weights_file(str(bomb))
 
 
 def test_a_folder_that_is_there_is_not_written_over_and_unknown_names_are_told(folder, tmp_path, capsys):
@@ -274,5 +274,5 @@ def test_whatever_byte_is_damaged_the_file_is_read_or_refused(tmp_path, file):
             damaged[-1 - place if number % 2 else place] = draw.integers(256)
         copy.write_bytes(damaged)
         with contextlib.suppress(UserError):
-            tensors = open_source(str(copy)).tensors
+            tensors = open_weights_file(str(copy)).tensors
             assert all(tensors[name].shape is not None for name in tensors)

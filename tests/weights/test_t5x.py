@@ -12,7 +12,7 @@ from published import read, refused
 
 from vitzoo.errors import UserError
 from vitzoo.nn.paths import unflatten
-from vitzoo.weights.files.open import is_published, open_source
+from vitzoo.weights.files.open import is_published, open_weights_file
 from vitzoo.weights.formats.registry import recognise
 from vitzoo.weights.mapping import read_mapping
 
@@ -29,7 +29,7 @@ def ours():
     """Golden T5s: their arrays by transformers' names, and ours by path."""
 
     def get(name):
-        source = open_source(str(GOLDENS / name))
+        source = open_weights_file(str(GOLDENS / name))
         reading = recognise(source).read(source, {})
         return source.tensors, read_mapping(reading.mapping, source.tensors, reading.ignored, source.name)[0]
 
@@ -119,7 +119,7 @@ def write_orbax(folder, arrays, *, ocdbt=False, inside=None):
 
 
 def leaves(folder):
-    source = open_source(str(folder))
+    source = open_weights_file(str(folder))
     form = recognise(source)
     assert form.name == "t5x"
     reading = form.read(source, {})

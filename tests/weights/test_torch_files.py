@@ -13,7 +13,7 @@ import pytest
 
 from vitzoo.errors import UserError
 from vitzoo.weights.files import torch_pickle
-from vitzoo.weights.files.open import open_source
+from vitzoo.weights.files.open import open_weights_file
 from vitzoo.weights.files.torch_pickle import Opaque, Unreadable
 from vitzoo.weights.files.torch_zip import TorchFile
 
@@ -179,7 +179,7 @@ def test_a_tensor_that_does_not_fit_its_numbers_is_refused(tmp_path, changes, me
 def test_such_a_tensor_is_refused_before_its_shape_is_believed(tmp_path, changes):
     described = tensor(**changes)
     told = described[:2] + b"}X\x04\x00\x00\x00wte." + described[2:-1] + b"s."
-    source = open_source(str(archive(tmp_path / "bad.pt", told, {"0": FOUR})))
+    source = open_weights_file(str(archive(tmp_path / "bad.pt", told, {"0": FOUR})))
     with pytest.raises(UserError, match=r"larger than its numbers|lacks the numbers"):
         source.shape("wte.")
 
@@ -395,14 +395,14 @@ def test_a_tensor_that_repeats_its_numbers_beyond_their_count_is_refused(tmp_pat
 def test_a_file_without_weights_says_what_it_holds(content, message, tmp_path):
     file = archive(tmp_path / "none.pt", pickle.dumps(content, 2))
     with pytest.raises(UserError, match=message) as caught:
-        open_source(str(file))
+        open_weights_file(str(file))
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(("part", "message"), [("epoch", "one value of type int"), ("epoch.x", "nothing but a int")])
 def test_a_part_that_is_no_set_of_weights_is_refused(part, message):
     with pytest.raises(UserError, match=message):
-        open_source(f"{FOLDER / 'plain.pt'}:{part}")
+        open_weights_file(f"{FOLDER / 'plain.pt'}:{part}")
 
 
 def test_a_whole_model_says_what_to_save_in_its_place(tmp_path):

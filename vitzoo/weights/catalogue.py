@@ -72,7 +72,7 @@ class Entry:
         return dataclasses.asdict(self) | {"fetched": self.fetched}
 
     def place(self) -> str:
-        """The path of weights that aren't on the hub, with their part, as `open_source` takes it.
+        """The path of weights that aren't on the hub, with their part, as `open_weights_file` takes it.
 
         Raises:
             UserError: the file isn't there, or isn't what was published.

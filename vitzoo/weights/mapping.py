@@ -9,7 +9,7 @@ import numpy as np
 
 from vitzoo.errors import UserError
 from vitzoo.models.base import Flat
-from vitzoo.weights.files.source import NOT_FINITE, Header, finite, header_of, unusable
+from vitzoo.weights.files.weights import NOT_FINITE, Header, finite, header_of, unusable
 
 Arrays = tuple[np.ndarray, ...]
 

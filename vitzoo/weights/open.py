@@ -26,8 +26,8 @@ from vitzoo.spelling import nearest, shared_note
 from vitzoo.staging import temporary_folder
 from vitzoo.version import version
 from vitzoo.weights import catalogue
-from vitzoo.weights.files.open import is_published, open_source
-from vitzoo.weights.files.source import Source
+from vitzoo.weights.files.open import is_published, open_weights_file
+from vitzoo.weights.files.weights import Weights
 from vitzoo.weights.formats.registry import FORMATS, Format, Reading, check_format, find_format, recognise
 from vitzoo.weights.mapping import read_mapping
 from vitzoo.weights.model import Part, part_of
@@ -46,7 +46,7 @@ class Published(Located):
         form: the format's name.
     """
 
-    source: Source
+    source: Weights
     reading: Reading
     form: str
 
@@ -76,7 +76,7 @@ def open_published(name: str, given: Mapping[str, Any] | None = None, form: str 
     """
     if form and form not in FORMATS:
         raise UserError("--source-format", form, f"is none that is read; {nearest(form, FORMATS)}")
-    source = open_source(name, place)
+    source = open_weights_file(name, place)
     reader = find_format(form) if form else recognise(source)
     if form:
         check_format(source, reader)
@@ -114,7 +114,7 @@ def open_published(name: str, given: Mapping[str, Any] | None = None, form: str 
     return Published(folder, 0, None, description, source, reading, reader.name)
 
 
-def _read(reader: Format, source: Source, given: Mapping[str, Any]) -> Reading:
+def _read(reader: Format, source: Weights, given: Mapping[str, Any]) -> Reading:
     """What a file holds; files are damaged in more ways than a format can look for."""
     try:
         return reader.read(source, given)

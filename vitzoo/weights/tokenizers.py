@@ -12,7 +12,7 @@ from vitzoo.data.text.tokenizers.definition import check_added
 from vitzoo.data.text.tokenizers.library import LibraryTokenizer, token_names
 from vitzoo.data.text.tokenizers.published import FILES, read_published
 from vitzoo.errors import UserError
-from vitzoo.weights.files.source import Source, read_json, shown
+from vitzoo.weights.files.weights import Weights, read_json, shown
 from vitzoo.weights.tokenizer_json import as_definition, with_marks, with_names_as_text
 
 GENERATION = "generation_config.json"
@@ -106,7 +106,7 @@ def special_ids(tokenizer: TextTokenizer | None, *names: str) -> dict[str, Any]:
     return ids
 
 
-def stated_ends(source: Source, vocabulary_size: int) -> tuple[int, ...]:
+def stated_ends(source: Weights, vocabulary_size: int) -> tuple[int, ...]:
     """The ids that end what a model writes, as files of transformers state them: `generation_config.json` decides
     before `config.json`; empty where neither does, and the tokenizer's end token ends a text.
 

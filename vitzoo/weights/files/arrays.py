@@ -18,7 +18,7 @@ from safetensors import SafetensorError, safe_open
 from vitzoo.checkpoints.arrays import growth
 from vitzoo.errors import UserError
 from vitzoo.strict_json import parsed
-from vitzoo.weights.files.source import Header, Tensors, read_json
+from vitzoo.weights.files.weights import Header, Tensors, read_json
 
 MOST_DIMENSIONS = 32
 PIECE = 2**22  # bytes read at once

@@ -11,10 +11,10 @@ from vitzoo.checkpoints.locate import WEIGHTS
 from vitzoo.errors import UserError
 from vitzoo.paths import expanded
 from vitzoo.weights.files.arrays import INDEX, parts_of, read_npz, read_safetensors
-from vitzoo.weights.files.source import Header, Source, Tensors, read_json, shown
 from vitzoo.weights.files.tensorstore import is_big_vision, is_t5x, newest, read_big_vision, read_t5x
 from vitzoo.weights.files.torch_pickle import Tensor
 from vitzoo.weights.files.torch_zip import TorchFile
+from vitzoo.weights.files.weights import Header, Tensors, Weights, read_json, shown
 
 SUFFIXES = {
     ".safetensors": "safetensors",
@@ -35,7 +35,7 @@ SUBTREES = ("teacher", "model_ema", "state_dict", "model")
 LONGEST = 500  # characters of an array's name
 
 
-def open_source(name: str, place: str = "") -> Source:
+def open_weights_file(name: str, place: str = "") -> Weights:
     """The weights at `FILE`, `FOLDER` or either with `:subtree`.
 
     Args:
@@ -54,7 +54,7 @@ def open_source(name: str, place: str = "") -> Source:
     if not tensors:
         raise UserError("checkpoint", name, f"{file.name} holds no arrays")
     folder = file if file.is_dir() else file.parent
-    return Source(name, tensors, folder, _config(folder), besides, notes)
+    return Weights(name, tensors, folder, _config(folder), besides, notes)
 
 
 def is_published(name: str) -> bool:

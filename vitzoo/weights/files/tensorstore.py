@@ -21,7 +21,7 @@ import numpy as np
 
 from vitzoo.errors import UserError
 from vitzoo.weights.files.arrays import check_growth
-from vitzoo.weights.files.source import Header, Tensors
+from vitzoo.weights.files.weights import Header, Tensors
 
 OCDBT = "manifest.ocdbt"
 HEADER = ".zarray"

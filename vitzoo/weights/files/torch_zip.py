@@ -13,8 +13,8 @@ import numpy as np
 
 from vitzoo.errors import UserError
 from vitzoo.weights.files import torch_pickle
-from vitzoo.weights.files.source import Header
 from vitzoo.weights.files.torch_pickle import Tensor, Unreadable
+from vitzoo.weights.files.weights import Header
 
 MOST_PICKLE = 2**25  # bytes of the description; that of a model of 10,000 tensors has about a million
 AGAIN = "torch.save(torch.load(FILE, map_location='cpu', weights_only=True), 'new.pth')"

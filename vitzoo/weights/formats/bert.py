@@ -8,7 +8,7 @@ from typing import Any
 from vitzoo.errors import UserError
 from vitzoo.models.base import Flat
 from vitzoo.models.bert import BERTConfig
-from vitzoo.weights.files.source import Source
+from vitzoo.weights.files.weights import Weights
 from vitzoo.weights.formats import sentence_transformers, settings
 from vitzoo.weights.formats.registry import Reading, Writing, architecture_of
 from vitzoo.weights.formats.settings import labels, problem_of, same, written_labels
@@ -38,13 +38,13 @@ class BERT:
     name = "bert"
     model = "bert"
 
-    def recognises(self, source: Source) -> bool:
+    def recognises(self, source: Weights) -> bool:
         """By the table of kinds of sentences and the first attention."""
         prefix = _prefix(source)
         wanted = ("embeddings.token_type_embeddings.weight", "encoder.layer.0.attention.self.query.weight")
         return all(f"{prefix}{name}" in source.tensors for name in wanted)
 
-    def read(self, source: Source, given: Mapping[str, Any]) -> Reading:
+    def read(self, source: Weights, given: Mapping[str, Any]) -> Reading:
         """See `Format.read`. Without `config.json` the number of heads must be given."""
         settings.only(source, ONLY)
         prefix = _prefix(source)
@@ -115,7 +115,7 @@ class BERT:
         return Writing(_names(prefix).write(kept), content, files, (MASK_FOUND,) if found else ())
 
 
-def _prefix(source: Source) -> str:
+def _prefix(source: Weights) -> str:
     return PREFIX if f"{PREFIX}embeddings.word_embeddings.weight" in source.tensors else ""
 
 
@@ -175,7 +175,7 @@ class Head:
     ignored: tuple[Ignored, ...] = ()
 
 
-def head_of(source: Source, prefix: str) -> Head:
+def head_of(source: Weights, prefix: str) -> Head:
     """The head of a file, by its names and `config.json`.
 
     Raises:
@@ -207,7 +207,7 @@ def written_head(config: BERTConfig, description: Mapping[str, Any]) -> tuple[st
     return "BertForSequenceClassification", labelled | ({"problem_type": "regression"} if kind == "number" else {})
 
 
-def _pretraining(source: Source, prefix: str) -> Head:
+def _pretraining(source: Weights, prefix: str) -> Head:
     """Masked tokens, with or without the next sentence."""
     follows = f"{NEXT}.weight" in source.tensors
     for copy, tied in (
@@ -221,7 +221,7 @@ def _pretraining(source: Source, prefix: str) -> Head:
     return Head(fields, {"name": "masked_lm"}, ignored=ignored if follows else (*ignored, UNREAD))
 
 
-def _classes(source: Source, pooler: bool, architecture: str) -> Head:
+def _classes(source: Weights, pooler: bool, architecture: str) -> Head:
     """Classes of texts or of words, or a number."""
     outputs = source.shape(f"{CLASSES}.weight", 2)[0]
     names, problem = labels(source, outputs), problem_of(source)

@@ -13,7 +13,7 @@ from vitzoo.models.base import Flat
 from vitzoo.models.geometry import pair
 from vitzoo.models.vit_config import ViTConfig
 from vitzoo.nn.positions import Grid, square_side
-from vitzoo.weights.files.source import Source
+from vitzoo.weights.files.weights import Weights
 from vitzoo.weights.formats.registry import Reading, Writing
 from vitzoo.weights.formats.settings import must_be
 from vitzoo.weights.formats.vit_common import PLAINER, check_square, square_or_given
@@ -62,7 +62,7 @@ def modules(
     return found
 
 
-def names_of(source: Source) -> dict[str, str]:
+def names_of(source: Weights) -> dict[str, str]:
     """Our paths → the names in a file, of what differs between the generations; a block's with `{i}` for the layer, but
     where an array holds all layers.
     """
@@ -123,14 +123,14 @@ ZEROS = Ignored(
 )
 
 
-def is_vit(source: Source) -> bool:
+def is_vit(source: Weights) -> bool:
     """Whether a file's names are those of a ViT in these codes, alone or beside a text's tower."""
     return any(f"{tower}embedding/kernel" in source.tensors for tower in ("", "img/")) and any(
         "Transformer/encoderblock" in name for name in source.tensors
     )
 
 
-def read_vit(source: Source, given: Mapping[str, Any], *, rounding: str) -> Reading:
+def read_vit(source: Weights, given: Mapping[str, Any], *, rounding: str) -> Reading:
     """See `Format.read`. `image_size` may be given where the patches don't fill a square; `positions` none, where no
     table means that and not fixed sines and cosines. `rounding` is what the code does with resized pixels.
     """
@@ -169,7 +169,7 @@ def read_vit(source: Source, given: Mapping[str, Any], *, rounding: str) -> Read
     )
 
 
-def _check(source: Source) -> None:
+def _check(source: Weights) -> None:
     """Refuses what isn't one plain ViT."""
     tops = sorted({name.partition("/")[0] for name in source.tensors})
     if "img" in tops:
@@ -178,7 +178,7 @@ def _check(source: Source) -> None:
         raise source.refused("is a hybrid, a ViT on top of a ResNet (conv_root, block1), which vitzoo doesn't have")
 
 
-def _block(source: Source, names: Mapping[str, str], width: int) -> dict[str, Any]:
+def _block(source: Weights, names: Mapping[str, str], width: int) -> dict[str, Any]:
     """Fields that the first block tells."""
     attention, mlp = names[f"{BLOCKS}/attention"], names[f"{BLOCKS}/mlp"]
     above = int("{i}" not in mlp)
@@ -193,7 +193,7 @@ def _block(source: Source, names: Mapping[str, str], width: int) -> dict[str, An
     }
 
 
-def _ending(source: Source, width: int) -> tuple[dict[str, Any], tuple[Ignored, ...], list[str]]:
+def _ending(source: Weights, width: int) -> tuple[dict[str, Any], tuple[Ignored, ...], list[str]]:
     """Fields of what comes after pooling, what is left aside of it, and notes."""
     hidden = source.shape("pre_logits/kernel", 2)[1] if "pre_logits/kernel" in source.tensors else 0
     fields: dict[str, Any] = {"pre_logits": True if hidden == width else hidden, "num_classes": 0}
@@ -209,7 +209,7 @@ def _ending(source: Source, width: int) -> tuple[dict[str, Any], tuple[Ignored, 
 
 
 def _places(
-    source: Source, table: str, patch: Grid, class_token: bool, given: Mapping[str, Any]
+    source: Weights, table: str, patch: Grid, class_token: bool, given: Mapping[str, Any]
 ) -> tuple[dict[str, Any], list[str]]:
     """Fields of image size and positions, and notes."""
     stated = None if given.get("image_size") is None else pair(given["image_size"])
@@ -234,7 +234,7 @@ def _places(
 
 
 def find_grid(
-    source: Source, table: str, count: int, patch: Grid, class_token: bool, given: Any
+    source: Weights, table: str, count: int, patch: Grid, class_token: bool, given: Any
 ) -> tuple[Grid, int, list[str]]:
     """What a table of positions is of.
 
@@ -277,11 +277,11 @@ class VisionTransformer:
     name = "vision_transformer"
     model = "vit"
 
-    def recognises(self, source: Source) -> bool:
+    def recognises(self, source: Weights) -> bool:
         """By where positions stand."""
         return is_vit(source) and TABLES[0] in source.tensors
 
-    def read(self, source: Source, given: Mapping[str, Any]) -> Reading:
+    def read(self, source: Weights, given: Mapping[str, Any]) -> Reading:
         """See `read_vit`."""
         return read_vit(source, given, rounding="none")
 
@@ -302,11 +302,11 @@ class BigVision:
     name = "big_vision"
     model = "vit"
 
-    def recognises(self, source: Source) -> bool:
+    def recognises(self, source: Weights) -> bool:
         """By the names of the first layer and of blocks."""
         return is_vit(source)
 
-    def read(self, source: Source, given: Mapping[str, Any]) -> Reading:
+    def read(self, source: Weights, given: Mapping[str, Any]) -> Reading:
         """See `read_vit`."""
         return read_vit(source, given, rounding="cut")
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from vitzoo.models.base import Flat
 from vitzoo.models.gpt import GPTConfig
-from vitzoo.weights.files.source import Source
+from vitzoo.weights.files.weights import Weights
 from vitzoo.weights.formats import settings
 from vitzoo.weights.formats.registry import Reading, Writing
 from vitzoo.weights.formats.settings import agrees, flag, must_be, same
@@ -77,12 +77,12 @@ class GPT2:
     without_config: ClassVar[str] = "taken for a GPT-2, with the tanh form of GELU and epsilon 1e-5"
     architecture: ClassVar[str] = "GPT2LMHeadModel"
 
-    def recognises(self, source: Source) -> bool:
+    def recognises(self, source: Weights) -> bool:
         """By the first block's fused projection and the embedding of positions, or in GPT-1 both tables."""
         prefix = self._prefix(source)
         return all(f"{prefix}{mark}" in source.tensors for mark in self.marks)
 
-    def read(self, source: Source, given: Mapping[str, Any]) -> Reading:
+    def read(self, source: Weights, given: Mapping[str, Any]) -> Reading:
         """See `Format.read`. Without `config.json` the number of heads must be given."""
         settings.only(source, ONLY)
         if CLASSES in source.tensors:
@@ -130,7 +130,7 @@ class GPT2:
         params = {path: leaf[cut[path]] if path in cut else leaf for path, leaf in params.items()}
         return Writing(self._names(PREFIX).write(params), content, tokenizer_files(tokenizer))
 
-    def _prefix(self, source: Source) -> str:
+    def _prefix(self, source: Weights) -> str:
         """What stands before the names of a file: `transformer.` or nothing."""
         return PREFIX if f"{PREFIX}{self.tables[0]}.weight" in source.tensors else ""
 
@@ -145,7 +145,7 @@ class GPT2:
         head = {"head/kernel": TRANSPOSED}
         return NameMap(names, transposed=self.transposed, layouts=lambda path, shape: head.get(path))
 
-    def _sizes(self, source: Source, prefix: str) -> dict[str, Any]:
+    def _sizes(self, source: Weights, prefix: str) -> dict[str, Any]:
         """Fields of our Config that the shapes tell, which `config.json` may not contradict."""
         vocabulary, width = source.shape(f"{prefix}{self.tables[0]}.weight", 2)
         hidden = source.shape(f"{prefix}h.0.mlp.c_fc.weight", 2)
@@ -159,7 +159,7 @@ class GPT2:
         agrees(source, {theirs: found[ours] for ours, theirs in SIZES.items()} | {"n_inner": found["mlp_dim"]})
         return found
 
-    def _more(self, source: Source, prefix: str, given: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    def _more(self, source: Weights, prefix: str, given: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
         """Fields that differ between the formats, and notes."""
         without = not source.config and self.without_config
         notes = (f"there is no config.json: {self.without_config}",) if without else ()
@@ -195,29 +195,29 @@ class NanoGPT(GPT2):
     name = "nanogpt"
     transposed = True
 
-    def recognises(self, source: Source) -> bool:
+    def recognises(self, source: Weights) -> bool:
         """By GPT-2's names, and `model_args` beside them or a fused projection that is [out, in]."""
         if not all(f"{PREFIX}{mark}" in source.tensors for mark in self.marks):
             return False
         shape = source.shape(f"{PREFIX}{self.marks[0]}")
         return "model_args" in source.besides or (len(shape) == 2 and shape[0] == 3 * shape[1])
 
-    def read(self, source: Source, given: Mapping[str, Any]) -> Reading:
+    def read(self, source: Weights, given: Mapping[str, Any]) -> Reading:
         """See `Format.read`. Without `model_args` the number of heads must be given."""
         arguments = source.besides.get("model_args")
         if isinstance(arguments, Mapping):
             source = dataclasses.replace(source, config=arguments, config_name="model_args")
         return super().read(source, given)
 
-    def _prefix(self, source: Source) -> str:
+    def _prefix(self, source: Weights) -> str:
         return PREFIX
 
-    def _sizes(self, source: Source, prefix: str) -> dict[str, Any]:
+    def _sizes(self, source: Weights, prefix: str) -> dict[str, Any]:
         found = super()._sizes(source, prefix)
         agrees(source, {"block_size": found["context_length"]})
         return found
 
-    def _more(self, source: Source, prefix: str, given: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    def _more(self, source: Weights, prefix: str, given: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
         biases = {"bias": "h.0.attn.c_attn.bias", "norm_bias": "h.0.ln_1.bias"}
         found: dict[str, Any] = {field: f"{prefix}{name}" in source.tensors for field, name in biases.items()}
         stated = source.config.get("activation_function") is not None
@@ -227,7 +227,7 @@ class NanoGPT(GPT2):
         return found | {"activation": activation}, notes
 
 
-def _is_tied(source: Source, embedding: str) -> bool:
+def _is_tied(source: Weights, embedding: str) -> bool:
     """Whether the head is the embedding: not in the file, or there with the same numbers.
 
     Raises:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from vitzoo.errors import UserError
-from vitzoo.weights.files.source import Source, read_json, shown
+from vitzoo.weights.files.weights import Weights, read_json, shown
 from vitzoo.weights.formats.settings import flag, is_number, of_channels, only, theirs_of
 from vitzoo.weights.formats.vit_common import LARGEST_SIDE, SMALLEST_CROP, Size, departures
 
@@ -51,7 +51,7 @@ ONLY = {"do_resize": True, "do_pad": False, "rescale_offset": False}
 
 
 def read(
-    source: Source, usual: str, whole: Size, size: Size, channels: int = 3, *, any_size: bool = False
+    source: Weights, usual: str, whole: Size, size: Size, channels: int = 3, *, any_size: bool = False
 ) -> tuple[dict[str, Any], list[str]]:
     """Fields of `Preprocessing`, and notes.
 
@@ -140,7 +140,7 @@ def written(description: Mapping[str, Any], where: str) -> tuple[dict[str, Any],
     return {FILE: content}, tuple(departures(images, (height, width), OFFSET, "transformers"))
 
 
-def _content(source: Source) -> dict[str, Any] | None:
+def _content(source: Weights) -> dict[str, Any] | None:
     """What the file holds; None where there is none."""
     file, within = source.companion(FILE), False
     if file is None:
@@ -154,7 +154,7 @@ def _content(source: Source) -> dict[str, Any] | None:
     return content
 
 
-def _kind(source: Source, content: Mapping[str, Any], usual: str) -> str:
+def _kind(source: Weights, content: Mapping[str, Any], usual: str) -> str:
     """The processor, under the one name of all its versions."""
     stated = content.get("image_processor_type") or content.get("feature_extractor_type") or usual
     name = str(stated).replace("FeatureExtractor", "ImageProcessor")
@@ -165,7 +165,7 @@ def _kind(source: Source, content: Mapping[str, Any], usual: str) -> str:
     return name
 
 
-def _resized(source: Source, stated: Any, square: bool) -> tuple[str, Size]:
+def _resized(source: Weights, stated: Any, square: bool) -> tuple[str, Size]:
     """Our `resize`, and the size that it gives, of a square image where only the short side is said."""
     if isinstance(stated, Mapping) and set(stated) == {"shortest_edge"}:
         return "short_side_crop", _sides(source, "size", stated["shortest_edge"])
@@ -173,7 +173,7 @@ def _resized(source: Source, stated: Any, square: bool) -> tuple[str, Size]:
     return resize, _sides(source, "size", stated)
 
 
-def _sides(source: Source, field: str, stated: Any) -> Size:
+def _sides(source: Weights, field: str, stated: Any) -> Size:
     """Height and width, from both or from one number."""
     values = [stated, stated]
     if isinstance(stated, Mapping) and set(stated) == {"height", "width"}:
@@ -183,7 +183,7 @@ def _sides(source: Source, field: str, stated: Any) -> Size:
     return values[0], values[1]
 
 
-def _scale(source: Source, values: Mapping[str, Any], channels: int) -> dict[str, tuple[float, ...]]:
+def _scale(source: Weights, values: Mapping[str, Any], channels: int) -> dict[str, tuple[float, ...]]:
     """Mean and deviation on the scale of pixels, 0..255."""
     factor = values["rescale_factor"] if flag(source, "do_rescale", True) else 1.0
     if not is_number(factor) or not SMALLEST_FACTOR <= factor <= 1:

@@ -7,7 +7,7 @@ from typing import Any
 from vitzoo.errors import UserError
 from vitzoo.models.base import Flat
 from vitzoo.models.vit_config import ViTConfig
-from vitzoo.weights.files.source import Source, shown
+from vitzoo.weights.files.weights import Weights, shown
 from vitzoo.weights.formats import hf_images, settings
 from vitzoo.weights.formats.hf_vit_config import as_table, body, reading, written
 from vitzoo.weights.formats.registry import Reading, Writing
@@ -38,11 +38,11 @@ class SigLIP:
     where = "transformers' SigLIP"
     types = ("siglip", "siglip_vision_model")
 
-    def recognises(self, source: Source) -> bool:
+    def recognises(self, source: Weights) -> bool:
         """By the patch embedding and the first block, without a class token, which CLIP has."""
         return _prefix(source) is not None
 
-    def read(self, source: Source, given: Mapping[str, Any]) -> Reading:
+    def read(self, source: Weights, given: Mapping[str, Any]) -> Reading:
         """See `Format.read`."""
         settings.of_type(source, *self.types)
         p, of_tower = _prefix(source) or "", source.config.get("vision_config") or source.config
@@ -101,7 +101,7 @@ class SigLIP:
         return Writing(arrays, content, *hf_images.written(description, self.where))
 
 
-def _prefix(source: Source) -> str | None:
+def _prefix(source: Weights) -> str | None:
     for prefix in PREFIXES:
         wanted = (
             "embeddings.patch_embedding.weight",

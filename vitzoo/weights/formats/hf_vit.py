@@ -13,7 +13,7 @@ import numpy as np
 from vitzoo.errors import UserError
 from vitzoo.models.base import Flat
 from vitzoo.models.vit_config import ViTConfig
-from vitzoo.weights.files.source import Source, shown
+from vitzoo.weights.files.weights import Weights, shown
 from vitzoo.weights.formats import hf_images, settings
 from vitzoo.weights.formats.hf_siglip import SigLIP
 from vitzoo.weights.formats.hf_vit_config import DROPOUTS, as_table, body, reading, written
@@ -39,7 +39,7 @@ PATCH = "embeddings.patch_embeddings.projection"
 TABLE, REGISTERS = "embeddings.position_embeddings", "embeddings.register_tokens"
 
 
-def has_body(source: Source, prefixes: tuple[str, ...], part: str) -> str | None:
+def has_body(source: Weights, prefixes: tuple[str, ...], part: str) -> str | None:
     """The prefix of the body, if there is one whose first block has a layer of this name."""
     for prefix in prefixes:
         first = any(f"{prefix}{stack}.0.{part}.weight" in source.tensors for stack in STACKS)
@@ -48,7 +48,7 @@ def has_body(source: Source, prefixes: tuple[str, ...], part: str) -> str | None
     return None
 
 
-def names_in(source: Source, prefix: str, **heads: str) -> NameMap:
+def names_in(source: Weights, prefix: str, **heads: str) -> NameMap:
     """The names that a file has; for what isn't there those of the published files. For `heads` see `name_map`."""
     stack = next((s for s in STACKS if any(name.startswith(f"{prefix}{s}.0.") for name in source.tensors)), STACKS[0])
 
@@ -105,11 +105,11 @@ class PlainViT:
     prefixes = ("vit.", "deit.", "")
     types = ("vit", "deit", "vit_mae")
 
-    def recognises(self, source: Source) -> bool:
+    def recognises(self, source: Weights) -> bool:
         """By the first block's norm."""
         return has_body(source, self.prefixes, PARTS["norm1"][0]) is not None
 
-    def read(self, source: Source, given: Mapping[str, Any]) -> Reading:
+    def read(self, source: Weights, given: Mapping[str, Any]) -> Reading:
         """See `Format.read`. A layer after the class token (`pooler`) is read where no head of classes is there."""
         settings.of_type(source, *self.types)
         prefix = has_body(source, self.prefixes, PARTS["norm1"][0]) or ""
@@ -165,7 +165,7 @@ class PlainViT:
         return Writing(names.write(params), content, *hf_images.written(description, self.where))
 
 
-def _distilled(source: Source, prefix: str) -> str:
+def _distilled(source: Weights, prefix: str) -> str:
     if f"{prefix}embeddings.distillation_token" not in source.tensors:
         return "none"
     return "head" if "distillation_classifier.weight" in source.tensors else "token"
@@ -189,11 +189,11 @@ class DINOv2:
     prefixes = ("dinov2.", "dinov2_with_registers.", "")
     types = ("dinov2", "dinov2_with_registers")
 
-    def recognises(self, source: Source) -> bool:
+    def recognises(self, source: Weights) -> bool:
         """By the first block's norm."""
         return has_body(source, self.prefixes, PARTS["norm1"][1]) is not None
 
-    def read(self, source: Source, given: Mapping[str, Any]) -> Reading:
+    def read(self, source: Weights, given: Mapping[str, Any]) -> Reading:
         """See `Format.read`."""
         settings.of_type(source, *self.types)
         prefix = has_body(source, self.prefixes, PARTS["norm1"][1]) or ""
@@ -253,7 +253,7 @@ class DINOv2:
         return Writing(arrays, content, *hf_images.written(description, self.where))
 
 
-def _layer_scale(source: Source) -> float:
+def _layer_scale(source: Weights) -> float:
     """What a branch's factors begin at."""
     stated = source.config.get("layerscale_value")
     if stated is not None and not settings.is_number(stated):
@@ -290,11 +290,11 @@ class HFViT:
     name = "hf-vit"
     model = "vit"
 
-    def recognises(self, source: Source) -> bool:
+    def recognises(self, source: Weights) -> bool:
         """By the patch embedding and the first block."""
         return any(family.recognises(source) for family in FAMILIES)
 
-    def read(self, source: Source, given: Mapping[str, Any]) -> Reading:
+    def read(self, source: Weights, given: Mapping[str, Any]) -> Reading:
         """See `Format.read`."""
         family = next((family for family in FAMILIES if family.recognises(source)), None)
         if family is None:

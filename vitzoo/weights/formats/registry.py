@@ -17,7 +17,7 @@ from vitzoo.models.base import Flat
 from vitzoo.nn import state
 from vitzoo.nn.paths import flatten
 from vitzoo.schema import build
-from vitzoo.weights.files.source import Source, shown
+from vitzoo.weights.files.weights import Weights, shown
 from vitzoo.weights.mapping import Ignored, LeafMap, NameMap
 from vitzoo.weights.model import builder
 
@@ -99,11 +99,11 @@ class Format(Protocol):
     name: ClassVar[str]
     model: ClassVar[str]
 
-    def recognises(self, source: Source) -> bool:
+    def recognises(self, source: Weights) -> bool:
         """Whether the file's names (and `config.json`) are this format's; shapes are looked at only in `read`."""
         ...
 
-    def read(self, source: Source, given: Mapping[str, Any]) -> Reading:
+    def read(self, source: Weights, given: Mapping[str, Any]) -> Reading:
         """What it holds.
 
         Args:
@@ -201,7 +201,7 @@ BY_NAMES = {
 """Names in the files of models that aren't read here, some of which share the others with models that are."""
 
 
-def stated_format(source: Source) -> str | None:
+def stated_format(source: Weights) -> str | None:
     """The format that a file is of by what lies beside it; None where nothing says it.
 
     Raises:
@@ -224,13 +224,13 @@ def stated_format(source: Source) -> str | None:
     return TYPES[BY_ARCHITECTURE[architecture] if stated is None else stated].form
 
 
-def type_of(source: Source) -> object:
+def type_of(source: Weights) -> object:
     """The type that `config.json` names, or else that of its architecture; None where it says neither."""
     stated = source.config.get("model_type")
     return BY_ARCHITECTURE.get(architecture_of(source)) if stated is None else stated
 
 
-def what_it_says(source: Source) -> str:
+def what_it_says(source: Weights) -> str:
     """The setting of `config.json` that decides, for messages."""
     if source.config.get("model_type") is not None:
         return f"config.json has model_type = {shown(source.config['model_type'])}"
@@ -239,7 +239,7 @@ def what_it_says(source: Source) -> str:
     return f"config.json has architecture = {shown(source.config['architecture'])}"
 
 
-def architecture_of(source: Source) -> str:
+def architecture_of(source: Weights) -> str:
     """transformers' class that wrote the file; "" where `config.json` doesn't say it."""
     stated = source.config.get("architectures") or [""]
     if not isinstance(stated, list) or not isinstance(stated[0], str):
@@ -247,7 +247,7 @@ def architecture_of(source: Source) -> str:
     return stated[0]
 
 
-def check_names(source: Source) -> None:
+def check_names(source: Weights) -> None:
     """Refuses a file whose names are those of a model that isn't read here, by that model's name."""
     for pattern, model in BY_NAMES.items():
         found = next((name for name in source.tensors if re.fullmatch(pattern, name)), None)
@@ -304,7 +304,7 @@ def find_format(name: str) -> Format:
     return getattr(importlib.import_module(module), attribute)()
 
 
-def recognise(source: Source) -> Format:
+def recognise(source: Weights) -> Format:
     """The format of a file: by the type or architecture that its `config.json` names, otherwise by its arrays' names.
 
     Raises:
@@ -328,7 +328,7 @@ def recognise(source: Source) -> Format:
     raise source.refused(f"is of no format known here ({', '.join(FORMATS)}); its names are {shown}")
 
 
-def check_format(source: Source, form: Format) -> None:
+def check_format(source: Weights, form: Format) -> None:
     """Refuses a file to be read in a format that isn't the one that its `config.json` tells."""
     stated = stated_format(source)
     if stated is not None and stated != form.name:
@@ -337,7 +337,7 @@ def check_format(source: Source, form: Format) -> None:
         )
 
 
-def _as_stated(source: Source, stated: str) -> Format:
+def _as_stated(source: Weights, stated: str) -> Format:
     form = find_format(stated)
     if not form.recognises(source):
         names = sorted(source.tensors)

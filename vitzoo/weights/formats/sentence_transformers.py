@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from vitzoo.models.bert import BERTConfig
-from vitzoo.weights.files.source import Source, read_json, shown
+from vitzoo.weights.files.weights import Weights, read_json, shown
 from vitzoo.weights.formats import settings
 
 MODULES, SENTENCES, PROMPTS = "modules.json", "sentence_bert_config.json", "config_sentence_transformers.json"
@@ -36,7 +36,7 @@ class Sentence:
     lowered: bool = False
     notes: tuple[str, ...] = ()
 
-    def checked(self, source: Source, tokenizer: Any) -> Any:
+    def checked(self, source: Weights, tokenizer: Any) -> Any:
         """The tokenizer, which must lower texts itself where that is asked; refused otherwise."""
         if self.lowered and tokenizer is not None and list(tokenizer.encode("A")) != list(tokenizer.encode("a")):
             raise source.refused(
@@ -45,7 +45,7 @@ class Sentence:
         return tokenizer
 
 
-def read(source: Source, places: int, width: int) -> Sentence:
+def read(source: Weights, places: int, width: int) -> Sentence:
     """What the folder says, if it is one of sentence-transformers.
 
     Args:
@@ -103,7 +103,7 @@ def files(config: BERTConfig, longest: int) -> dict[str, Any]:
     }
 
 
-def _modules(source: Source) -> tuple[Path, list[Mapping[str, Any]]]:
+def _modules(source: Weights) -> tuple[Path, list[Mapping[str, Any]]]:
     """Where `modules.json` lies and what it lists: with the weights or, in the first such folders, one above."""
     places = [(source.folder, "")]
     if re.fullmatch(FIRST_FOLDER, source.folder.name):
@@ -117,7 +117,7 @@ def _modules(source: Source) -> tuple[Path, list[Mapping[str, Any]]]:
     return source.folder, []
 
 
-def _pooling_settings(source: Source, folder: Path, path: Any) -> Source:
+def _pooling_settings(source: Weights, folder: Path, path: Any) -> Weights:
     """The weights with the pooling's `config.json`, which lies in a folder beside `modules.json`."""
     if not isinstance(path, str) or Path(path).name != path or path in ("", ".", ".."):
         raise source.refused(f"{MODULES} has path = {shown(path)}; a folder beside it is right")
@@ -125,7 +125,7 @@ def _pooling_settings(source: Source, folder: Path, path: Any) -> Source:
     return dataclasses.replace(source, config=content, config_name=f"{path}/config.json")
 
 
-def _prompts(beside: Source) -> tuple[Mapping[str, str], str]:
+def _prompts(beside: Weights) -> tuple[Mapping[str, str], str]:
     """What may be put before a text, by name; and what is."""
     prompts, usual = beside.config.get("prompts") or {}, beside.config.get("default_prompt_name")
     if not isinstance(prompts, Mapping) or not all(isinstance(text, str) for text in prompts.values()):
@@ -135,13 +135,13 @@ def _prompts(beside: Source) -> tuple[Mapping[str, str], str]:
     return prompts, prompts.get(usual, "") if usual else ""
 
 
-def _beside(source: Source, file: Path) -> Source:
+def _beside(source: Weights, file: Path) -> Weights:
     """The same weights with another file's settings in the place of `config.json`'s; none without the file."""
     content = read_json(file) if file.is_file() else {}
     return dataclasses.replace(source, config=content, config_name=file.name)
 
 
-def _pooling(source: Source) -> str:
+def _pooling(source: Weights) -> str:
     """Ours from the settings of `Pooling`."""
     stated = source.config.get("pooling_mode")
     modes = [name for name in source.config if name.startswith("pooling_mode_")]

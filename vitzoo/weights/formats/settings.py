@@ -9,7 +9,7 @@ from vitzoo import spelling
 from vitzoo.errors import UserError
 from vitzoo.limits import LARGEST_INTEGER
 from vitzoo.schema import default_of
-from vitzoo.weights.files.source import Source, shown
+from vitzoo.weights.files.weights import Weights, shown
 from vitzoo.weights.formats.registry import type_of, what_it_says
 
 GELUS = {
@@ -36,7 +36,7 @@ def give(setting: str) -> str:
     return f"give --config.model.{setting}=VALUE (of predict and generate, which take no settings, convert it first)"
 
 
-def only(source: Source, plain: Mapping[str, Any]) -> None:
+def only(source: Weights, plain: Mapping[str, Any]) -> None:
     """Refuses a file whose `config.json` gives a setting another value than the one that it has here."""
     for name, value in plain.items():
         stated = source.config.get(name, value)
@@ -44,7 +44,7 @@ def only(source: Source, plain: Mapping[str, Any]) -> None:
             raise source.refused(f"{source.config_name} has {name} = {shown(stated)}; here it can only be {value!r}")
 
 
-def agrees(source: Source, sizes: Mapping[str, int]) -> None:
+def agrees(source: Weights, sizes: Mapping[str, int]) -> None:
     """Refuses a file whose `config.json` gives another size than its arrays have: one that lost its last layers."""
     for name, found in sizes.items():
         stated = source.config.get(name)
@@ -52,14 +52,14 @@ def agrees(source: Source, sizes: Mapping[str, int]) -> None:
             raise source.refused(f"{source.config_name} has {name} = {shown(stated)}, and its arrays are of {found}")
 
 
-def of_type(source: Source, *known: str) -> None:
+def of_type(source: Weights, *known: str) -> None:
     """Refuses a file whose `config.json` says that it is of another kind; several kinds share names."""
     stated = type_of(source)
     if stated is not None and stated not in known:
         raise source.refused(f"{what_it_says(source)}, which isn't {' or '.join(known)}")
 
 
-def named(source: Source, field: str, usual: str, names: Mapping[str, str]) -> str:
+def named(source: Weights, field: str, usual: str, names: Mapping[str, str]) -> str:
     """Our name of what `config.json` names otherwise, such as an activation; UserError if it is unknown."""
     stated = usual if source.config.get(field) is None else source.config[field]
     if not isinstance(stated, str) or stated not in names:
@@ -67,24 +67,24 @@ def named(source: Source, field: str, usual: str, names: Mapping[str, str]) -> s
     return names[stated]
 
 
-def whole(source: Source, field: str, usual: Any = None, *, least: int = 0, most: int = LARGEST_INTEGER) -> Any:
+def whole(source: Weights, field: str, usual: Any = None, *, least: int = 0, most: int = LARGEST_INTEGER) -> Any:
     """An integer of `config.json`; `usual` where it says none; UserError if it is no integer within limits."""
     fits = lambda stated: type(stated) is int and least <= stated <= most  # noqa: E731
     return _of_kind(source, field, usual, fits, f"an integer from {least:,} to {most:,}")
 
 
-def flag(source: Source, field: str, usual: bool) -> bool:
+def flag(source: Weights, field: str, usual: bool) -> bool:
     """True or false of `config.json`; `usual` where it says neither."""
     return _of_kind(source, field, usual, lambda stated: isinstance(stated, bool), "true or false")
 
 
-def epsilon(source: Source, field: str, usual: float) -> float:
+def epsilon(source: Weights, field: str, usual: float) -> float:
     """What `config.json` says that norms add."""
     fits = lambda stated: is_number(stated) and 0 < stated <= LARGEST_EPSILON  # noqa: E731
     return _of_kind(source, field, usual, fits, f"a number above 0 and at most {LARGEST_EPSILON}")
 
 
-def _of_kind(source: Source, field: str, usual: Any, fits: Callable[[Any], bool], right: str) -> Any:
+def _of_kind(source: Weights, field: str, usual: Any, fits: Callable[[Any], bool], right: str) -> Any:
     stated = source.config.get(field)
     if stated is None:
         return usual
@@ -98,7 +98,7 @@ def is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e38
 
 
-def of_channels(source: Source, field: str, stated: Any, channels: int) -> list[float]:
+def of_channels(source: Weights, field: str, stated: Any, channels: int) -> list[float]:
     """A mean or a deviation of pixels: one number, or one for each of the model's channels; deviations are above 0.
 
     Three equal numbers are one to a model of grey images.
@@ -113,7 +113,7 @@ def of_channels(source: Source, field: str, stated: Any, channels: int) -> list[
     return values[:channels]
 
 
-def shares(source: Source, names: Mapping[str, str]) -> dict[str, float]:
+def shares(source: Weights, names: Mapping[str, str]) -> dict[str, float]:
     """Dropouts and the like: our settings → what `config.json` says under these names, from 0 to below 1."""
     found: dict[str, float] = {}
     for ours, theirs in names.items():
@@ -126,7 +126,7 @@ def shares(source: Source, names: Mapping[str, str]) -> dict[str, float]:
     return found
 
 
-def problem_of(source: Source) -> str | None:
+def problem_of(source: Weights) -> str | None:
     """What `config.json` says that a head is for."""
     stated = source.config.get("problem_type")
     if stated is not None and stated not in PROBLEMS:
@@ -142,12 +142,12 @@ def theirs_of(field: str, ours: str, names: Mapping[str, str], where: str) -> st
     return found
 
 
-def heads_of(source: Source, field: str, given: Mapping[str, Any], width: int) -> int:
+def heads_of(source: Weights, field: str, given: Mapping[str, Any], width: int) -> int:
     """The number of heads, which no shape tells: of `config.json`, else given; UserError without either."""
     return heads_that(source, whole(source, field, least=1), f"{source.config_name} says {field}", given, width)
 
 
-def heads_that(source: Source, stated: int | None, said: str, given: Mapping[str, Any], size: int) -> int:
+def heads_that(source: Weights, stated: int | None, said: str, given: Mapping[str, Any], size: int) -> int:
     """The number of heads that is stated, else given.
 
     Args:
@@ -171,7 +171,7 @@ def heads_that(source: Source, stated: int | None, said: str, given: Mapping[str
     return heads
 
 
-def same(source: Source, name: str, other: str) -> bool:
+def same(source: Weights, name: str, other: str) -> bool:
     """Whether two names hold the same numbers, as tied arrays do that a file holds twice."""
     return name in source.tensors and bool(np.array_equal(source.numbers(name), source.numbers(other)))
 
@@ -189,7 +189,7 @@ def must_be(config: Any, fields: Mapping[str, Any], where: str) -> None:
             raise UserError(f"model.{field}", stated, f"has no place in {where}, where it is {value}")
 
 
-def labels(source: Source, outputs: int) -> tuple[str, ...] | None:
+def labels(source: Weights, outputs: int) -> tuple[str, ...] | None:
     """The names by index that `id2label` of transformers' `config.json` gives; None where it gives none, or only the
     placeholders of a model whose classes were never named.
 
@@ -212,7 +212,7 @@ def labels(source: Source, outputs: int) -> tuple[str, ...] | None:
     return names
 
 
-def _check_way_back(source: Source, names: Sequence[str]) -> None:
+def _check_way_back(source: Weights, names: Sequence[str]) -> None:
     """Refuses a `label2id` that gives a class another number than its name has: nobody knows which of them is right.
     Numbers may be texts, and placeholders are left over from when the classes had no names.
     """
@@ -227,7 +227,7 @@ def _check_way_back(source: Source, names: Sequence[str]) -> None:
             raise source.refused(f"config.json has label2id {name} = {shown(index)}, and {of}")
 
 
-def checked_names(source: Source, field: str, names: Sequence[Any]) -> tuple[str, ...]:
+def checked_names(source: Weights, field: str, names: Sequence[Any]) -> tuple[str, ...]:
     """Names of a setting, which two classes may share; UserError if one isn't text, or shows nothing."""
     for index, name in enumerate(names):
         if not isinstance(name, str):

@@ -11,7 +11,7 @@ import numpy as np
 
 from vitzoo.models.base import Flat
 from vitzoo.models.t5 import T5Config
-from vitzoo.weights.files.source import Source, shown
+from vitzoo.weights.files.weights import Weights, shown
 from vitzoo.weights.formats import settings
 from vitzoo.weights.formats.registry import Reading, Writing, type_of
 from vitzoo.weights.mapping import TORCH, TRANSPOSED, Arrays, Ignored, Layout, NameMap, block, torch_layout
@@ -37,11 +37,11 @@ class T5:
     name = "t5"
     model = "t5"
 
-    def recognises(self, source: Source) -> bool:
+    def recognises(self, source: Weights) -> bool:
         """By the encoder's first attention."""
         return "encoder.block.0.layer.0.SelfAttention.q.weight" in source.tensors
 
-    def read(self, source: Source, given: Mapping[str, Any]) -> Reading:
+    def read(self, source: Weights, given: Mapping[str, Any]) -> Reading:
         """See `Format.read`. All sizes are told by shapes; without `config.json` the rest is as published."""
         _check(source)
         embeddings = [name for name in EMBEDDINGS if name in source.tensors]
@@ -119,7 +119,7 @@ def _names(embedding: str, *, gated: bool) -> NameMap:
     return NameMap({**names, "head": "lm_head"}, leaves=TORCH | inside)
 
 
-def _check(source: Source) -> None:
+def _check(source: Weights) -> None:
     """Refuses what looks like a T5 and isn't."""
     if any(re.fullmatch(EVERY_LAYER, name) for name in source.tensors):
         raise source.refused("is an umT5, which has a table of distances in every layer; here a stack has one")
@@ -131,7 +131,7 @@ def _check(source: Source) -> None:
 EVERY_LAYER = r"encoder\.block\.[1-9]\d*\.layer\.0\.SelfAttention\.relative_attention_bias\.weight"
 
 
-def _model(source: Source, embedding: str, own_head: bool) -> tuple[dict[str, Any], tuple[str, ...]]:
+def _model(source: Weights, embedding: str, own_head: bool) -> tuple[dict[str, Any], tuple[str, ...]]:
     """The model's name and fields, and notes."""
     config = source.config
     vocabulary, width = source.shape(embedding, 2)
@@ -166,14 +166,14 @@ def _model(source: Source, embedding: str, own_head: bool) -> tuple[dict[str, An
     return model, notes
 
 
-def _check_parts(source: Source, usual: str) -> None:
+def _check_parts(source: Weights, usual: str) -> None:
     """Refuses what contradicts `feed_forward_proj`, which files of transformers state in two parts besides."""
     whole = source.config.get("feed_forward_proj") or usual
     gate, _, name = whole.rpartition("-")
     settings.only(source, {"is_gated_act": bool(gate), "dense_act_fn": "gelu_new" if whole == "gated-gelu" else name})
 
 
-def _start(source: Source, vocabulary: int) -> int:
+def _start(source: Weights, vocabulary: int) -> int:
     """The id that a target begins behind, which newer files say apart. No id of either file may lie outside the
     vocabulary.
     """
@@ -185,7 +185,7 @@ def _start(source: Source, vocabulary: int) -> int:
     return next((start for start in stated if start is not None), 0)
 
 
-def _check_ids(source: Source, vocabulary: int) -> None:
+def _check_ids(source: Weights, vocabulary: int) -> None:
     """Refuses a padding outside the vocabulary."""
     id = source.config.get("pad_token_id")
     if id is not None and (type(id) is not int or not 0 <= id < vocabulary):
@@ -193,7 +193,7 @@ def _check_ids(source: Source, vocabulary: int) -> None:
         raise source.refused(f"{source.config_name} has pad_token_id = {shown(id)}; {right}")
 
 
-def _scaling(source: Source, own_head: bool) -> tuple[bool, tuple[str, ...]]:
+def _scaling(source: Weights, own_head: bool) -> tuple[bool, tuple[str, ...]]:
     """Whether the head's input is scaled, and notes."""
     config, tied = source.config, settings.flag(source, "tie_word_embeddings", True)
     if not tied and HEAD not in source.tensors:
@@ -239,11 +239,11 @@ class T5X:
     name = "t5x"
     model = "t5"
 
-    def recognises(self, source: Source) -> bool:
+    def recognises(self, source: Weights) -> bool:
         """By the embedding and the encoder's last norm."""
         return {T5X_EMBEDDING, "encoder/encoder_norm/scale"} <= set(source.tensors)
 
-    def read(self, source: Source, given: Mapping[str, Any]) -> Reading:
+    def read(self, source: Weights, given: Mapping[str, Any]) -> Reading:
         """See `Format.read`. `activation` is taken from `given` where it isn't the published one."""
         if "decoder/decoder_norm/scale" not in source.tensors:
             raise source.refused("holds no decoder of a T5")
@@ -320,7 +320,7 @@ def _t5x_layout(path: str, shape: tuple[int, ...]) -> Layout | None:
     return Layout(ours, merged.theirs, None)
 
 
-def _table(source: Source, stack: str) -> str:
+def _table(source: Weights, stack: str) -> str:
     """The name of a stack's table of distances.
 
     Raises:
@@ -345,6 +345,6 @@ def _one_of(tables: np.ndarray) -> np.ndarray:
     return tables[:, 0].T if same else np.zeros((0, len(tables)), tables.dtype)
 
 
-def _depth(source: Source, stack: str, scanned: bool) -> int:
+def _depth(source: Weights, stack: str, scanned: bool) -> int:
     norm = f"{stack}/{stack}/pre_mlp_layer_norm/scale"
     return source.shape(norm, 2)[1] if scanned else source.depth(f"{stack}/layers_", "/")

@@ -15,7 +15,7 @@ import numpy as np
 from vitzoo.models.base import Flat
 from vitzoo.models.geometry import pair
 from vitzoo.models.vit_config import ViTConfig
-from vitzoo.weights.files.source import Source, shown
+from vitzoo.weights.files.weights import Weights, shown
 from vitzoo.weights.formats import timm_config
 from vitzoo.weights.formats.registry import Reading, Writing
 from vitzoo.weights.formats.settings import agrees
@@ -53,7 +53,7 @@ class TimmNames:
 TIMM = TimmNames()
 
 
-def has_timm_names(source: Source, prefix: str = "") -> bool:
+def has_timm_names(source: Weights, prefix: str = "") -> bool:
     """Whether these are the names of a model of this kind."""
     wanted = ("patch_embed.proj.weight", "blocks.0.norm1.weight", "blocks.0.attn.qkv.weight")
     return all(f"{prefix}{name}" in source.tensors for name in wanted)
@@ -124,11 +124,11 @@ class TimmViT:
     name = "timm-vit"
     model = "vit"
 
-    def recognises(self, source: Source) -> bool:
+    def recognises(self, source: Weights) -> bool:
         """By the patch embedding and the first block."""
         return has_timm_names(source)
 
-    def read(self, source: Source, given: Mapping[str, Any]) -> Reading:
+    def read(self, source: Weights, given: Mapping[str, Any]) -> Reading:
         """See `Format.read`. Without `config.json` heads, GELU and epsilon are those of published models."""
         architecture = _architecture(source)
         arguments = timm_config.section(source, "model_args")
@@ -183,7 +183,7 @@ def _with_row_in_token(config: ViTConfig, params: Flat) -> tuple[ViTConfig, Flat
     return dataclasses.replace(config, prefix_positions="none"), {**params, **moved}
 
 
-def _architecture(source: Source) -> str:
+def _architecture(source: Weights) -> str:
     """Its name without what follows a dot; "" where nothing says it."""
     for stated in (source.config.get("architecture"), source.besides.get("arch")):
         if stated and not isinstance(stated, str):
@@ -193,7 +193,7 @@ def _architecture(source: Source) -> str:
     return ""
 
 
-def _pooling(source: Source, fields: Mapping[str, Any], arguments: Mapping[str, Any]) -> str:
+def _pooling(source: Weights, fields: Mapping[str, Any], arguments: Mapping[str, Any]) -> str:
     """What the head sees, as config.json says where the names leave it open."""
     stated = arguments.get("global_pool", source.config.get("global_pool"))
     if not stated:
@@ -259,11 +259,11 @@ class FacebookViT:
     name = "facebook-vit"
     model = "vit"
 
-    def recognises(self, source: Source) -> bool:
+    def recognises(self, source: Weights) -> bool:
         """By timm's names with a name of one of the projects, or in a training's file of theirs."""
         return has_timm_names(source, _prefix(source)) and bool(_kind(source))
 
-    def read(self, source: Source, given: Mapping[str, Any]) -> Reading:
+    def read(self, source: Weights, given: Mapping[str, Any]) -> Reading:
         """See `Format.read`. Heads are those of the published sizes; GELU is exact and epsilon 1e-6."""
         kind_name = _kind(source) or "DeiT or MAE"
         kind, prefix = KINDS[kind_name], _prefix(source)
@@ -298,12 +298,12 @@ class FacebookViT:
         )
 
 
-def _prefix(source: Source) -> str:
+def _prefix(source: Weights) -> str:
     """Of the backbone, where heads stand beside it."""
     return "backbone." if "backbone.cls_token" in source.tensors else ""
 
 
-def _kind(source: Source) -> str | None:
+def _kind(source: Weights) -> str | None:
     prefix = _prefix(source)
     for name, kind in KINDS.items():
         if any(mark in source.tensors or f"{prefix}{mark}" in source.tensors for mark in kind.marks):

@@ -9,7 +9,7 @@ from typing import Any
 
 from vitzoo.errors import UserError
 from vitzoo.models.vit_config import ViTConfig
-from vitzoo.weights.files.source import Source, shown
+from vitzoo.weights.files.weights import Weights, shown
 from vitzoo.weights.formats.settings import (
     agrees,
     checked_names,
@@ -72,7 +72,7 @@ WITHOUT_EFFECT = (
 
 
 def of_architecture(
-    source: Source, name: str, arguments: Mapping[str, Any], given: Mapping[str, Any], width: int
+    source: Weights, name: str, arguments: Mapping[str, Any], given: Mapping[str, Any], width: int
 ) -> tuple[dict[str, Any], list[str]]:
     """Heads, GELU, epsilon and whether pooling sees the tokens before the patches.
 
@@ -106,7 +106,7 @@ def of_architecture(
     return found | {field: given[field] for field in ("gelu", "norm_epsilon") if field in given}, notes
 
 
-def _check(source: Source, name: str, arguments: Mapping[str, Any]) -> None:
+def _check(source: Weights, name: str, arguments: Mapping[str, Any]) -> None:
     words = name.removeprefix("test_").split("_") if name else []
     known = (*SIZES, *KINDS, *(("vit2", "vit3") if name.startswith("test_") else ()))
     strange = [word for word in words if word not in known and not re.fullmatch(r"(patch|reg)?\d+", word)]
@@ -119,7 +119,7 @@ def _check(source: Source, name: str, arguments: Mapping[str, Any]) -> None:
 
 
 def _heads(
-    source: Source, name: str, arguments: Mapping[str, Any], given: Mapping[str, Any], width: int
+    source: Weights, name: str, arguments: Mapping[str, Any], given: Mapping[str, Any], width: int
 ) -> tuple[int, list[str]]:
     stated = arguments.get("num_heads")
     if stated is not None and type(stated) is not int:
@@ -135,7 +135,7 @@ def _heads(
     return heads, [] if name or not note else [note]
 
 
-def _gelu(source: Source, name: str, arguments: Mapping[str, Any]) -> str:
+def _gelu(source: Weights, name: str, arguments: Mapping[str, Any]) -> str:
     stated = arguments.get("act_layer")
     if stated is not None and (not isinstance(stated, str) or stated not in ACTIVATIONS):
         raise source.refused(f"config.json has act_layer = {shown(stated)}; known: {', '.join(ACTIVATIONS)}")
@@ -165,12 +165,12 @@ PLAIN = {"head_dim": None, "out_bias": True, "patch_norms": False, "pad_to_patch
 """Settings that have one value there."""
 
 
-def _pretrained(source: Source) -> Mapping[str, Any]:
+def _pretrained(source: Weights) -> Mapping[str, Any]:
     """Older files have everything at the top."""
     return section(source, "pretrained_cfg") or source.config
 
 
-def section(source: Source, name: str) -> Mapping[str, Any]:
+def section(source: Weights, name: str) -> Mapping[str, Any]:
     """A part of `config.json` that holds settings; empty where there is none."""
     stated = source.config.get(name)
     if not isinstance(stated, Mapping | None):
@@ -178,7 +178,7 @@ def section(source: Source, name: str) -> Mapping[str, Any]:
     return stated or {}
 
 
-def sizes(source: Source) -> list[Any]:
+def sizes(source: Weights) -> list[Any]:
     """The image sizes that it says, likeliest first; None is none."""
     stated, size = section(source, "model_args").get("img_size"), _pretrained(source).get("input_size")
     sides = size[1:] if isinstance(size, list) else []
@@ -190,7 +190,7 @@ def sizes(source: Source) -> list[Any]:
     return found
 
 
-def check_channels(source: Source, channels: int) -> None:
+def check_channels(source: Weights, channels: int) -> None:
     """Refuses an `input_size` that isn't channels, height and width, or is of other channels than the arrays."""
     size = _pretrained(source).get("input_size")
     if size is not None and not (isinstance(size, list) and len(size) == 3 and size[0] == channels):
@@ -198,7 +198,7 @@ def check_channels(source: Source, channels: int) -> None:
         raise source.refused(f"config.json has input_size = {shown(size)}; {right}")
 
 
-def preprocessing(source: Source, size: Size, channels: int) -> tuple[dict[str, Any], list[str]]:
+def preprocessing(source: Weights, size: Size, channels: int) -> tuple[dict[str, Any], list[str]]:
     """The fields of `Preprocessing`, and a line where convention took their place.
 
     Raises:
@@ -229,7 +229,7 @@ def preprocessing(source: Source, size: Size, channels: int) -> tuple[dict[str, 
     return fields, []
 
 
-def classes(source: Source, count: int) -> tuple[str, ...] | None:
+def classes(source: Weights, count: int) -> tuple[str, ...] | None:
     """The names by index; None where there are none, or no outputs.
 
     Raises:

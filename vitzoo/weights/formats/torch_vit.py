@@ -13,7 +13,7 @@ from typing import Any
 
 from vitzoo.models.base import Flat
 from vitzoo.models.vit_config import ViTConfig
-from vitzoo.weights.files.source import Source
+from vitzoo.weights.files.weights import Weights
 from vitzoo.weights.formats.registry import Reading, Writing
 from vitzoo.weights.formats.settings import give, heads_that, must_be
 from vitzoo.weights.formats.vit_common import (
@@ -52,12 +52,12 @@ class TorchvisionViT:
     name = "torchvision-vit"
     model = "vit"
 
-    def recognises(self, source: Source) -> bool:
+    def recognises(self, source: Weights) -> bool:
         """By the class token and the first layer's norm."""
         wanted = ("class_token", "encoder.pos_embedding", f"{FIRST}.ln_1.weight")
         return all(name in source.tensors for name in wanted)
 
-    def read(self, source: Source, given: Mapping[str, Any]) -> Reading:
+    def read(self, source: Weights, given: Mapping[str, Any]) -> Reading:
         """See `Format.read`. Heads are those of the published sizes."""
         if "conv_proj.weight" not in source.tensors:
             raise source.refused("has no conv_proj.weight: a stem of several convolutions has no place here")
@@ -162,12 +162,12 @@ class VitPytorch:
     name = "vit-pytorch"
     model = "vit"
 
-    def recognises(self, source: Source) -> bool:
+    def recognises(self, source: Weights) -> bool:
         """By the patch embedding's layers and the first attention."""
         attention = any(f"{FIRST_LAYER}.{path}.to_qkv.weight" in source.tensors for path in ("0", "0.fn"))
         return attention and all(f"{EMBEDDING}.{layer}.weight" in source.tensors for layer in (1, 2))
 
-    def read(self, source: Source, given: Mapping[str, Any]) -> Reading:
+    def read(self, source: Weights, given: Mapping[str, Any]) -> Reading:
         """See `Format.read`."""
         names = _names(source)
         width, pixels = source.shape(f"{EMBEDDING}.2.weight", 2)
@@ -199,7 +199,7 @@ class VitPytorch:
         )
 
 
-def _names(source: Source) -> Names:
+def _names(source: Weights) -> Names:
     return Names(
         simple="pos_embedding" not in source.tensors,
         wrapped=f"{FIRST_LAYER}.0.fn.to_qkv.weight" in source.tensors,
@@ -207,7 +207,7 @@ def _names(source: Source) -> Names:
     )
 
 
-def _patch(source: Source, pixels: int, given: Mapping[str, Any]) -> tuple[Size, int]:
+def _patch(source: Weights, pixels: int, given: Mapping[str, Any]) -> tuple[Size, int]:
     """Patch and channels of a row of so many pixels: given, or of a square patch of three channels or one."""
     stated, channels = given.get("patch_size"), given.get("channels")
     if stated is not None:
@@ -221,13 +221,13 @@ def _patch(source: Source, pixels: int, given: Mapping[str, Any]) -> tuple[Size,
     raise source.refused(f"has patches of {pixels} numbers, which are no square: {give('patch_size')}")
 
 
-def _of_simple(source: Source, given: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+def _of_simple(source: Weights, given: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     if "image_size" not in given:
         raise source.refused(f"is a SimpleViT, which doesn't say image_size: {give('image_size')}")
     return {"pooling": "gap", "positions": "sincos2d", "image_size": given["image_size"]}, []
 
 
-def _of_tables(source: Source, given: Mapping[str, Any], patch: Size) -> tuple[dict[str, Any], list[str]]:
+def _of_tables(source: Weights, given: Mapping[str, Any], patch: Size) -> tuple[dict[str, Any], list[str]]:
     """A `ViT`. Where its tables have three dimensions, a class token is there whatever the pooling."""
     token, rows = _table_shape(source, "cls_token"), _table_shape(source, "pos_embedding")[-2]
     count, old = token[-2], len(token) == 3
@@ -242,7 +242,7 @@ def _of_tables(source: Source, given: Mapping[str, Any], patch: Size) -> tuple[d
     return fields, ["pooling isn't said: taken as cls; give pooling=gap for pool='mean'"] if old and not mean else []
 
 
-def _name_map(source: Source, names: Names, pixels: tuple[int, int, int]) -> NameMap:
+def _name_map(source: Weights, names: Names, pixels: tuple[int, int, int]) -> NameMap:
     """The names, and the layout of patches of `pixels` (rows, columns, channels), which are torch's Linear [width, rows
     · columns · channels], and of tables with a leading dimension of one, which newer versions leave out.
     """
@@ -277,7 +277,7 @@ def _name_map(source: Source, names: Names, pixels: tuple[int, int, int]) -> Nam
     return NameMap(found, layouts=layout)
 
 
-def _table_shape(source: Source, name: str) -> tuple[int, ...]:
+def _table_shape(source: Weights, name: str) -> tuple[int, ...]:
     shape = source.shape(name, empty=True)
     if len(shape) != 2 and (len(shape) != 3 or shape[0] != 1):
         raise source.refused(f"has {name} of shape {shape}, where [rows, width] or [1, rows, width] is right")

@@ -9,7 +9,7 @@ from vitzoo.errors import UserError
 from vitzoo.models.geometry import pair
 from vitzoo.models.vit_config import ViTConfig
 from vitzoo.nn.positions import square_side
-from vitzoo.weights.files.source import Source
+from vitzoo.weights.files.weights import Weights
 from vitzoo.weights.formats.settings import defaults, give, heads_that
 from vitzoo.weights.mapping import NameMap
 
@@ -24,7 +24,7 @@ LARGEST_SIDE, SMALLEST_CROP = 2**16, 0.01
 """Pixels of an image's side; share of it that is looked at."""
 
 
-def num_heads(source: Source, given: Mapping[str, Any], width: int) -> tuple[int, str]:
+def num_heads(source: Weights, given: Mapping[str, Any], width: int) -> tuple[int, str]:
     """The heads of a file that doesn't say them: given, or those of the published sizes; and a line that says so.
 
     Raises:
@@ -41,7 +41,7 @@ def num_heads(source: Source, given: Mapping[str, Any], width: int) -> tuple[int
 
 
 def table_of(
-    source: Source,
+    source: Weights,
     rows: int,
     patch: Size,
     prefixes: Sequence[tuple[str, int]],
@@ -134,7 +134,7 @@ BLOCKS = "encoder/blocks/*"
 class Leaves:
     """What a file of torch has of a ViT's leaves, asked for by our paths; of blocks' leaves, the first block's."""
 
-    source: Source
+    source: Weights
     names: NameMap
 
     def has(self, path: str) -> bool:
@@ -142,7 +142,7 @@ class Leaves:
         return self._name(path) in self.source.tensors
 
     def shape(self, path: str, dimensions: int) -> tuple[int, ...]:
-        """As `Source.shape`."""
+        """As `Weights.shape`."""
         return self.source.shape(self._name(path), dimensions)
 
     def outputs(self, layer: str) -> int:

@@ -140,7 +140,7 @@ def header_of(tensors: Mapping[str, np.ndarray], name: str) -> Header:
 
 
 @dataclasses.dataclass(frozen=True)
-class Source:
+class Weights:
     """Published weights as they lie on disk.
 
     Attributes:
