@@ -22,7 +22,7 @@ CHOICES = {
 def made_model(**changes):
     """The config, the structure and random parameters of a tiny BERT without dropout."""
     config = BERTConfig(**SIZES, dropout=0.0, attention_dropout=0.0, num_classes=3, **changes)
-    execution = Execution(derivatives="plain")
+    execution = Execution(custom_gradient=False)
     graph, shapes = state.abstract(lambda rngs: BERT(config, rngs=rngs, execution=execution))
     draws = np.random.default_rng(0)
     flat = {path: 0.3 * draws.normal(size=leaf.shape) for path, leaf in paths.flatten(shapes).items()}

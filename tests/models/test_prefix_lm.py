@@ -51,8 +51,8 @@ def batch_of(*rows, length=LENGTH):
 class Tiny:
     """A model with random parameters that all count."""
 
-    def __init__(self, derivatives="own", config=CONFIG):
-        execution, draw = Execution(derivatives=derivatives), np.random.default_rng(0)
+    def __init__(self, custom_gradient=True, config=CONFIG):
+        execution, draw = Execution(custom_gradient=custom_gradient), np.random.default_rng(0)
         self.graph, shapes = state.abstract(lambda rngs: GPT(config, rngs=rngs, execution=execution))
         flat = {path: 0.3 * draw.normal(size=leaf.shape) for path, leaf in paths.flatten(shapes).items()}
         self.params = paths.unflatten({path: value.astype(np.float32) for path, value in flat.items()})
@@ -119,7 +119,7 @@ def test_loss_and_gradients_are_the_same_alone_padded_and_packed(tiny):
 def test_both_derivatives_and_a_mesh_give_the_same(tiny):
     batch = batch_of(*PACKED)
     loss, gradients = tiny.gradients(batch)
-    plain_loss, plain = Tiny("plain").gradients(batch)
+    plain_loss, plain = Tiny(custom_gradient=False).gradients(batch)
     mesh = make_mesh("data:2,tensor:2", jax.devices()[:4])
     placed = place_all(tiny.params, param_shardings(jax.eval_shape(lambda: tiny.params), rules_of(GPT), mesh))
     spread_loss, spread = tiny.learn(placed, put(batch, mesh))

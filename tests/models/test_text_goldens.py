@@ -38,13 +38,13 @@ INPUTS = ("tokens", "source_tokens", "segments", "source_segments", "sentence_ty
 class Golden:
     """A peer's recorded values, its parameters and gradients under our names, and our model."""
 
-    def __init__(self, case, how="plain"):
+    def __init__(self, case, custom_gradient=False):
         model, config, convert = CASES[case]
         with np.load(FOLDER / f"text_{case}.npz") as file:
             self.known = dict(file)
         self.params, self.gradients = (convert(self._under(kind), HEADS) for kind in ("parameter/", "gradient/"))
         self.graph, self.shapes = state.abstract(
-            lambda rngs: model(config, rngs=rngs, execution=Execution(derivatives=how))
+            lambda rngs: model(config, rngs=rngs, execution=Execution(custom_gradient=custom_gradient))
         )
         self.inputs = {name: self.known[name] for name in INPUTS if name in self.known}
 
@@ -63,18 +63,18 @@ def compiled(function):
 
 
 @pytest.mark.parametrize(
-    ("case", "how"),
+    ("case", "custom_gradient"),
     [
-        ("gpt2", "own"),
-        pytest.param("gpt1", "plain", marks=pytest.mark.slow),
-        pytest.param("t5", "plain", marks=pytest.mark.slow),  # its logits are compared in tests/weights too
-        pytest.param("t5_v1_1", "own", marks=pytest.mark.slow),
-        ("bert", "own"),
-        ("transformer", "plain"),
+        ("gpt2", True),
+        pytest.param("gpt1", False, marks=pytest.mark.slow),
+        pytest.param("t5", False, marks=pytest.mark.slow),  # its logits are compared in tests/weights too
+        pytest.param("t5_v1_1", True, marks=pytest.mark.slow),
+        ("bert", True),
+        ("transformer", False),
     ],
 )
-def test_logits_loss_and_every_gradient_are_the_peers(case, how):
-    golden = Golden(case, how)
+def test_logits_loss_and_every_gradient_are_the_peers(case, custom_gradient):
+    golden = Golden(case, custom_gradient)
     known = golden.known
     jax.tree.map(lambda leaf, shape: np.testing.assert_equal(leaf.shape, shape.shape), golden.params, golden.shapes)
 

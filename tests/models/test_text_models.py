@@ -245,7 +245,7 @@ def _padded(*rows):
     ],
 )
 def test_a_text_alone_equals_it_padded_and_packed_in_logits_and_gradients(family):
-    tiny = Tiny(family, Execution(derivatives="plain"))
+    tiny = Tiny(family, Execution(custom_gradient=False))
     rng = np.random.default_rng(1)
     wanted = rng.normal(size=(2, 4, 30)).astype(np.float32)
     first, other, second = targets = [rng.integers(1, 30, size=n) for n in (4, 2, 4)]

@@ -182,13 +182,13 @@ def test_logits_and_gradients_do_not_depend_on_how_they_are_computed(tiny):
         compiled = jax.jit(jax.value_and_grad(loss), compiler_options=FAST)
         return compiled(model.params)
 
-    ways = Execution(derivatives="own"), Execution(derivatives="plain")
+    ways = Execution(custom_gradient=True), Execution(custom_gradient=False)
     for one, other in zip(*(jax.tree.leaves(gradients(way)) for way in ways), strict=True):
         np.testing.assert_allclose(one, other, atol=1e-5 * max(1, float(abs(one).max())))
 
 
 def test_plain_derivatives_have_a_forward_mode(tiny):
-    model = tiny(Execution(derivatives="plain"))
+    model = tiny(Execution(custom_gradient=False))
 
     def slopes(images, step=1e-2):
         apply = state.merge(model.graph, model.params)

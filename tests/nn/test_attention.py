@@ -35,14 +35,14 @@ def by_hand(query, key, value, bias, mask):
 @pytest.mark.parametrize("own", [False, True])
 @pytest.mark.parametrize(("bias", "mask"), [(None, None), (BIAS, None), (None, MASK), (BIAS, MASK)])
 def test_both_kernels_give_the_definition(once, own, bias, mask):
-    answer = once(lambda: attention(QUERY, KEY, VALUE, bias, mask, own=own)[0])()
+    answer = once(lambda: attention(QUERY, KEY, VALUE, bias, mask, custom_gradient=own)[0])()
     np.testing.assert_allclose(answer, by_hand(QUERY, KEY, VALUE, bias, mask), atol=1e-6)
 
 
 @pytest.mark.parametrize("mask", [None, MASK])
 def test_the_own_derivative_equals_jax_derivative(once, mask):
     def loss(query, key, value, bias, own):
-        return jnp.sin(attention(query, key, value, bias, mask, own=own)[0]).sum()
+        return jnp.sin(attention(query, key, value, bias, mask, custom_gradient=own)[0]).sum()
 
     gradient = once(jax.grad(loss, (0, 1, 2, 3)), static_argnums=4)
     gradients = [gradient(QUERY, KEY, VALUE, BIAS, own) for own in (False, True)]
@@ -50,16 +50,16 @@ def test_the_own_derivative_equals_jax_derivative(once, mask):
 
 
 def test_weights_come_on_demand_whatever_kernel_runs_and_sum_to_one(once):
-    answer, weights = once(lambda: attention(QUERY, KEY, VALUE, weights=True, own=True))()
+    answer, weights = once(lambda: attention(QUERY, KEY, VALUE, weights=True, custom_gradient=True))()
     assert weights.shape == (BATCH, HEADS, QUERIES, KEYS)
     np.testing.assert_allclose(weights.sum(-1), 1, atol=1e-6)
-    np.testing.assert_allclose(answer, attention(QUERY, KEY, VALUE, own=True)[0], atol=1e-6)
+    np.testing.assert_allclose(answer, attention(QUERY, KEY, VALUE, custom_gradient=True)[0], atol=1e-6)
 
 
 def test_a_query_that_may_look_nowhere_gets_the_mean_of_the_values(once):
     mask = np.zeros((1, 1, QUERIES, KEYS), bool)
     for own in (False, True):
-        answer = once(lambda own=own: attention(QUERY, KEY, VALUE, None, mask, own=own)[0])()
+        answer = once(lambda own=own: attention(QUERY, KEY, VALUE, None, mask, custom_gradient=own)[0])()
         np.testing.assert_allclose(answer[:, 0], VALUE.mean(1), atol=1e-6)
 
 
@@ -88,7 +88,7 @@ def test_a_module_gives_the_same_either_way(once, qk_norm):
         return module(x).tokens, module(x, module.keys_values(context)).tokens
 
     params = state.initialise(lambda rngs: Attention(12, 3, qk_norm=qk_norm, rngs=rngs), 0)
-    plain, own = (once(run, static_argnums=1)(params, Execution(derivatives=how)) for how in ("plain", "own"))
+    plain, own = (once(run, static_argnums=1)(params, Execution(custom_gradient=how)) for how in (False, True))
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), plain, own)
     assert plain[1].shape == (2, 5, 12)
 

@@ -29,14 +29,14 @@ def test_the_own_derivative_equals_jax_derivative(once):
     x, kernel = (rng.normal(size=shape).astype(np.float32) for shape in [(3, 5, 8), (8, 4)])
 
     def gradients(own):
-        return once(jax.grad(lambda x, w: jnp.sin(matmul(x, w, own=own)).sum(), (0, 1)))(x, kernel)
+        return once(jax.grad(lambda x, w: jnp.sin(matmul(x, w, custom_gradient=own)).sum(), (0, 1)))(x, kernel)
 
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), gradients(True), gradients(False))
 
 
 def test_the_plain_product_has_a_forward_mode():
     x, kernel = jnp.ones((2, 3)), jnp.ones((3, 4))
-    _, tangent = jax.jvp(lambda x: matmul(x, kernel, own=False), (x,), (x,))
+    _, tangent = jax.jvp(lambda x: matmul(x, kernel, custom_gradient=False), (x,), (x,))
     np.testing.assert_array_equal(tangent, np.full((2, 4), 3.0))
 
 

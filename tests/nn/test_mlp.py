@@ -14,7 +14,7 @@ from vitzoo.nn.mlp import MLP, gelu
 @pytest.mark.parametrize("own", [False, True])
 @pytest.mark.parametrize(("form", "right"), [("exact", 0.841345), ("tanh", 0.841192), ("quick", 0.845796)])
 def test_gelu_of_one(once, form, right, own):
-    np.testing.assert_allclose(once(lambda x: gelu(x, form, own=own))(1.0), right, atol=1e-6)
+    np.testing.assert_allclose(once(lambda x: gelu(x, form, custom_gradient=own))(1.0), right, atol=1e-6)
 
 
 def test_the_two_forms_differ_by_at_most_473_millionths_near_2_69(once):
@@ -40,7 +40,7 @@ def test_both_derivatives_give_the_slope(form, slope, own, within):
     x = np.linspace(-6, 6, 1001, dtype=np.float32)
     # optimised as in use: the tests' own setting changes the digits of the hyperbolic tangent
     optimised = {"xla_backend_optimization_level": 3, "xla_llvm_disable_expensive_passes": False}
-    gradient = jax.jit(jax.grad(lambda x: gelu(x, form, own=own).sum()), compiler_options=optimised)(x)
+    gradient = jax.jit(jax.grad(lambda x: gelu(x, form, custom_gradient=own).sum()), compiler_options=optimised)(x)
     np.testing.assert_allclose(gradient, slope(x.astype(np.float64)), atol=within)
 
 

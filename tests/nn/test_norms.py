@@ -9,7 +9,7 @@ from flax import nnx
 from vitzoo.nn.execution import Execution
 from vitzoo.nn.norms import BatchNorm, LayerNorm, RMSNorm
 
-PLAIN, OWN = Execution(derivatives="plain"), Execution(derivatives="own")
+PLAIN, OWN = Execution(custom_gradient=False), Execution(custom_gradient=True)
 
 
 def norm(x, execution):

@@ -55,16 +55,16 @@ def outputs_and_gradients(execution, params, key=None):
 
 
 WAYS = [
-    Execution(scan=True, remat="full", derivatives="own"),
-    pytest.param(Execution(scan=True, remat="dots", derivatives="plain"), marks=pytest.mark.slow),
-    pytest.param(Execution(scan=False, remat="none", derivatives="plain"), marks=pytest.mark.slow),
-    pytest.param(Execution(scan=False, remat="dots", derivatives="own"), marks=pytest.mark.slow),
+    Execution(scan=True, remat="full", custom_gradient=True),
+    pytest.param(Execution(scan=True, remat="dots", custom_gradient=False), marks=pytest.mark.slow),
+    pytest.param(Execution(scan=False, remat="none", custom_gradient=False), marks=pytest.mark.slow),
+    pytest.param(Execution(scan=False, remat="dots", custom_gradient=True), marks=pytest.mark.slow),
 ]
 
 
 @pytest.fixture(scope="module")
 def reference(params):
-    return outputs_and_gradients(Execution(derivatives="own"), params, jax.random.key(3))
+    return outputs_and_gradients(Execution(custom_gradient=True), params, jax.random.key(3))
 
 
 @pytest.mark.gate

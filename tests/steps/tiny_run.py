@@ -28,7 +28,7 @@ from vitzoo.steps.compile import jit_train_step
 from vitzoo.steps.train import make_train_step
 
 CLASSES = 10
-PLAIN = Execution(derivatives="plain")
+PLAIN = Execution(custom_gradient=False)
 
 
 class Net(nnx.Module):

@@ -214,6 +214,4 @@ def departures(then: Preprocessing, now: Preprocessing) -> list[str]:
 
 def execution_of(experiment: Experiment, mesh: Mesh) -> Execution:
     """How the model is computed: in the precision of the run's config."""
-    accelerated = mesh.devices.flat[0].platform != "cpu"
-    dtype = {"auto": "bfloat16" if accelerated else "float32"}.get(experiment.precision, experiment.precision)
-    return Execution(dtype=dtype) if experiment.scan is None else Execution(dtype=dtype, scan=experiment.scan)
+    return Execution.on(mesh.devices.flat[0].platform, experiment.precision, experiment.scan)

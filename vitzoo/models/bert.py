@@ -167,7 +167,7 @@ class BERT(Capturing, nnx.Module):
         assert self.masked_dense is not None
         assert self.masked_norm is not None
         assert self.masked_bias is not None
-        x = activate(self.masked_dense(x), self.config.activation, own=self.execution.own)
+        x = activate(self.masked_dense(x), self.config.activation, custom_gradient=self.execution.uses_custom_gradient)
         return self.embedding.logits(self.masked_norm(x)) + self.masked_bias[...]
 
     def next_sentence_logits(self, x: jax.Array) -> jax.Array:

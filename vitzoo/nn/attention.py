@@ -168,8 +168,8 @@ class Attention(nnx.Module):
             more = self.relative(query, places.patches)
             bias = more if bias is None else bias + more
         keys, values = (jnp.repeat(part, self.groups, axis=2) if self.groups > 1 else part for part in keys_values)
-        own = self.execution.own
-        y, seen = attention(query, keys, values, bias, mask, self.dropout, key, weights=weights, own=own)
+        how: dict[str, bool] = {"weights": weights, "custom_gradient": self.execution.uses_custom_gradient}
+        y, seen = attention(query, keys, values, bias, mask, self.dropout, key, **how)
         return AttentionOutput(self.out(y), seen, keys_values)
 
     def keys_values(self, context: jax.Array, places: Places = NOWHERE) -> KeyValues:
@@ -194,7 +194,7 @@ def attention(
     dropout_key: jax.Array | None = None,
     *,
     weights: bool = False,
-    own: bool = False,
+    custom_gradient: bool = False,
 ) -> tuple[jax.Array, jax.Array | None]:
     """softmax(query · keyᵀ + bias) · value, the softmax in float32: the one place where a kernel is chosen.
 
@@ -206,13 +206,13 @@ def attention(
         mask: true where a query may look, broadcast alike. A query that may look nowhere gets the mean of the values.
         dropout_rate: fraction of the weights dropped, when there is a key.
         weights: return them too; computed by the plain kernel, whatever runs otherwise.
-        own: take the derivative written here (CPUs; no forward mode).
+        custom_gradient: take the derivative written here (CPUs; no forward mode).
 
     Returns:
         [batch, queries, heads, head_dim], and the weights [batch, heads, queries, keys] before dropout, or None. Those
         of a query sum to 1 over what it may look at and are 0 elsewhere.
     """
-    if own and not weights and (dropout_key is None or dropout_rate == 0):
+    if custom_gradient and not weights and (dropout_key is None or dropout_rate == 0):
         return _head_major(query, key, value, bias, mask), None
     chances = _softmax(jnp.einsum("bqhd,bkhd->bhqk", query, key), bias, mask)
     kept = dropout(chances, dropout_rate, dropout_key).astype(value.dtype)
@@ -234,7 +234,7 @@ def _head_major(query, key, value, bias, mask):
     batch, queries, heads, _ = query.shape
     if bias is not None:  # its gradient is the logits'; summing over what was broadcast is left to JAX
         bias = jnp.broadcast_to(bias.astype(jnp.float32), (batch, heads, queries, key.shape[1]))
-    return _own(*(jnp.swapaxes(x, 1, 2) for x in (query, key, value)), bias, mask).swapaxes(1, 2)
+    return _attention_with_gradient(*(jnp.swapaxes(x, 1, 2) for x in (query, key, value)), bias, mask).swapaxes(1, 2)
 
 
 def _dot(a: jax.Array, b: jax.Array, contract_a: int, contract_b: int) -> jax.Array:
@@ -242,7 +242,7 @@ def _dot(a: jax.Array, b: jax.Array, contract_a: int, contract_b: int) -> jax.Ar
 
 
 @jax.custom_vjp
-def _own(query, key, value, bias, mask):
+def _attention_with_gradient(query, key, value, bias, mask):
     return _forward(query, key, value, bias, mask)[0]
 
 
@@ -267,4 +267,4 @@ def _transposed(x: jax.Array) -> jax.Array:
     return lax.optimization_barrier(x.swapaxes(2, 3))
 
 
-_own.defvjp(_forward, _backward)
+_attention_with_gradient.defvjp(_forward, _backward)

@@ -42,24 +42,24 @@ class Dense(nnx.Module):
         dtype, size = self.execution.compute, math.prod(self.inputs)
         leading = x.shape[: x.ndim - len(self.inputs)]
         kernel = self.kernel[...].astype(dtype).reshape(size, -1)
-        y = matmul(x.astype(dtype).reshape(*leading, size), kernel, own=self.execution.own)
+        y = matmul(x.astype(dtype).reshape(*leading, size), kernel, custom_gradient=self.execution.uses_custom_gradient)
         y = y.reshape(*leading, *self.outputs)
         return y if self.bias is None else y + self.bias[...].astype(dtype)
 
 
-def matmul(x: jax.Array, kernel: jax.Array, *, own: bool) -> jax.Array:
+def matmul(x: jax.Array, kernel: jax.Array, *, custom_gradient: bool) -> jax.Array:
     """`x · kernel`: [..., inputs] times [inputs, outputs].
 
     Args:
-        own: take the derivative written here. JAX's makes the kernel's gradient a product over [batch, tokens] with a
-            transposed copy fused into what feeds it, which costs CPUs a third of a training step; ours is one product
-            over the flattened rows. It has no forward mode.
+        custom_gradient: take the derivative written here. JAX's makes the kernel's gradient a product over
+            [batch, tokens] with a transposed copy fused into what feeds it, which costs CPUs a third of a training
+            step; ours is one product over the flattened rows. It has no forward mode.
     """
-    return _own_matmul(x, kernel) if own else x @ kernel
+    return _matmul_with_gradient(x, kernel) if custom_gradient else x @ kernel
 
 
 @jax.custom_vjp
-def _own_matmul(x: jax.Array, kernel: jax.Array) -> jax.Array:
+def _matmul_with_gradient(x: jax.Array, kernel: jax.Array) -> jax.Array:
     return x @ kernel
 
 
@@ -75,7 +75,7 @@ def _backward(saved, dy):
     return dx.reshape(x.shape), dkernel
 
 
-_own_matmul.defvjp(_forward, _backward)
+_matmul_with_gradient.defvjp(_forward, _backward)
 
 
 def _dimensions(size: int | Sequence[int]) -> tuple[int, ...]:

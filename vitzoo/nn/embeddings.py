@@ -96,6 +96,6 @@ class Embedding(nnx.Module):
 def vocabulary_logits(x: jax.Array, kernel: jax.Array, execution: Execution) -> jax.Array:
     """`x · kernel` with sums in float32: [..., width] and [width, vocabulary] to float32 [..., vocabulary]."""
     x, kernel = x.astype(execution.compute), kernel.astype(execution.compute)
-    if execution.own and execution.compute == jnp.float32:
-        return matmul(x, kernel, own=True)
+    if execution.uses_custom_gradient and execution.compute == jnp.float32:
+        return matmul(x, kernel, custom_gradient=True)
     return jnp.matmul(x, kernel, preferred_element_type=jnp.float32)

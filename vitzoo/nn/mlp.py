@@ -62,33 +62,36 @@ class MLP(nnx.Module):
 
     def __call__(self, x: jax.Array, key: jax.Array | None = None) -> jax.Array:
         if self.gate is None:
-            x = activate(self.up(x), self.activation, own=self.execution.own)
+            x = self._activate(self.up(x))
         else:
-            x = activate(self.gate(x), self.activation, own=self.execution.own) * self.up(x)
+            x = self._activate(self.gate(x)) * self.up(x)
         tokens = ("tokens", *(None,) * (x.ndim - 3)) if x.ndim > 2 else ()
         x = constrain(x, ("batch", *tokens, "mlp"))
         x = dropout(x, self.hidden_dropout, fold(key, 0))
         return dropout(self.down(x), self.dropout, fold(key, 1))
 
+    def _activate(self, x: jax.Array) -> jax.Array:
+        return activate(x, self.activation, custom_gradient=self.execution.uses_custom_gradient)
 
-def activate(x: jax.Array, name: str, *, own: bool = False) -> jax.Array:
-    """One of `ACTIVATIONS`; `own` as for `gelu`."""
+
+def activate(x: jax.Array, name: str, *, custom_gradient: bool = False) -> jax.Array:
+    """One of `ACTIVATIONS`; `custom_gradient` as for `gelu`."""
     if name == "relu":
         return jax.nn.relu(x)
-    return jax.nn.silu(x) if name == "silu" else gelu(x, name.removeprefix("gelu_"), own=own)
+    return jax.nn.silu(x) if name == "silu" else gelu(x, name.removeprefix("gelu_"), custom_gradient=custom_gradient)
 
 
-def gelu(x: jax.Array, form: str, *, own: bool = False) -> jax.Array:
+def gelu(x: jax.Array, form: str, *, custom_gradient: bool = False) -> jax.Array:
     """x times the normal distribution function (Hendrycks and Gimpel 2016, https://arxiv.org/abs/1606.08415).
 
     Args:
         form: `exact`; `tanh` for the approximation at most 4.73e-4 away, near x = +-2.69; `quick` for x times the
             logistic function of 1.702 x, at most 0.0204 away, near x = +-2.27.
-        own: take the derivatives written here, which keep x alone. They have no forward mode.
+        custom_gradient: take the derivatives written here, which keep x alone. They have no forward mode.
     """
     if form == "quick":
         return x * jax.nn.sigmoid(1.702 * x)
-    if own:
+    if custom_gradient:
         return _own_tanh(x) if form == "tanh" else _own_exact(x)
     return jax.nn.gelu(x, approximate=form == "tanh")
 

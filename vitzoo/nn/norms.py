@@ -33,7 +33,7 @@ class LayerNorm(nnx.Module):
 
     def __call__(self, x: jax.Array) -> jax.Array:
         bias = jnp.zeros_like(self.scale[...]) if self.bias is None else self.bias[...]
-        function = _own_layer_norm if self.execution.own else _layer_norm
+        function = _layer_norm_with_gradient if self.execution.uses_custom_gradient else _layer_norm
         return function(x, self.scale[...], bias, self.epsilon).astype(self.execution.compute)
 
 
@@ -112,7 +112,7 @@ def _layer_norm(x: jax.Array, scale: jax.Array, bias: jax.Array, epsilon: float)
     return _normalise(x, epsilon)[0] * scale + bias
 
 
-_own_layer_norm = jax.custom_vjp(_layer_norm, nondiff_argnums=(3,))
+_layer_norm_with_gradient = jax.custom_vjp(_layer_norm, nondiff_argnums=(3,))
 
 
 def _forward(x, scale, bias, epsilon):
@@ -129,4 +129,4 @@ def _backward(epsilon, saved, dy):
     return dx.astype(x.dtype), (dy * y).sum(rows), dy.sum(rows)
 
 
-_own_layer_norm.defvjp(_forward, _backward)
+_layer_norm_with_gradient.defvjp(_forward, _backward)

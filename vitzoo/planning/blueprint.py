@@ -69,7 +69,7 @@ class Blueprint:
     @property
     def dtype(self) -> str:
         """The type of the matrix products."""
-        return _execution(self.experiment, self.platform, "none").dtype
+        return Execution.on(self.platform, self.experiment.precision).dtype
 
     @property
     def rules(self) -> Rules:
@@ -126,7 +126,7 @@ class Blueprint:
         return {}
 
     def _model(self, remat: str) -> tuple[Any, modules.Params]:
-        execution = _execution(self.experiment, self.platform, remat)
+        execution = Execution.on(self.platform, self.experiment.precision, self.experiment.scan, remat)
         model: Any = find("model", self.choice.name)
         return modules.abstract(lambda rngs: model(self.config, rngs=rngs, execution=execution))
 
@@ -142,14 +142,6 @@ class Blueprint:
             ema=self.experiment.ema,
             ema_warm_start=self.experiment.ema_warm_start,
         )
-
-
-def _execution(experiment: Any, platform: str, remat: str) -> Execution:
-    """How models are computed on a platform."""
-    auto, derivatives = ("float32", "own") if platform == "cpu" else ("bfloat16", "plain")
-    dtype = auto if experiment.precision == "auto" else experiment.precision
-    scan = Execution().scan if experiment.scan is None else experiment.scan
-    return Execution(dtype=dtype, scan=scan, remat=remat, derivatives=derivatives)
 
 
 def blueprint(
@@ -204,7 +196,7 @@ def _frozen(
 ) -> tuple[dict[str, Frozen], tuple[str, ...]]:
     """The models that the objective learns from, by setting, and what was assumed of them."""
     unknown = [name for name in checkpoints_of(experiment.objective) if name not in known]
-    feed, execution = feed_of(experiment), _execution(experiment, platform, "none")
+    feed, execution = feed_of(experiment), Execution.on(platform, experiment.precision, experiment.scan)
     if unknown:
         alike = {"model": {"name": choice.name, **to_json(config)}, "classes": None, **feed.described(config)}
         known = {**known, **dict.fromkeys(unknown, alike)}

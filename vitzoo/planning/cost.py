@@ -106,7 +106,7 @@ def _model(name: str) -> Any:
 
 
 def _abstract(model: Any, config: Any) -> tuple[Any, state.Params]:
-    return state.abstract(lambda rngs: model(config, rngs=rngs, execution=Execution(derivatives="plain")))
+    return state.abstract(lambda rngs: model(config, rngs=rngs, execution=Execution(custom_gradient=False)))
 
 
 def _size(model: Any, variant: str, pixels: int) -> tuple[int, int]:

@@ -170,7 +170,8 @@ def prepare(resolved: Resolved, mesh: Mesh) -> Task:
     rows = feed.rows(source, experiment.data, config, train=True)
     part = rows_of_this_process(experiment.data.batch_size, mesh)
     stream = TrainStream(rows, experiment.data, seed=experiment.seed, part=part)
-    execution = _execution(experiment, mesh)
+    platform = mesh.devices.flat[0].platform
+    execution = Execution.on(platform, experiment.precision, experiment.scan, experiment.remat)
     build, steps = builder(choice.name, config, execution), total_steps(experiment, rows.info.n)
     graph, shapes = modules.abstract(build)
     if choice.name not in PARTS["model"] and needs_classes(experiment.objective, experiment.evaluate):
@@ -246,13 +247,6 @@ def _trace_own(task: Task) -> None:
     for name, evaluation in task.evaluations.items():
         if model or ":" in values["evaluate"][name]["name"] or (evaluation.objective is not None and own_objective):
             evaluation.trace(task.state["params"], task.state)
-
-
-def _execution(experiment: Any, mesh: Mesh) -> Execution:
-    accelerated = mesh.devices.flat[0].platform != "cpu"
-    dtype = {"auto": "bfloat16" if accelerated else "float32"}.get(experiment.precision, experiment.precision)
-    scan = Execution().scan if experiment.scan is None else experiment.scan
-    return Execution(dtype=dtype, scan=scan, remat=experiment.remat)
 
 
 def _class_names(info: SourceInfo, config: Any) -> tuple[str, ...] | None:

@@ -267,7 +267,7 @@ def write_stablehlo(checkpoint: str, output: str | Path, weights: str = "auto", 
     for file in (path, beside):
         if file.exists():
             raise UserError("DST", str(file), "is there already; give another file")
-    model, info = load(checkpoint, weights, execution=Execution(derivatives="plain"), **changes)
+    model, info = load(checkpoint, weights, execution=Execution(custom_gradient=False), **changes)
     if new := info.report.paths("new"):
         raise UserError("--config.model", None, f"with these settings {', '.join(new)} are new; train them first")
     (batch,) = export.symbolic_shape("batch")
