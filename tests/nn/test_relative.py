@@ -4,8 +4,8 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
+from vitzoo.nn.positions import axial_rotation, rotate
 from vitzoo.nn.relative import RelativeBias, RelativeEmbedding, resize_bias, resize_embedding
-from vitzoo.nn.rotary import axial_rotation, rotate
 
 QUERY = np.random.default_rng(0).normal(size=(2, 7, 3, 4)).astype(np.float32)  # one prefix token, 2 x 3 patches
 PLACES = jnp.arange(6)[None]

@@ -10,9 +10,8 @@ from vitzoo.nn import masks
 from vitzoo.nn.attention import Attention, attention
 from vitzoo.nn.embeddings import Embedding
 from vitzoo.nn.mlp import MLP
-from vitzoo.nn.positions import sinusoids
+from vitzoo.nn.positions import rotate, rotation, sinusoids
 from vitzoo.nn.relative import DistanceBias
-from vitzoo.nn.rotary import rotate, rotation
 
 
 def test_the_look_ahead_mask_gives_the_worked_example_and_exact_zeros(once):

@@ -5,8 +5,7 @@ import numpy as np
 from tiny_run import Run, batches, prepare
 
 from vitzoo.parallel.sharding import put
-from vitzoo.steps.compile import compile_eval_step
-from vitzoo.steps.evaluate import make_eval_step
+from vitzoo.steps.compile import compile_eval_step, make_eval_step
 
 
 def outputs(model, batch):

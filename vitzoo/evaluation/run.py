@@ -23,8 +23,7 @@ from vitzoo.objectives.base import Objective
 from vitzoo.parallel.mesh import padded_batch_size
 from vitzoo.parallel.sharding import put, replicated, rows_of_this_process
 from vitzoo.spelling import are_same
-from vitzoo.steps.compile import batch_shapes, compile_eval_step, compiled_together
-from vitzoo.steps.evaluate import make_eval_step
+from vitzoo.steps.compile import batch_shapes, compile_eval_step, compiled_together, make_eval_step
 from vitzoo.steps.state import memory
 
 Rows = dict[str, np.ndarray]

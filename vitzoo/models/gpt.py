@@ -26,7 +26,7 @@ from vitzoo.nn.capture import Captured, Capturing, check, returned
 from vitzoo.nn.embeddings import Embedding
 from vitzoo.nn.execution import DEFAULT, Execution
 from vitzoo.nn.mlp import ACTIVATIONS, MLP
-from vitzoo.nn.rotary import rotation
+from vitzoo.nn.positions import rotation
 from vitzoo.nn.stack import Block, KVCache, Stack
 from vitzoo.nn.stochastic import dropout, fold
 from vitzoo.schema import setting

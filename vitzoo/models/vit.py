@@ -31,9 +31,8 @@ from vitzoo.nn.execution import DEFAULT, Execution
 from vitzoo.nn.mlp import MLP
 from vitzoo.nn.norms import LayerNorm
 from vitzoo.nn.pooling import AttentionPooling
-from vitzoo.nn.positions import Learned1D, Learned2D, SinCos2D
+from vitzoo.nn.positions import Learned1D, Learned2D, SinCos2D, axial_rotation
 from vitzoo.nn.relative import RelativeBias, RelativeEmbedding
-from vitzoo.nn.rotary import axial_rotation
 from vitzoo.nn.stack import Block, Stack
 from vitzoo.nn.stochastic import dropout, fold, kept_patches, kept_tokens
 

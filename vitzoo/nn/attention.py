@@ -17,7 +17,7 @@ from vitzoo.nn.constrain import constrain
 from vitzoo.nn.dense import XAVIER, Dense
 from vitzoo.nn.execution import DEFAULT, Execution
 from vitzoo.nn.norms import LayerNorm
-from vitzoo.nn.rotary import Rotation, rotate
+from vitzoo.nn.positions import Rotation, rotate
 from vitzoo.nn.stochastic import dropout
 
 RULES = (

@@ -1,4 +1,7 @@
-"""Steps compiled for a mesh: where arguments lie, what is donated. Compiled at the first call, once for each shape."""
+"""Steps compiled for a mesh: where arguments lie, what is donated. Compiled at the first call, once for each shape.
+
+An evaluation step takes a batch and gives a row of results for each of its examples, or sums over them.
+"""
 
 import functools
 from collections.abc import Callable, Mapping
@@ -9,12 +12,13 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
+from vitzoo.nn.state import merge
 from vitzoo.objectives.base import Batch, Scalars
 from vitzoo.parallel import processes
 from vitzoo.parallel.processes import place
 from vitzoo.parallel.sharding import activations, batch_sharding, replicated
 from vitzoo.steps.state import State
-from vitzoo.steps.train import Step
+from vitzoo.steps.train import Prepare, Step, over_devices, row_keys
 
 
 def batch_shapes(row: Mapping[str, Any], size: int) -> dict[str, jax.ShapeDtypeStruct]:
@@ -99,3 +103,25 @@ def _on(mesh: Mesh, step: Callable) -> Callable:
             return step(*arguments)
 
     return traced
+
+
+def make_eval_step(
+    graph: Any, outputs: Callable[..., Mapping[str, Any]], prepare: Prepare
+) -> Callable[..., dict[str, Any]]:
+    """`step(params, batch, first, beside) -> {name: array [B, ...]}`, to be compiled by `steps.compile`. `first` is the
+    place of the batch's first row in the split, by which each row's `key` is drawn; `beside` what of the state
+    `outputs` takes besides the parameters.
+
+    Args:
+        graph: the model's static structure, from `nn.state.abstract`.
+        outputs: (model, prepared batch, what is in `beside` by name) to arrays with a row for each example; padding
+            included, so that the caller leaves rows of weight 0 out. `sums` is a dict of arrays of the whole batch.
+        prepare: (batch, key) to the batch that the model takes; called without a key.
+    """
+
+    def step(params: Any, batch: Batch, first: jax.Array, beside: Mapping[str, Any]) -> dict[str, Any]:
+        batch = prepare(batch, None)
+        rows = over_devices(batch | row_keys(batch, jax.random.key(0), first))
+        return dict(outputs(merge(graph, params), rows, **beside))
+
+    return step
