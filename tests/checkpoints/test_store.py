@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from jax.experimental import multihost_utils
 from made_states import abstract_of, array_file, describe, flip_bit, make_state, place, same, save
+from PIL import Image
 
 from vitzoo.checkpoints import manifest, steps
 from vitzoo.checkpoints import store as store_module
@@ -21,6 +22,7 @@ from vitzoo.checkpoints.locate import locate
 from vitzoo.checkpoints.steps import best_step
 from vitzoo.checkpoints.store import Store
 from vitzoo.checksums import crc32
+from vitzoo.cli import main
 from vitzoo.errors import RunError, UserError
 
 
@@ -284,11 +286,11 @@ def test_a_step_under_another_name_is_damage(folder, tmp_path, capsys):
     save(folder, 1, 2, 3, keep=3)
     swap(folder / "1", folder / "3")
     assert locate(folder.parent).step == 2
-    assert "checkpoints/3: holds the checkpoint of step 1 under another step's name" in capsys.readouterr().err
+    assert "checkpoints/3: holds the checkpoint of step 1 under another name" in capsys.readouterr().err
     for text in (f"{folder.parent}@1", folder / "3"):
-        with pytest.raises(UserError, match="under another step's name"):
+        with pytest.raises(UserError, match="under another name"):
             locate(text)
-    with pytest.raises(UserError, match="under another step's name"):
+    with pytest.raises(UserError, match="under another name"):
         average(folder.parent, 2, tmp_path / "mean")
     shutil.copytree(folder / "2", folder / "9")
     assert Store(folder).latest_good() == 2
@@ -296,9 +298,62 @@ def test_a_step_under_another_name_is_damage(folder, tmp_path, capsys):
     assert locate(tmp_path / "9").step == 2
 
 
-def test_names_that_only_read_as_numbers_are_no_steps(folder):
-    save(folder, 1)
-    for name in ("007", "\N{ARABIC-INDIC DIGIT THREE}", "1.0", "+5", "00"):
-        shutil.copytree(folder / "1", folder / name)
-    assert steps.listed(folder) == [1]
-    assert locate(folder.parent).step == 1
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("saved") / "checkpoints"
+    save(folder, 2, 7)
+    return folder
+
+
+@pytest.fixture
+def renamed(saved, folder):
+    """A run's checkpoints, with the folder of step 7 under another name."""
+
+    def rename(name):
+        shutil.copytree(saved, folder)
+        (folder / "7").rename(folder / name)
+
+    return rename
+
+
+NUMBERS = ["07", "007", "\N{ARABIC-INDIC DIGIT SEVEN}", "\N{FULLWIDTH DIGIT SEVEN}", "7.0", "+7", "7 ", " 7", "7e0"]
+
+
+@pytest.mark.parametrize("name", [*NUMBERS, "step7", "7_", "best"])
+def test_a_checkpoint_whose_folder_is_not_called_by_its_step_is_refused_by_name(
+    name, folder, renamed, tmp_path, capsys
+):
+    renamed(name)
+    assert steps.listed(folder) == [2]
+    held = f"{folder} holds the checkpoint of step 7 under the name {name!a}; call it 7, or move it away"
+    run = str(folder.parent)
+    with pytest.raises(UserError) as caught:
+        Store(folder).latest_good()
+    assert str(caught.value) == f"workdir = {run}: {held}"
+    Image.new("RGB", (2, 2)).save(tmp_path / "a.png")
+    predict = ["predict", str(tmp_path / "a.png"), "--checkpoint"]
+    mean = ["average", "--workdir", run, "--last=2", "--output", str(tmp_path / "mean")]
+    for arguments in ([*predict, run], [*predict, f"{run}@2"], ["eval", "--workdir", run], mean):
+        assert main(arguments) == 2
+        assert held in capsys.readouterr().err, arguments
+    if name in NUMBERS:
+        assert main([*predict, str(folder / name)]) == 2
+        assert "holds the checkpoint of step 7 under another name" in capsys.readouterr().err
+    shutil.copytree(folder / name, folder / "7")
+    with pytest.raises(UserError, match=r"holds the checkpoint of step 7 under the name '.*'; move it away"):
+        locate(run)
+
+
+@pytest.mark.parametrize("name", ["7.bak", "7.damaged", "7.damaged-2", ".7", "7.orbax-checkpoint-tmp-1", "notes"])
+def test_what_was_put_aside_is_no_checkpoint_of_the_run(name, folder, renamed):
+    renamed(name)
+    if name == "notes":
+        (folder / name / "manifest.json").unlink()
+    assert Store(folder).latest_good() == locate(folder.parent).step == 2
+
+
+def test_a_damaged_checkpoint_whose_folder_is_not_called_by_its_step_is_refused_too(folder, renamed):
+    renamed("07")
+    (folder / "07" / "model.json").write_text("{")
+    with pytest.raises(UserError, match=r"07/model.json: can't be read .*; its folder is called by no step"):
+        Store(folder).latest_good()

@@ -43,6 +43,7 @@ def average(run: str | Path, last: int, output: str | Path) -> list[int]:
     if last < 2:
         raise UserError("--last", last, "must be at least 2")
     check_checkpoint_can_be_read("--workdir", folder)
+    steps.check_names("--workdir", run, folder / CHECKPOINTS)
     there = steps.listed(folder / CHECKPOINTS)
     if not there:
         raise _no_run(folder)

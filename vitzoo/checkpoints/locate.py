@@ -63,6 +63,7 @@ def locate(checkpoint: str | Path) -> Located:
         raise UserError("checkpoint", text, f"{run_folder} does not exist{_nearby(run_folder)}")
     readable_path("checkpoint", run)
     folder = run_folder / CHECKPOINTS
+    steps.check_names("checkpoint", text, folder)
     if not steps.listed(folder):
         raise UserError("checkpoint", text, _not_a_run(run_folder))
     if which:

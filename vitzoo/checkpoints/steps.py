@@ -38,6 +38,41 @@ def is_step(name: str) -> bool:
     return name.isascii() and name.isdecimal() and (name == "0" or name[0] != "0")
 
 
+def _is_number(name: str) -> bool:
+    """Whether a name may be taken for a step's, though it isn't written as one: `06`, `+6`, `6.0`, digits of another
+    script.
+    """
+    try:
+        return float(name).is_integer()
+    except ValueError:
+        return False
+
+
+def check_names(field: str, value: str | Path, folder: Path) -> None:
+    """Refuses a checkpoint whose folder isn't called by its step: nobody would find it there. What has a dot in its
+    name was put aside.
+
+    Args:
+        field, value: the setting that names the run, and how.
+        folder: of a run's checkpoints.
+
+    Raises:
+        UserError: there is one.
+    """
+    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+        is_aside = "." in path.name and not _is_number(path.name)
+        is_checkpoint = all((path / name).is_file() for name in (manifest.MANIFEST, metadata.FILE))
+        if is_step(path.name) or is_aside or not is_checkpoint:
+            continue
+        try:
+            step = str(metadata.read_description(path)["step"])
+        except manifest.Damaged as error:
+            raise UserError(field, str(value), f"{error}; its folder is called by no step: move it away") from None
+        rename = "" if (folder / step).exists() else f"call it {step}, or "
+        message = f"{folder} holds the checkpoint of step {step} under the name {path.name!a}"
+        raise UserError(field, str(value), f"{message}; {rename}move it away")
+
+
 def verify(folder: Path) -> None:
     """Compare a step's folder with its manifest, and its name with the step of which its files tell.
 
@@ -47,10 +82,9 @@ def verify(folder: Path) -> None:
     """
     manifest.verify(folder)
     metadata.read_loop(folder)
-    if folder.parent.name != CHECKPOINTS or not is_step(folder.name):  # copied elsewhere, where any name will do
-        return
-    if str(step := metadata.read_description(folder)["step"]) != folder.name:
-        raise manifest.Damaged(folder, f"holds the checkpoint of step {step} under another step's name")
+    is_copy = folder.parent.name != CHECKPOINTS or not _is_number(folder.name)  # elsewhere any name will do
+    if not is_copy and str(step := metadata.read_description(folder)["step"]) != folder.name:
+        raise manifest.Damaged(folder, f"holds the checkpoint of step {step} under another name")
 
 
 def newest(folder: Path) -> Newest:

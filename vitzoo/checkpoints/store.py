@@ -60,6 +60,7 @@ class Store:
         Raises:
             UserError: as `latest_good`.
         """
+        steps.check_names("workdir", self.folder.parent, self.folder)
         found = steps.newest(self.folder)
         empty = [
             step for step, _ in found.damaged if not any(p.is_file() for p in (self.folder / str(step)).rglob("*"))
