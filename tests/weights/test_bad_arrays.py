@@ -419,8 +419,7 @@ def test_a_format_that_cannot_look_at_a_file_does_not_know_it(shape, opened):
     located, arrays, _ = opened("gpt2")
     odd = {f"transformer.{key}": array for key, array in arrays.items()}
     odd["transformer.h.0.attn.c_attn.weight"] = np.ones(shape, np.float32)
-    tensors = Tensors({key: lambda array=array: array for key, array in odd.items()})
-    source = dataclasses.replace(located.source, tensors=tensors)
+    source = dataclasses.replace(located.source, tensors=Tensors.of(odd))
     assert recognise(source).name == "gpt2"
 
 

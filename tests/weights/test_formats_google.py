@@ -47,7 +47,7 @@ def source_of(case="big_vision/separate", without=(), **arrays):
     source = open_weights_file(path_of(case))
     kept = {name: array for name, array in source.tensors.items() if name not in without}
     kept |= {name.replace("__", "/"): array for name, array in arrays.items()}
-    return dataclasses.replace(source, tensors=Tensors({name: lambda a=a: a for name, a in kept.items()}))
+    return dataclasses.replace(source, tensors=Tensors.of(kept))
 
 
 def logits_of(model, images):

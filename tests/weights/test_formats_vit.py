@@ -75,8 +75,8 @@ def source_of(case, **changes):
     """The file, with some arrays replaced, or left out where None."""
     source = open_weights_file(str(file_of(case)))
     tensors = {name: source.tensors[name] for name in source.tensors} | changes
-    kept = {name: (lambda array=array: array) for name, array in tensors.items() if array is not None}
-    return dataclasses.replace(source, tensors=Tensors(kept))
+    kept = {name: array for name, array in tensors.items() if array is not None}
+    return dataclasses.replace(source, tensors=Tensors.of(kept))
 
 
 def with_config(case, **changes):

@@ -18,7 +18,7 @@ from safetensors import SafetensorError, safe_open
 from vitzoo.checkpoints.arrays import growth
 from vitzoo.errors import UserError
 from vitzoo.strict_json import parsed
-from vitzoo.weights.files.weights import Header, Tensors, read_json
+from vitzoo.weights.files.weights import Header, Stored, Tensors, read_json
 
 MOST_DIMENSIONS = 32
 PIECE = 2**22  # bytes read at once
@@ -46,17 +46,17 @@ def read_npz(path: Path, name: str) -> Tensors:
         entries, packed = archive.infolist(), path.stat().st_size
     except DAMAGED as error:
         raise UserError("checkpoint", name, f"is no archive of NumPy, or cut off ({error})") from None
-    readers, headers, sizes = {}, {}, {}
+    stored, sizes = {}, {}
     for entry in entries:
         key = entry.filename.removesuffix(".npy")
-        if key in readers:
+        if key in stored:
             raise UserError("checkpoint", name, f"holds {key} twice")
         found = _described(archive, entry, key, name)
-        readers[key] = functools.partial(_array, archive, entry, key, name)
+        header = functools.partial(Header, found.shape, _meant(found.dtype))
+        stored[key] = Stored(functools.partial(_array, archive, entry, key, name), header)
         sizes[key] = entry.file_size
-        headers[key] = functools.partial(Header, found.shape, _meant(found.dtype))
     check_growth(sizes, packed, name)
-    return Tensors(readers, headers)
+    return Tensors(stored)
 
 
 def check_growth(sizes: Mapping[str, int], packed: int, name: str) -> None:
@@ -172,9 +172,8 @@ def read_safetensors(path: Path, name: str) -> Tensors:
         keys = list(file.keys())
     except (SafetensorError, OSError, ValueError) as error:
         raise UserError("checkpoint", name, f"{path.name} is no safetensors file, or cut off ({error})") from None
-    readers = {key: functools.partial(_safetensors_array, file, key, name) for key in keys}
-    headers = {key: functools.partial(_safetensors_header, file, key, name) for key in keys}
-    return Tensors(readers, headers)
+    read, header = functools.partial(_safetensors_array, file, name), functools.partial(_safetensors_header, file, name)
+    return Tensors({key: Stored(functools.partial(read, key), functools.partial(header, key)) for key in keys})
 
 
 def _check_header_names(path: Path) -> None:
@@ -191,15 +190,15 @@ def _check_header_names(path: Path) -> None:
             raise ValueError("is nested too deeply") from None
 
 
-def _safetensors_header(file, key: str, name: str) -> Header:
+def _safetensors_header(file, name: str, key: str) -> Header:
     found = file.get_slice(key)
     if (kind := TYPES.get(found.get_dtype())) is None:
-        array = _safetensors_array(file, key, name)
+        array = _safetensors_array(file, name, key)
         return Header(array.shape, array.dtype)
     return Header(tuple(found.get_shape()), np.dtype(kind))
 
 
-def _safetensors_array(file, key: str, name: str) -> np.ndarray:
+def _safetensors_array(file, name: str, key: str) -> np.ndarray:
     try:
         return file.get_tensor(key)
     except Exception as error:  # the library raises many kinds, AttributeError for types that NumPy lacks

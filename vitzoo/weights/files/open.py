@@ -5,8 +5,6 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from vitzoo.checkpoints.locate import WEIGHTS
 from vitzoo.errors import UserError
 from vitzoo.paths import expanded
@@ -14,7 +12,7 @@ from vitzoo.weights.files.arrays import INDEX, parts_of, read_npz, read_safetens
 from vitzoo.weights.files.tensorstore import is_big_vision, is_t5x, newest, read_big_vision, read_t5x
 from vitzoo.weights.files.torch_pickle import Tensor
 from vitzoo.weights.files.torch_zip import TorchFile
-from vitzoo.weights.files.weights import Header, Tensors, Weights, read_json, shown
+from vitzoo.weights.files.weights import Stored, Tensors, Weights, read_json, shown
 
 SUFFIXES = {
     ".safetensors": "safetensors",
@@ -158,8 +156,7 @@ def _parameters(tensors: Tensors, subtree: str) -> tuple[Tensors, str, tuple[str
 
 
 def _read_parts(index: Path, name: str, subtree: str) -> Read:
-    readers: dict[str, Callable[[], np.ndarray]] = {}
-    headers: dict[str, Callable[[], Header]] = {}
+    whole = Tensors({})
     of_part: dict[str, str] = {}
     for part, keys in parts_of(index, name).items():
         tensors, _, _ = _read(index.parent / part, name, subtree)
@@ -168,9 +165,8 @@ def _read_parts(index: Path, name: str, subtree: str) -> Read:
         if twice := [key for key in tensors if key in of_part]:
             raise UserError("checkpoint", name, f"{part} and {of_part[twice[0]]} both hold {twice[0]}")
         of_part |= dict.fromkeys(tensors, part)
-        readers |= {key: functools.partial(tensors.__getitem__, key) for key in tensors}
-        headers |= {key: functools.partial(tensors.header, key) for key in tensors}
-    return Tensors(readers, headers), {}, ()
+        whole |= tensors
+    return whole, {}, ()
 
 
 def _read_torch(path: Path, name: str, subtree: str) -> Read:
@@ -197,9 +193,9 @@ def _read_torch(path: Path, name: str, subtree: str) -> Read:
         notes = (f"of {_listed(sets)} in the file, {chosen} was taken",) if len(sets) > 1 else ()
     _check_names(tensors, name)
     besides = {key: value for key, value in content.items() if not isinstance(value, Tensor)}
-    readers = {key: functools.partial(file.array, tensor) for key, tensor in tensors.items()}
-    headers = {key: functools.partial(file.header, tensor) for key, tensor in tensors.items()}
-    return Tensors(readers, headers), besides, notes
+    partial = functools.partial
+    stored = {key: Stored(partial(file.array, one), partial(file.header, one)) for key, one in tensors.items()}
+    return Tensors(stored), besides, notes
 
 
 def _tensors(content: Any) -> dict[str, Tensor]:

@@ -21,7 +21,7 @@ import numpy as np
 
 from vitzoo.errors import UserError
 from vitzoo.weights.files.arrays import check_growth
-from vitzoo.weights.files.weights import Header, Tensors
+from vitzoo.weights.files.weights import Header, Stored, Tensors
 
 OCDBT = "manifest.ocdbt"
 HEADER = ".zarray"
@@ -70,8 +70,9 @@ def read_arrays(folder: Path, paths: Mapping[str, str], name: str) -> Tensors:
     headers = {key: _header(store, path, name) for key, path in paths.items()}
     sizes = {paths[key]: math.prod(header.shape) * header.dtype.itemsize for key, header in headers.items()}
     check_growth(sizes, sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()), name)
-    readers = {key: functools.partial(_array, store, path, name) for key, path in paths.items()}
-    return Tensors(readers, {key: functools.partial(Header, *header) for key, header in headers.items()})
+    partial = functools.partial
+    readers = {key: partial(_array, store, path, name) for key, path in paths.items()}
+    return Tensors({key: Stored(readers[key], partial(Header, *header)) for key, header in headers.items()})
 
 
 def short(error: Exception) -> str:
@@ -145,7 +146,7 @@ def read_t5x(folder: Path, name: str) -> Tensors:
         raise UserError("checkpoint", name, "is no checkpoint of t5x")
     paths = {path.removeprefix(TARGET).replace(".", "/"): path for path in array_names(arrays, TARGET, name)}
     inside = _inside(arrays, name)
-    return read_arrays(arrays, paths, name).beside(inside)
+    return Tensors.of(inside) | read_arrays(arrays, paths, name)
 
 
 def _arrays(folder: Path) -> Path | None:

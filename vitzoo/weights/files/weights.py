@@ -1,8 +1,8 @@
 """A file or folder of published weights: its arrays by name, looked at one by one, and what lies beside it."""
 
 import dataclasses
-import functools
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -85,51 +85,51 @@ class Header(NamedTuple):
     dtype: np.dtype
 
 
+class Stored(NamedTuple):
+    """An array in a file: functions that read it, and that give its shape and type without its numbers."""
+
+    read: Callable[[], np.ndarray]
+    header: Callable[[], Header]
+
+
+def _same(array: np.ndarray) -> np.ndarray:
+    return array
+
+
 class Tensors(Mapping[str, np.ndarray]):
-    """Arrays by name, read or mapped when looked at and not kept.
+    """Arrays by name, read or mapped when looked at and not kept."""
 
-    Args:
-        readers: a function for each name.
-        headers: a function for each name that gives its shape and type without its numbers; where a name has none,
-            the array is read for it.
-    """
+    def __init__(self, stored: Mapping[str, Stored]):
+        self._stored = stored
 
-    def __init__(
-        self,
-        readers: Mapping[str, Callable[[], np.ndarray]],
-        headers: Mapping[str, Callable[[], Header]] | None = None,
-    ):
-        self._readers, self._headers = dict(readers), dict(headers or {})
+    @classmethod
+    def of(cls, arrays: Mapping[str, np.ndarray]) -> "Tensors":
+        """Arrays in memory."""
+        return cls({name: Stored(partial(_same, a), partial(Header, a.shape, a.dtype)) for name, a in arrays.items()})
 
     def __getitem__(self, name: str) -> np.ndarray:
-        return self._readers[name]()
+        return self._stored[name].read()
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._readers)
+        return iter(self._stored)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._readers
+        return name in self._stored
 
     def __len__(self) -> int:
-        return len(self._readers)
+        return len(self._stored)
+
+    def __or__(self, other: "Tensors") -> "Tensors":
+        """These and others; of a name that both have, the others."""
+        return Tensors({**self._stored, **other._stored})
 
     def without(self, prefix: str) -> "Tensors":
         """Those below a prefix, named without it."""
-        below = {name: name.removeprefix(prefix) for name in self if name.startswith(prefix)}
-        headers = {short: self._headers[name] for name, short in below.items() if name in self._headers}
-        return Tensors({short: self._readers[name] for name, short in below.items()}, headers)
-
-    def beside(self, arrays: Mapping[str, np.ndarray]) -> "Tensors":
-        """These and arrays in memory; of a name that both have, these."""
-        readers = {name: functools.partial(arrays.__getitem__, name) for name in arrays if name not in self}
-        return Tensors({**readers, **self._readers}, self._headers)
+        return Tensors({name.removeprefix(prefix): self._stored[name] for name in self if name.startswith(prefix)})
 
     def header(self, name: str) -> Header:
         """Shape and type of an array, without its numbers where the file has them apart."""
-        if name in self._headers:
-            return self._headers[name]()
-        array = self[name]
-        return Header(array.shape, array.dtype)
+        return self._stored[name].header()
 
 
 def header_of(tensors: Mapping[str, np.ndarray], name: str) -> Header:

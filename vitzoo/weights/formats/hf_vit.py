@@ -13,7 +13,7 @@ import numpy as np
 from vitzoo.errors import UserError
 from vitzoo.models.base import Flat
 from vitzoo.models.vit_config import ViTConfig
-from vitzoo.weights.files.weights import Weights, shown
+from vitzoo.weights.files.weights import Weights
 from vitzoo.weights.formats import hf_images, settings
 from vitzoo.weights.formats.hf_siglip import SigLIP
 from vitzoo.weights.formats.hf_vit_config import DROPOUTS, as_table, body, reading, written
@@ -209,7 +209,7 @@ class DINOv2:
             **found,
             "pooling": "cls_gap" if outputs else "cls",
             "gated_mlp": gated,
-            "layer_scale": _layer_scale(source),
+            "layer_scale": settings.value(source, "layerscale_value", None, settings.is_number, "a number") or 1.0,
             "position_antialias": count > 0,
             **settings.shares(source, DROPOUTS),
         }
@@ -251,14 +251,6 @@ class DINOv2:
         }
         arrays = _dinov2_arrays(config, params, f"{prefix}." if outputs else "")
         return Writing(arrays, content, *hf_images.written(description, self.where))
-
-
-def _layer_scale(source: Weights) -> float:
-    """What a branch's factors begin at."""
-    stated = source.config.get("layerscale_value")
-    if stated is not None and not settings.is_number(stated):
-        raise source.refused(f"config.json has layerscale_value = {shown(stated)}; a number is right")
-    return stated or 1.0
 
 
 def _dinov2_arrays(config: ViTConfig, params: Flat, prefix: str) -> Iterator[tuple[str, np.ndarray]]:

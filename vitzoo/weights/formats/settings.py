@@ -70,21 +70,22 @@ def named(source: Weights, field: str, usual: str, names: Mapping[str, str]) -> 
 def whole(source: Weights, field: str, usual: Any = None, *, least: int = 0, most: int = LARGEST_INTEGER) -> Any:
     """An integer of `config.json`; `usual` where it says none; UserError if it is no integer within limits."""
     fits = lambda stated: type(stated) is int and least <= stated <= most  # noqa: E731
-    return _of_kind(source, field, usual, fits, f"an integer from {least:,} to {most:,}")
+    return value(source, field, usual, fits, f"an integer from {least:,} to {most:,}")
 
 
 def flag(source: Weights, field: str, usual: bool) -> bool:
     """True or false of `config.json`; `usual` where it says neither."""
-    return _of_kind(source, field, usual, lambda stated: isinstance(stated, bool), "true or false")
+    return value(source, field, usual, lambda stated: isinstance(stated, bool), "true or false")
 
 
 def epsilon(source: Weights, field: str, usual: float) -> float:
     """What `config.json` says that norms add."""
     fits = lambda stated: is_number(stated) and 0 < stated <= LARGEST_EPSILON  # noqa: E731
-    return _of_kind(source, field, usual, fits, f"a number above 0 and at most {LARGEST_EPSILON}")
+    return value(source, field, usual, fits, f"a number above 0 and at most {LARGEST_EPSILON}")
 
 
-def _of_kind(source: Weights, field: str, usual: Any, fits: Callable[[Any], bool], right: str) -> Any:
+def value(source: Weights, field: str, usual: Any, fits: Callable[[Any], bool], right: str) -> Any:
+    """What `config.json` says; `usual` where it says nothing; UserError if it doesn't fit, with what is right."""
     stated = source.config.get(field)
     if stated is None:
         return usual
@@ -115,15 +116,9 @@ def of_channels(source: Weights, field: str, stated: Any, channels: int) -> list
 
 def shares(source: Weights, names: Mapping[str, str]) -> dict[str, float]:
     """Dropouts and the like: our settings → what `config.json` says under these names, from 0 to below 1."""
-    found: dict[str, float] = {}
-    for ours, theirs in names.items():
-        stated = source.config.get(theirs)
-        if stated is not None and not (is_number(stated) and 0 <= stated < 1):
-            raise source.refused(
-                f"{source.config_name} has {theirs} = {shown(stated)}; a number from 0 to below 1 is right"
-            )
-        found |= {} if stated is None else {ours: stated}
-    return found
+    fits = lambda stated: is_number(stated) and 0 <= stated < 1  # noqa: E731
+    found = {ours: value(source, theirs, None, fits, "a number from 0 to below 1") for ours, theirs in names.items()}
+    return {ours: stated for ours, stated in found.items() if stated is not None}
 
 
 def problem_of(source: Weights) -> str | None:
