@@ -8,7 +8,7 @@ import math
 import re
 from collections.abc import Mapping
 from pathlib import PurePath
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from vitzoo.errors import UserError, as_text
 from vitzoo.spelling import dotted
@@ -103,6 +103,19 @@ def plain(value: Any, field: str = "") -> Any:
     return _Plain().value(value, field, 0)
 
 
+@runtime_checkable
+class LikeMapping(Protocol):
+    """What other libraries have for dicts: ml_collections' ConfigDict."""
+
+    def items(self) -> Any:
+        """Pairs of keys and values."""
+        ...
+
+    def to_dict(self) -> dict:
+        """All of it as a dict."""
+        ...
+
+
 class _Plain:
     def __init__(self) -> None:
         self.count = 0
@@ -112,7 +125,7 @@ class _Plain:
         if depth > DEEPEST or self.count > MOST_VALUES:
             name = ".".join(field.split(".")[:3]) or "config"
             raise UserError(name, None, "is nested too deeply, or holds itself; a config is a few levels of dicts")
-        if not isinstance(value, Mapping | type) and hasattr(value, "to_dict"):
+        if not isinstance(value, Mapping | type) and isinstance(value, LikeMapping):
             value = value.to_dict()
         if isinstance(value, Mapping):
             return {self.key(key, field): self.value(value[key], dotted(field, str(key)), depth + 1) for key in value}

@@ -13,15 +13,24 @@ import re
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from vitzoo import literals
 from vitzoo.errors import UserError
 from vitzoo.limits import LARGEST_INTEGER, Limits, check_limits, check_survives_float32, limits_of
-from vitzoo.literals import FlagText, literal, plain
+from vitzoo.literals import FlagText, LikeMapping, literal, plain
 from vitzoo.spelling import dotted, nearest
 
 Part = TypeVar("Part")
+
+
+@runtime_checkable
+class WithCheck(Protocol):
+    """A part whose settings have to fit each other."""
+
+    def check(self) -> None:
+        """Raises UserError, its field named from inside the part."""
+        ...
 
 
 def setting(default: Any = dataclasses.MISSING, help: str = "", *, factory: Any = dataclasses.MISSING, **limits) -> Any:
@@ -165,7 +174,7 @@ def _list_from_text(text: FlagText, pairs: bool, field: str) -> Any:
 def _convert_mapping(arguments: tuple, value: Any, field: str) -> dict:
     if isinstance(value, FlagText):
         value = _mapping_from_text(value, field)
-    if not (isinstance(value, Mapping) or hasattr(value, "to_dict")):
+    if not isinstance(value, Mapping | LikeMapping):
         raise UserError(field, value, "must be a dict (in a flag: key:value,key:value)")
     key_type, item_type = arguments or (str, Any)
     items = {str(key): convert(item_type, item, dotted(field, str(key))) for key, item in value.items()}
@@ -320,7 +329,7 @@ def _checked(make: Callable[[], Part], prefix: str) -> Part:
     """What `make` gives, after its own `check`; a refusal's field is named from outside `prefix`."""
     try:
         part = make()
-        if hasattr(part, "check"):
+        if isinstance(part, WithCheck):
             part.check()
     except UserError as refusal:
         raise (refusal.under(prefix) if prefix else refusal) from None
@@ -331,7 +340,7 @@ def to_json(value: Any) -> Any:
     """A part, or any value of one, as what JSON holds: dicts, lists, numbers, text and null. `build` reads it back."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: to_json(getattr(value, field.name)) for field in dataclasses.fields(value) if field.init}
-    if isinstance(value, Mapping) or hasattr(value, "to_dict"):
+    if isinstance(value, Mapping | LikeMapping):
         return {str(key): to_json(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [to_json(item) for item in value]

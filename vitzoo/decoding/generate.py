@@ -10,7 +10,7 @@ import numpy as np
 
 from vitzoo.decoding.beams import BeamSearch, search
 from vitzoo.decoding.sampling import Sampling, begin_texts, continue_texts
-from vitzoo.decoding.start import start
+from vitzoo.decoding.start import WithEncoder, start
 from vitzoo.errors import UserError
 from vitzoo.nn import state
 from vitzoo.schema import annotations, build, convert
@@ -95,7 +95,7 @@ def write(
 def _room(model: Any, tokens: jax.Array, lengths: jax.Array, new: int) -> tuple[int, jax.Array]:
     """Places of a text with what is added, and how many tokens may be added to each: int32 [batch]."""
     most = jnp.full(len(tokens), new)
-    if hasattr(model, "encode"):
+    if isinstance(model, WithEncoder):
         return 1 + new, most
     room, context = tokens.shape[1] + new, context_of(model)
     return (room, most) if context is None else (min(room, context), jnp.minimum(most, context - lengths))
@@ -103,7 +103,7 @@ def _room(model: Any, tokens: jax.Array, lengths: jax.Array, new: int) -> tuple[
 
 def context_of(model: Any) -> int | None:
     """Most tokens of a decoder's text; None where there is no such limit."""
-    return None if hasattr(model, "encode") else getattr(model.config, "context_length", None)
+    return None if isinstance(model, WithEncoder) else getattr(model.config, "context_length", None)
 
 
 @functools.partial(jax.jit, static_argnames=("graph", "new", "how", "ends"))
@@ -140,7 +140,7 @@ def generate(
     Raises:
         UserError: settings, shapes, lengths or ids that don't fit. Under a trace lengths and ids can't be looked at.
     """
-    how = how_of(settings, encodes=hasattr(model, "encode"))
+    how = how_of(settings, encodes=isinstance(model, WithEncoder))
     if max_new_tokens < 1:
         raise UserError("max_new_tokens", max_new_tokens, "must be at least 1")
     tokens, lengths = _checked(model, tokens, lengths)
@@ -159,7 +159,7 @@ def generate(
 
 
 def _checked(model: Any, tokens: Any, lengths: Any) -> tuple[jax.Array, jax.Array]:
-    field = "source_tokens" if hasattr(model, "encode") else "tokens"  # as the models' own methods call them
+    field = "source_tokens" if isinstance(model, WithEncoder) else "tokens"  # as the models' own methods call them
     tokens = _whole_numbers(field, tokens, 2, "[batch, tokens]")
     rows, width = tokens.shape
     context = context_of(model)

@@ -1,11 +1,26 @@
 """What a model has seen before it writes: prompts, or sources and the token that a target begins behind."""
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
 
 from vitzoo.nn.stack import KVCache
+
+
+@runtime_checkable
+class WithEncoder(Protocol):
+    """A model that reads a source before it writes a target."""
+
+    config: Any
+
+    def encode(self, source_tokens: jax.Array, source_segments: jax.Array | None = None) -> Any:
+        """What `begin` takes of sources, int32 [batch, tokens]."""
+        ...
+
+    def begin(self, context: Any, length: int) -> KVCache:
+        """A cache for targets of up to `length` tokens."""
+        ...
 
 
 class Started(NamedTuple):
@@ -28,7 +43,7 @@ def start(model: Any, tokens: jax.Array, lengths: jax.Array, room: int) -> Start
         room: tokens of a text with what is added; of an encoder-decoder, of a target with its start token.
     """
     places = jnp.broadcast_to(jnp.arange(tokens.shape[1]), tokens.shape)
-    if not hasattr(model, "encode"):
+    if not isinstance(model, WithEncoder):
         cache = model.begin(len(tokens), room)
         both_ways = {"prefix": lengths} if getattr(model.config, "prefix_lm", None) else {}
         logits, cache = model.extend(tokens, places, cache, keep=lengths - 1, **both_ways)

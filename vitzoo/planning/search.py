@@ -4,6 +4,7 @@ import dataclasses
 import math
 from collections.abc import Iterator
 
+from vitzoo.config import Resolved
 from vitzoo.errors import UserError
 from vitzoo.parallel.mesh import AXES, parse_mesh
 from vitzoo.planning.estimate import Estimate, Forecast, Setting
@@ -23,13 +24,13 @@ class Fixed:
     accumulate: int | None = None
 
 
-def fixed_by(resolved: object) -> Fixed:
+def fixed_by(resolved: Resolved) -> Fixed:
     """What a resolved config states of itself, in its file or by a flag; `mesh=auto` states nothing.
 
     Args:
         resolved: from `vitzoo.config.resolve`.
     """
-    experiment, sources = resolved.experiment, resolved.sources  # type: ignore[attr-defined]
+    experiment, sources = resolved.experiment, resolved.sources
 
     def stated(name: str) -> bool:
         return sources.get(name) in ("file", "flag")
