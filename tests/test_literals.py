@@ -3,7 +3,7 @@
 import pytest
 
 from vitzoo import literals
-from vitzoo.data.sources.files import sorted_classes
+from vitzoo.data.sources.labels import sorted_classes
 from vitzoo.data.splits import parse
 from vitzoo.errors import UserError
 from vitzoo.parallel.mesh import parse_mesh

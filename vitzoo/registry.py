@@ -52,7 +52,7 @@ PARTS: dict[str, dict[str, str]] = {
         "fashion_mnist": "vitzoo.data.datasets.mnist:FashionMnist",
         "mnist_5k": "vitzoo.data.datasets.mnist:Mnist5k",
         "vtab": "vitzoo.data.datasets.vtab:Vtab",
-        "stdlib": "vitzoo.data.text.sources.files:open_standard_library",
+        "stdlib": "vitzoo.data.sources.text_files:open_standard_library",
         "sums": "vitzoo.data.text.datasets.seq2seq:open_sums",
         "speeches": "vitzoo.data.text.datasets.corpora:open_speeches",
         "verses": "vitzoo.data.text.datasets.seq2seq:open_verses",

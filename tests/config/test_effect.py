@@ -14,7 +14,14 @@ from vitzoo.data.text.settings import Text
 from vitzoo.errors import UserError
 
 IMAGES = {"folder:/photos": "folder", "csv:/photos/x.csv": "csv", "digits": "named", "imagenet2012": "tfds"}
-TEXTS = {"text:/book": "text", "jsonl:/x.jsonl": "jsonl", "stdlib": "stdlib", "sums": "named", "glue/sst2": "tfds"}
+TEXTS = {
+    "text:/book": "text",
+    "csv:/x.csv": "csv",
+    "jsonl:/x.jsonl": "jsonl",
+    "stdlib": "stdlib",
+    "sums": "named",
+    "glue/sst2": "tfds",
+}
 VALUES = {
     "data.image_field": "x",
     "data.label_field": "x",
@@ -33,14 +40,18 @@ VALUES = {
     "text.answer_roles": "bot",
 }
 OF_ANSWERS = ("text.turn_prefix", "text.turn_suffix", "text.answer_roles")
+IMAGES_TOO = ("data.image_field", "data.label_field")
+RECORDS = {"images": {"csv"}, "texts": {"csv", "jsonl", "tfds"}}
 ACTS = {
-    "data.image_field": {"images": {"csv", "named", "tfds"}},
-    "data.label_field": {"images": {"csv", "named", "tfds"}, "texts": {"jsonl", "tfds"}},
-    "data.validation_fraction": {"images": {"folder", "csv"}, "texts": {"text", "jsonl", "stdlib"}},
-    "data.bad_files": {"images": {"folder", "csv", "named", "tfds"}, "texts": {"text", "jsonl"}},
+    "data.image_field": {"images": {"csv", "named", "tfds"}, "texts": {"csv", "jsonl"}},
+    "data.label_field": {"images": {"csv", "named", "tfds"}, "texts": {"csv", "jsonl", "tfds"}},
+    "data.validation_fraction": {"images": {"folder", "csv"}, "texts": {"text", "csv", "jsonl", "stdlib"}},
+    "data.bad_files": {"images": {"folder", "csv", "named", "tfds"}, "texts": {"text", "csv", "jsonl"}},
     "data.document": {"texts": {"text", "stdlib"}},
     "data.files": {"texts": {"text"}},
-    **{name: {"texts": {"jsonl", "tfds"}} for name in list(VALUES)[6:]},
+    **{name: RECORDS for name in VALUES if name.endswith(("_field", "template")) and name not in IMAGES_TOO},
+    "data.text_field": {"images": {"csv", "tfds"}, "texts": {"csv", "jsonl", "tfds"}},
+    **{name: {"texts": {"jsonl", "tfds"}} for name in OF_ANSWERS},
 }
 
 
@@ -174,11 +185,11 @@ def test_the_folder_of_prepared_data_is_said_to_have_no_effect_on_a_path(name, t
     ("name", "flag"),
     [
         ("folder:/photos", "data.label_field=x"),
-        ("csv:/x.csv", "data.text_field=x"),
+        ("csv:/x.csv", "data.document=line"),
         ("text:/book", "data.label_field=x"),
         ("text:/book", "data.template=say {x}"),
         ("jsonl:/x.jsonl", "data.document=line"),
-        ("jsonl:/x.jsonl", "data.image_field=x"),
+        ("jsonl:/x.jsonl", "data.files=*.md"),
     ],
 )
 def test_the_data_commands_refuse_them_too(name, flag, capsys):

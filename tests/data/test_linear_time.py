@@ -9,12 +9,12 @@ import pytest
 from vitzoo import spelling
 from vitzoo.data import duplicates
 from vitzoo.data.settings import Data
-from vitzoo.data.sources import files
+from vitzoo.data.sources import image_table
 from vitzoo.data.sources.index import FileFacts
+from vitzoo.data.sources.json_lines import open_json_lines
 from vitzoo.data.text.answers import conversation
 from vitzoo.data.text.last_word import split_last
 from vitzoo.data.text.settings import Text, Tokenizer
-from vitzoo.data.text.sources.json_lines import open_json_lines
 from vitzoo.data.text.tokenizers.open import open_tokenizer
 from vitzoo.errors import UserError
 from vitzoo.evaluation.classes import match
@@ -49,7 +49,7 @@ def test_a_large_object_that_names_a_field_twice(tmp_path, kind):
         parsed(line)
     (tmp_path / "x.jsonl").write_text(line)
     with pytest.raises(UserError, match="twice"):
-        open_json_lines(Data(name="jsonl:x"), str(tmp_path / "x.jsonl"), Text())
+        open_json_lines(Data(name="jsonl:x"), str(tmp_path / "x.jsonl"))
 
 
 @pytest.mark.parametrize("unknown", [False, True])
@@ -57,15 +57,15 @@ def test_many_files_of_many_classes(monkeypatch, unknown):
     def facts(paths, _):
         return [FileFacts("", 1, 1, 3, number, number) for number in range(len(paths))]
 
-    monkeypatch.setattr(files, "index_files", facts)
+    monkeypatch.setattr(image_table, "index_files", facts)
     others = "!" if unknown else ""
-    named = [files.LabelledFile(f"a/{n}", f"a/{n}", "train", (f"{n % 10_000}",)) for n in range(20_000)]
-    named += [files.LabelledFile(f"b/{n}", f"b/{n}", "test", (f"{n % 10_000}{others}",)) for n in range(20_000)]
+    named = [image_table.ImageFile(f"a/{n}", f"a/{n}", "train", (f"{n % 10_000}",)) for n in range(20_000)]
+    named += [image_table.ImageFile(f"b/{n}", f"b/{n}", "test", (f"{n % 10_000}{others}",)) for n in range(20_000)]
     if unknown:
         with pytest.raises(UserError, match="and 9,995 more"):
-            files.table_of_files(named, Data(name="x"), multi_label=False)
+            image_table.table_of_files(named, Data(name="x"), multi_label=False)
     else:
-        assert len(files.table_of_files(named, Data(name="x"), multi_label=False).classes) == 10_000
+        assert len(image_table.table_of_files(named, Data(name="x"), multi_label=False).classes) == 10_000
 
 
 def test_many_classes_in_another_order():
@@ -104,5 +104,5 @@ def test_many_records_of_many_classes(tmp_path, labels):
         else (lambda n: {"words": ["a"], "tags": [f"c{n}"]})
     )
     (tmp_path / "x.jsonl").write_text("\n".join(json.dumps(one(number)) for number in range(5_000)))
-    table = open_json_lines(Data(name="jsonl:x", validation_fraction=0.0), str(tmp_path / "x.jsonl"), Text())
+    table = open_json_lines(Data(name="jsonl:x", validation_fraction=0.0), str(tmp_path / "x.jsonl"))
     assert len(table.classes) == 5_000

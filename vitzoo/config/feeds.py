@@ -11,8 +11,8 @@ from vitzoo.data.feed import Feed
 def feed_of(experiment: Any) -> Feed:
     """The feed that an experiment's sections describe."""
     if feed_kind(experiment.objective) == "text":
+        from vitzoo.data.sources.fields import GIVEN
         from vitzoo.data.text.feed import TextFeed
-        from vitzoo.data.text.sources.fields import GIVEN
 
         objective, text = experiment.objective, experiment.text
         data = experiment.data

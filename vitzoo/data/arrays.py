@@ -8,7 +8,7 @@ import numpy as np
 
 from vitzoo.data.duplicates import content_key
 from vitzoo.data.sources.base import Example, Labels, Table, kinds_of
-from vitzoo.data.sources.label_check import class_names, is_unlabelled
+from vitzoo.data.sources.labels import class_names, is_unlabelled
 from vitzoo.errors import UserError
 
 Images = np.ndarray | Sequence[np.ndarray]

@@ -13,11 +13,11 @@ from vitzoo.data.images import decode
 from vitzoo.data.open import open_dataset
 from vitzoo.data.progress import progress
 from vitzoo.data.settings import Data
-from vitzoo.data.sources.base import Source, SourceInfo, holds
-from vitzoo.data.sources.files import LEFT_OUT
+from vitzoo.data.sources.base import NOT_TEXT, Source, SourceInfo, holds
+from vitzoo.data.sources.image_table import LEFT_OUT
 from vitzoo.data.sources.prepared_files import read_through
 from vitzoo.data.splits import filled
-from vitzoo.data.text.sources.base import NOT_TEXT, strings
+from vitzoo.data.text.examples import strings
 from vitzoo.schema import build
 
 
@@ -31,7 +31,7 @@ def check(name: str, *, split: str | None = None, **settings: Any) -> dict[str, 
     Returns:
         `{"dataset", "classes", "fields", "notes", "unreadable", "splits": {split: {"n", "class_counts", "unlabelled"
         ...}}}`, and of each split of images "channels", "smallest", "largest"; of texts "bytes", "shortest", "median",
-        "longest", "empty". `unreadable` lists `FILE (reason)`: files of a folder or CSV, and records, aren't among the
+        "longest", "empty". `unreadable` lists `FILE (reason)`: files and records that a list names aren't among the
         examples of a split, those of other data are. Sizes are [height, width] of the smallest and largest image by
         area. Bytes are of UTF-8, of all text; shortest, median and longest are characters of an example, and empty are
         those that have no text at all.

@@ -9,7 +9,7 @@ from vitzoo.data.folders import PATH_KINDS, path_of
 
 KINDS = {
     "folder": "a folder of images",
-    "csv": "a CSV file of images",
+    "csv": "a CSV file",
     "text file": "a text file",
     "text folder": "a folder of texts",
     "jsonl": "JSON lines",
@@ -21,25 +21,28 @@ KINDS = {
 }
 """Kinds of data in words. A user's own are of none of them: what they make of a setting isn't known."""
 _TFDS_VERSION = re.compile(r"[\w/.\-]+:[\d.*]+")
-_IMAGES = ("folder", "csv", "named images", "tfds images")
+_IMAGES = ("folder", "csv", "jsonl", "named images", "tfds images")
 _FILES = ("folder", "csv", "text file", "text folder", "jsonl")
-_RECORDS = ("jsonl", "tfds texts")
+_RECORDS = ("csv", "jsonl", "tfds texts")
+_TURNS = ("jsonl", "tfds texts")
 _STAND = ("text file", "text folder", "stdlib")
-_FIELDS = ("text_field", "source_field", "target_field", "first_field", "second_field", "template", "regression")
+_FIELDS = ("source_field", "target_field", "first_field", "second_field", "template")
 
 ACTS: Mapping[str, tuple[str, ...]] = {
     "data.dir": ("named images", "named texts", "tfds images", "tfds texts"),
     "data.bad_files": (*_FILES, "named images", "tfds images"),
     "data.validation_fraction": (*_FILES, "stdlib"),
     "data.in_memory": _IMAGES,
-    "data.image_field": ("csv", "named images", "tfds images"),
-    "data.label_field": ("csv", "named images", "tfds images", *_RECORDS),
+    "data.image_field": ("csv", "jsonl", "named images", "tfds images"),
+    "data.label_field": (*_RECORDS, "named images", "tfds images"),
+    "data.text_field": (*_RECORDS, "tfds images"),
+    "data.regression": (*_RECORDS, "tfds images"),
     "data.document": _STAND,
     "data.files": ("text folder",),
     **{f"data.{field}": _RECORDS for field in _FIELDS},
-    "text.answer_roles": _RECORDS,
-    "text.turn_prefix": _RECORDS,
-    "text.turn_suffix": _RECORDS,
+    "text.answer_roles": _TURNS,
+    "text.turn_prefix": _TURNS,
+    "text.turn_suffix": _TURNS,
 }
 """The kinds of data on which a setting acts; settings that aren't listed act on all."""
 

@@ -63,6 +63,10 @@ class ImageFeed:
         )
         if not self.classes:
             return config
+        kind = source.fields.get("label")
+        if kind in (None, "number"):
+            what = "has no labels" if kind is None else "has numbers as labels (data.regression)"
+            raise UserError("data.name", source.info.name, f"{what}, and the objective tells classes apart")
         if config.num_classes and config.num_classes < named:
             message = f"the data have {named} classes; leave it out, or at least {named}"
             raise UserError("model.num_classes", config.num_classes, message)

@@ -2,6 +2,7 @@
 
 import io
 import warnings
+from pathlib import PurePath
 
 from PIL import Image, UnidentifiedImageError
 
@@ -14,6 +15,11 @@ IMAGE_ENDINGS = {
 warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
 # of damage that it could read past
 warnings.filterwarnings("ignore", category=UserWarning, module=r"PIL\.")
+
+
+def is_image(path: str | PurePath) -> bool:
+    """Whether a file's ending is that of an image."""
+    return PurePath(path).suffix.lower() in IMAGE_ENDINGS
 
 
 class BadImage(Exception):

@@ -13,7 +13,7 @@ from vitzoo.data.memory import fits, gather
 from vitzoo.data.rows import Batch, Row
 from vitzoo.data.settings import Augment, Data, Preprocessing
 from vitzoo.data.sources.base import Source, SourceInfo
-from vitzoo.data.sources.label_check import refuse_unlabelled
+from vitzoo.data.sources.labels import refuse_unlabelled
 from vitzoo.errors import RunError, UserError
 
 
@@ -72,7 +72,8 @@ class ImageRows:
 
     @property
     def label_type(self) -> type:
-        return np.float32 if self.source.info.multi_label else np.int32
+        several_or_number = self.source.info.multi_label or self.source.fields.get("label") == "number"
+        return np.float32 if several_or_number else np.int32
 
     def eval_row(self, index: int) -> Row:
         return self._row(index, lambda image: resize_eval(image, self.size, self.preprocessing))
@@ -102,8 +103,9 @@ class ImageRows:
             if self.data.bad_files == "stop":
                 raise BadImage(getattr(error, "reason", str(error)), self.source.where(index)) from error
             return self._as_row(None, np.zeros(self.label_shape, self.label_type), 0.0, int(self.source.ids[index]))
-        self._check_label(example["label"], index)
-        return self._as_row(image, example["label"], 1.0, int(self.source.ids[index]))
+        label = example.get("label", np.zeros(self.label_shape))
+        self._check_label(label, index)
+        return self._as_row(image, label, 1.0, int(self.source.ids[index]))
 
     def _check_label(self, label: Any, index: int) -> None:
         classes = self.source.info.classes

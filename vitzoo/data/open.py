@@ -101,25 +101,25 @@ def open_dataset(data: Data) -> Dataset:
     if kind in ("text", "jsonl"):
         if not path:
             raise UserError("data.name", data.name, "names no file or folder")
-        from vitzoo.data.text.sources.files import open_text_files
-        from vitzoo.data.text.sources.json_lines import open_json_lines
+        from vitzoo.data.sources.json_lines import open_json_lines
+        from vitzoo.data.sources.text_files import open_text_files
 
         return open_text_files(data, path) if kind == "text" else open_json_lines(data, path)
     if (known := kind.partition("/")[0]) in registry.PARTS["dataset"]:
         return _from_class(registry.find("dataset", known), data)
     if colon and not TFDS_VERSION.fullmatch(data.name):
         return _from_class(registry.find("dataset", data.name), data)
-    from vitzoo.data.sources.tfds import open_tfds
+    from vitzoo.data.sources.tfds import TfdsDataset
 
-    return open_tfds(data)
+    return TfdsDataset(data)
 
 
 def _from_class(found: Callable[[Data], Any], data: Data) -> Dataset:
     """A dataset of ours or the user's, from a builder class of TFDS or what makes one from the data section."""
     if hasattr(found, "download_and_prepare"):
-        from vitzoo.data.sources.tfds import open_tfds
+        from vitzoo.data.sources.tfds import TfdsDataset
 
-        return open_tfds(data, found)
+        return TfdsDataset(data, found)
     return made(found, data)
 
 

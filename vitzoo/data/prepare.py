@@ -186,7 +186,8 @@ def training_command(prepared: Prepared, dir: str = "") -> str:
 
 def _splits(dataset: Dataset) -> dict[str, str]:
     """Settings of vit/finetune, which takes splits `train` and `validation` and one label each, for other data."""
-    names = [name for name in dataset.counts() if not dataset.open(name).info.unlabelled]
+    infos = {name: dataset.open(name).info for name in dataset.counts()}
+    names = [name for name, info in infos.items() if info.classes is not None and not info.unlabelled]
     if not names:
         raise UserError("data.name", None, "has no labels")
     settings = {}

@@ -38,7 +38,7 @@ class Data:
     )
     validation_fraction: float = setting(
         0.1,
-        "of data without parts of their own (of a folder or CSV, of each class): the split `validation`",
+        "of data without parts of their own (of images, of each class): the split `validation`",
         minimum=0.0,
         below=1.0,
     )

@@ -66,11 +66,18 @@ def _labelled_images(source: Source, indices: list[int], data: Data) -> Iterator
     for index in indices:
         example = source[index]
         try:
-            yield decode(example["image"]), ", ".join(_classes(source, example, "label"))
+            yield decode(example["image"]), _caption(source, example)
         except BadImage as error:
             if data.bad_files == "stop":
                 where = f"{source.where(index)} can't be read: {error.reason}"
                 raise UserError("data.name", data.name, f"{where}; data.bad_files=skip leaves it out") from error
+
+
+def _caption(source: Source, example: Example) -> str:
+    """The classes of an image, or the number or the text that belongs to it."""
+    if source.info.classes is not None:
+        return ", ".join(_classes(source, example, "label"))
+    return str(example.get("label", example.get("text", "")))
 
 
 def _classes(source: Source, example: Example, field: str) -> list[str]:

@@ -3,14 +3,25 @@
 import dataclasses
 import difflib
 import itertools
+import pathlib
 import re
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from vitzoo import literals, spelling
+from vitzoo.data.duplicates import hold_out, numbered
 from vitzoo.errors import UserError
 
 ALL = "all"
 """All splits together."""
+SPLIT_NAMES = {
+    "train": ("train", "training", "train_set", "trainset"),
+    "validation": ("validation", "val", "valid", "dev", "val_set", "validation_set"),
+    "test": ("test", "testing", "test_set", "testset"),
+}
+_STANDARD = {alias: name for name, aliases in SPLIT_NAMES.items() for alias in aliases}
+SEED = 0  # of splits that vitzoo draws
 _PART = re.compile(r"(?P<name>[\w-]+)(?:\[(?P<slice>[^\]]*)\])?")
 _SYNTAX = "is not a split; write train, train[:99%], train[100:200], train+test or all"
 
@@ -127,3 +138,44 @@ def overlap(pieces: Sequence[Piece]) -> Piece | None:
         if one.name == other.name and other.start < one.stop:
             return Piece(one.name, other.start, min(one.stop, other.stop))
     return None
+
+
+def standard_split(name: str) -> str | None:
+    """train, validation or test for their usual names, in any case; None for others."""
+    return _STANDARD.get(spelling.normalise(name).lower())
+
+
+def split_below(path: pathlib.PurePath, levels: int, split: str | None) -> pathlib.PurePath | None:
+    """The outermost folder or file of a path that has a split's name and lies where no split is looked for.
+
+    Args:
+        path: relative to the data's folder; of a file its ending is no part of its name.
+        levels: the first ones, which have a meaning: that of the split, or of the class.
+        split: of the file; a name that says the same once more is none.
+    """
+    for depth in range(levels, len(path.parts)):
+        name = path.parts[depth] if depth + 1 < len(path.parts) else path.stem
+        if (stated := standard_split(name)) and stated != split:
+            return type(path)(*path.parts[: depth + 1])
+    return None
+
+
+def carved(keys: np.ndarray, fraction: float) -> tuple[dict[str, np.ndarray], tuple[str, ...]]:
+    """Train and validation of data that states no splits: a fixed permutation, each part in the data's order; and a
+    note that says so. At least one example is validation, and one train; equal examples are in one part.
+
+    Args:
+        keys: of every example, the same for equal ones (of their inputs, labels aside).
+        fraction: of the examples, to be validation.
+    """
+    count = len(keys)
+    if fraction == 0 or count < 2:
+        return {"train": np.arange(count)}, ()
+    ranked = np.random.RandomState(SEED).permutation(count)
+    chosen = hold_out(ranked, numbered(keys), min(max(1, round(count * fraction)), count - 1))
+    if not len(chosen):
+        return {"train": np.arange(count)}, ("there is no validation: all examples are the same",)
+    held = np.zeros(count, bool)
+    held[chosen] = True
+    note = f"validation is {len(chosen):,} of {count:,} examples, by a fixed permutation (data.validation_fraction)"
+    return {"train": np.flatnonzero(~held), "validation": np.flatnonzero(held)}, (note,)

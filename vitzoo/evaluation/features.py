@@ -11,7 +11,7 @@ import numpy as np
 
 from vitzoo import spelling
 from vitzoo.data.sources.base import fingerprint
-from vitzoo.data.sources.label_check import refuse_unlabelled
+from vitzoo.data.sources.labels import refuse_unlabelled
 from vitzoo.errors import UserError
 from vitzoo.evaluation.settings import Evaluator, Rows
 from vitzoo.objectives.inputs import TOKENS, told

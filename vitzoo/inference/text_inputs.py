@@ -8,9 +8,10 @@ from typing import Any
 
 from vitzoo import spelling
 from vitzoo.data.settings import Data
+from vitzoo.data.sources.fields import GIVEN, asked_for, form_of, several_fit
+from vitzoo.data.sources.values import converter
 from vitzoo.data.text.lines import read_lines
 from vitzoo.data.text.settings import Text
-from vitzoo.data.text.sources.fields import GIVEN, asked_for, converter, form_of, several_fit
 from vitzoo.data.text.unicode import HALF, is_whole
 from vitzoo.errors import UserError
 from vitzoo.schema import build

@@ -212,7 +212,8 @@ def _frozen(
 def _of_images(experiment: Any, choice: ModelChoice, examples: int | None) -> tuple:
     stated = choice.changes.get("num_classes") or choice.base.get("num_classes")
     info, count, notes = training_data.images(experiment.data, examples, stated)
-    source, feed = types.SimpleNamespace(info=info), feed_of(experiment)  # of a source, only this is asked
+    # all that is asked of a source
+    source, feed = types.SimpleNamespace(info=info, fields={"image": "image", "label": "label"}), feed_of(experiment)
     config = feed.complete(choice.config(**feed.model_fields(source)), source)
     size = config.image_size if isinstance(config.image_size, tuple) else (config.image_size,) * 2
     row = training_data.image_row(

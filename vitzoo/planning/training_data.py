@@ -12,6 +12,7 @@ import numpy as np
 
 from vitzoo.config.experiment import feed_kind
 from vitzoo.data import splits
+from vitzoo.data.folders import PATH_KINDS
 from vitzoo.data.open import open_source
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.base import SourceInfo
@@ -89,7 +90,7 @@ def is_text(experiment: Any) -> bool:
 def _is_there(data: Data) -> bool:
     """Whether opening the data costs no preparation: files of the user's, or a set that was prepared."""
     kind, _, path = data.name.partition(":")
-    if kind in ("folder", "csv"):
+    if kind in PATH_KINDS:
         return expanded(path).exists()
     try:
         open_source(data, needs="image")

@@ -4,8 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from vitzoo.data.sources.base import fingerprint, kinds_of
-from vitzoo.data.text.sources.base import text_info
+from vitzoo.data.sources.base import SourceInfo, fingerprint, kinds_of
 
 
 class MadeSource:
@@ -14,7 +13,7 @@ class MadeSource:
     def __init__(self, examples: list[dict[str, Any]], classes: tuple[str, ...] | None = None, name: str = "made"):
         self.examples, self.fields = examples, kinds_of(examples[0])
         self.ids = np.arange(len(examples)) + 100
-        self.info = text_info(name, "train", len(examples), fingerprint(examples, classes), classes)
+        self.info = SourceInfo(name, "train", len(examples), fingerprint(examples, classes), classes)
 
     def __len__(self) -> int:
         return len(self.examples)

@@ -9,11 +9,11 @@ from made_texts import MadeSource
 
 from vitzoo.config.fits import check_acts
 from vitzoo.data.settings import Data
+from vitzoo.data.sources.text_files import open_text_files
 from vitzoo.data.spread import Spread
 from vitzoo.data.text.answers import answer_tokens, conversation, example_parts
 from vitzoo.data.text.feed import TextFeed
 from vitzoo.data.text.settings import Text, Tokenizer
-from vitzoo.data.text.sources.files import open_text_files
 from vitzoo.data.text.tokenizers.characters import ByteTokenizer
 from vitzoo.data.text.tokenizers.open import open_tokenizer
 from vitzoo.data.text.windows import Windows

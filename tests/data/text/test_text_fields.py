@@ -7,10 +7,10 @@ import pytest
 from vitzoo.data.check import check
 from vitzoo.data.open import open_source
 from vitzoo.data.settings import Data
+from vitzoo.data.text.examples import as_pairs
 from vitzoo.data.text.feed import TextFeed
 from vitzoo.data.text.labelled import LabelledRows
 from vitzoo.data.text.settings import Text, Tokenizer
-from vitzoo.data.text.sources.as_pairs import as_pairs
 from vitzoo.data.text.tokenizers.characters import ByteTokenizer
 from vitzoo.errors import UserError
 

@@ -9,7 +9,7 @@ import vitzoo.config
 from vitzoo.config.feeds import feed_of
 from vitzoo.data.open import open_source
 from vitzoo.data.settings import Data
-from vitzoo.data.text.sources.as_pairs import as_pairs
+from vitzoo.data.text.examples import as_pairs
 from vitzoo.errors import UserError
 
 

@@ -9,9 +9,9 @@ from vitzoo.cli import main
 from vitzoo.data.check import check
 from vitzoo.data.open import open_source
 from vitzoo.data.settings import Data
+from vitzoo.data.text.examples import all_text
 from vitzoo.data.text.prepare import prepare_tokenizer
 from vitzoo.data.text.settings import Tokenizer
-from vitzoo.data.text.sources.base import all_text
 from vitzoo.data.text.tokenizers.open import open_tokenizer
 from vitzoo.errors import UserError
 

@@ -9,12 +9,12 @@ from made_texts import MadeSource, texts
 from vitzoo.data.open import open_source
 from vitzoo.data.settings import Data
 from vitzoo.data.text.choices import Choices
+from vitzoo.data.text.examples import as_pairs
 from vitzoo.data.text.last_word import LastWords, split_last
 from vitzoo.data.text.prompts import Prompts
 from vitzoo.data.text.questions import AskedSource, Questions
 from vitzoo.data.text.scored_bytes import scored_bytes
 from vitzoo.data.text.settings import Text, Tokenizer
-from vitzoo.data.text.sources.as_pairs import as_pairs
 from vitzoo.data.text.tokenizers.characters import ByteTokenizer
 from vitzoo.data.text.tokenizers.open import open_tokenizer
 from vitzoo.errors import UserError

@@ -10,7 +10,7 @@ from sent import sent
 from vitzoo.cli import main
 from vitzoo.data.open import open_source
 from vitzoo.data.settings import Data
-from vitzoo.data.text.sources.base import all_text
+from vitzoo.data.text.examples import all_text
 from vitzoo.errors import UserError
 
 LINE = "line {:03} of the text\n"

@@ -9,7 +9,7 @@ import vitzoo.config
 from vitzoo.data.open import open_source
 from vitzoo.data.settings import Data
 from vitzoo.data.text.datasets.tasks import TASKS, filled, right_answers
-from vitzoo.data.text.sources.as_pairs import as_pairs, asked
+from vitzoo.data.text.examples import as_pairs, asked
 from vitzoo.errors import UserError
 from vitzoo.schema import build
 

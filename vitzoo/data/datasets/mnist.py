@@ -60,9 +60,9 @@ def _prepared_5k(data: Data) -> Dataset | None:
     """What `vitzoo data prepare` wrote, if it did."""
     if not any(find_prepared(folder, "mnist_5k") for folder in data_folders(data)):
         return None
-    from vitzoo.data.sources.tfds import open_tfds
+    from vitzoo.data.sources.tfds import TfdsDataset
 
-    return open_tfds(data)
+    return TfdsDataset(data)
 
 
 def _table_5k() -> Table:
@@ -109,9 +109,9 @@ def _find_fashion(data: Data) -> Dataset:
         if files := _fashion_files(folder):
             return _read_fashion(files)
     if any((folder / "fashion_mnist").is_dir() for folder in data_folders(data)):
-        from vitzoo.data.sources.tfds import open_tfds
+        from vitzoo.data.sources.tfds import TfdsDataset
 
-        return open_tfds(data)
+        return TfdsDataset(data)
     if files := _fashion_files(SYSTEM_FOLDER):
         return _read_fashion(files)
     raise _missing_fashion(data)

@@ -12,7 +12,7 @@ from vitzoo.data import splits
 from vitzoo.data.images import decode
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.base import Example, SourceInfo, kinds_of
-from vitzoo.data.sources.records import Records
+from vitzoo.data.sources.tfds import TfdsRecords
 from vitzoo.errors import UserError
 from vitzoo.spelling import nearest
 
@@ -176,7 +176,7 @@ class Vtab:
         if task not in TASKS:
             raise UserError("data.name", data.name, f"vtab/TASK names a task; {nearest(task, TASKS)}")
         self.task = TASKS[task]
-        self.records = Records(data, self.task.dataset)
+        self.records = TfdsRecords(data, self.task.dataset)
 
     def counts(self) -> Mapping[str, int]:
         test = sum(piece.stop - piece.start for piece in splits.parse(self.task.test, self.records.counts()))

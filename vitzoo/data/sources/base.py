@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from vitzoo.data import splits
-from vitzoo.data.sources.label_check import class_names, is_unlabelled
+from vitzoo.data.sources.labels import class_names, is_unlabelled
 from vitzoo.errors import UserError
 
 NAMED = 4  # classes that a note lists
@@ -19,6 +19,8 @@ Example = dict[str, Any]
 
 _KINDS = {"image": "image", "tags": "tags", "words": "words", "turns": "turns", "choices": "texts"}
 _KINDS |= {"answers": "texts", "answer": "number", "references": "texts"}
+NOT_TEXT = ("label", "tags", "answer")
+"""Fields that are no input themselves, but what is to be said of it."""
 TEXTS = ("text", "texts", "turns", "words")
 """Kinds of fields that hold text."""
 
@@ -37,29 +39,34 @@ def holds(fields: Mapping[str, str], what: str) -> bool:
     return bool({what} & {*fields.values()}) if what != "text" else bool({*TEXTS} & {*fields.values()})
 
 
+def no_labels() -> np.ndarray:
+    """Of data without labels. Named, so that a description travels to a worker process."""
+    return np.zeros(0, np.int32)
+
+
 @dataclasses.dataclass(frozen=True)
 class SourceInfo:
     """What is known of a source before any image is read for training.
 
-    `image_shape` is (height, width) where all images have one size. `channels` is 1 where all are grey, else 3.
-    `labels_at_hand` says that no examples are read for `labels`. `unlabelled` says that every label is -1, as in TFDS's
-    test splits whose labels are withheld. `fingerprint` changes when the examples, their order, their labels or the
-    class names change, not when they move.
+    `image_shape` is (height, width) where all images have one size. `channels` is 1 where all are grey, else 3; 0 of
+    text. `labels_at_hand` says that no examples are read for `labels`. `unlabelled` says that every label is -1, as in
+    TFDS's test splits whose labels are withheld. `fingerprint` changes when the examples, their order, their labels or
+    the class names change, not when they move.
     """
 
     name: str
     split: str
     n: int
-    classes: tuple[str, ...] | None
-    channels: int
-    image_shape: tuple[int, int] | None
-    multi_label: bool
     fingerprint: str
+    classes: tuple[str, ...] | None = None
+    channels: int = 0
+    image_shape: tuple[int, int] | None = None
+    multi_label: bool = False
     files: Sequence[str] | None = dataclasses.field(default=None, repr=False)
     notes: tuple[str, ...] = ()
     unlabelled: bool = False
     labels_at_hand: bool = True
-    labels: Callable[[], Labels] = dataclasses.field(default=lambda: no_labels(), repr=False, compare=False)
+    labels: Callable[[], Labels] = dataclasses.field(default=no_labels, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.classes is not None:
@@ -162,7 +169,9 @@ class Table:
 
     def __post_init__(self) -> None:
         if not isinstance(self.fields, Mapping):
-            object.__setattr__(self, "fields", kinds_of(self.fields))
+            of_one = "label" if self.classes is not None else "number"
+            several = self.labels is not None and self.labels.ndim == 2
+            object.__setattr__(self, "fields", kinds_of(self.fields, "labels" if several else of_one))
         if self.classes is not None:
             object.__setattr__(self, "classes", class_names(self.name, self.classes))
         if self.contents is None and self.checksums.dtype.itemsize == 8:
@@ -248,11 +257,6 @@ class TableSource:
         if self.table.where is not None:
             return self.table.where(row)
         return self.table.files[row] if self.table.files is not None else f"{self.table.name} example {row}"
-
-
-def no_labels() -> np.ndarray:
-    """Of data without labels. Named, so that a description travels to a worker process."""
-    return np.zeros(0, np.int32)
 
 
 def refuse_too_few(name: str, split: str, rows: np.ndarray, labels: Labels) -> None:

@@ -14,7 +14,7 @@ from vitzoo.data.folders import path_of
 from vitzoo.data.images import decode, to_pil
 from vitzoo.data.open import refuse_without
 from vitzoo.data.progress import progress
-from vitzoo.data.sources.base import Dataset, Source
+from vitzoo.data.sources.base import Dataset, Source, SourceInfo
 from vitzoo.data.splits import ALL
 from vitzoo.errors import UserError
 
@@ -55,12 +55,13 @@ class CopyBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):  # t
         super().__init__(**settings)
 
     def _info(self) -> tfds.core.DatasetInfo:
-        info = next(iter(self.sources.values())).info
-        labels = tfds.features.ClassLabel(names=list(info.classes or ()))
-        features = {
-            "image": tfds.features.Image(shape=(*(info.image_shape or (None, None)), info.channels)),
-            "label": tfds.features.Sequence(labels) if info.multi_label else labels,
-        }
+        source = next(iter(self.sources.values()))
+        info = source.info
+        features = {"image": tfds.features.Image(shape=(*(info.image_shape or (None, None)), info.channels))}
+        if "text" in source.fields:
+            features["text"] = tfds.features.Text()
+        if "label" in source.fields:
+            features["label"] = _label_feature(source)
         if info.files is not None:
             features[FILE] = tfds.features.Text()
         count = sum(len(source) for source in self.sources.values())
@@ -68,7 +69,7 @@ class CopyBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):  # t
             builder=self,
             description=f"{self.origin}, {count:,} images",
             features=tfds.features.FeaturesDict(features),
-            supervised_keys=("image", "label"),
+            supervised_keys=("image", "label") if "label" in features else None,
             disable_shuffling=True,
         )
 
@@ -78,14 +79,31 @@ class CopyBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):  # t
     def _generate_examples(self, source: Source) -> Iterator[tuple[int, dict[str, Any]]]:
         for index in progress(range(len(source)), len(source), f"writing {self.name} {source.info.split}"):
             example = source[index]
-            label = example["label"]
-            label = np.flatnonzero(label).tolist() if source.info.multi_label else int(label)
             image = _encoded(example["image"], source.info.channels)
             self.contents.setdefault(source.info.split, []).append(content_key(image))
-            written: dict[str, Any] = {"image": image, "label": label}
+            written: dict[str, Any] = {"image": image}
+            if "text" in example:
+                written["text"] = example["text"]
+            if "label" in source.fields:
+                written["label"] = _label(example["label"], source.info)
             if source.info.files is not None:
                 written[FILE] = _relative(source.info.files[index], self.origin)
             yield index, written
+
+
+def _label_feature(source: Source) -> Any:
+    """A feature for classes, one or several, or for numbers."""
+    if source.info.classes is None:
+        return tfds.features.Scalar(np.float32)
+    classes = tfds.features.ClassLabel(names=list(source.info.classes))
+    return tfds.features.Sequence(classes) if source.info.multi_label else classes
+
+
+def _label(label: Any, info: SourceInfo) -> Any:
+    """A label as its feature takes it."""
+    if info.classes is None:
+        return float(label)
+    return np.flatnonzero(label).tolist() if info.multi_label else int(label)
 
 
 def _encoded(image: Any, channels: int) -> bytes:

@@ -1,42 +1,38 @@
-"""`csv:FILE`: a table of image files and their labels."""
+"""`csv:FILE`: a table of records: image files, texts, labels and numbers side by side."""
 
 import dataclasses
-import os
+import functools
 import pathlib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from vitzoo import spelling
+from vitzoo.data.image_files import is_image
 from vitzoo.data.settings import Data
 from vitzoo.data.sources import delimited
 from vitzoo.data.sources.base import Table
-from vitzoo.data.sources.files import LabelledFile, standard_split, table_of_files
-from vitzoo.data.splits import ALL
+from vitzoo.data.sources.fields import FORMS, IMAGE_NAMES, LABEL_NAMES, USUAL, asked_for, form_of
+from vitzoo.data.sources.image_table import ImageFile, image_file, table_of_files
+from vitzoo.data.sources.labels import number
+from vitzoo.data.sources.records import Records
+from vitzoo.data.splits import ALL, standard_split
 from vitzoo.errors import UserError
 from vitzoo.paths import expanded
 
-FILE_COLUMNS = (
-    "file",
-    "filename",
-    "file_name",
-    "filepath",
-    "file_path",
-    "path",
-    "image",
-    "image_path",
-    "img",
-    "image_file",
-)
-LABEL_COLUMNS = ("label", "class", "category", "target", "labels", "classes", "categories", "tags", "tag", "class_name")
 SPLIT_COLUMNS = ("split", "set", "subset", "part", "partition")
+LISTS = {"turns", "words", "tags", "choices"}
+"""Fields that no cell can hold."""
+WRITTEN = tuple(form for form in FORMS if not LISTS & {*form})
 SEPARATOR = "|"  # between the labels of one image
 YES, NO = {"1", "1.0", "true", "yes"}, {"0", "0.0", "false", "no", ""}
+NUMBERED = re.compile(r"(label|class|category|tag)s?[ _]?\d+")
 SHOWN = 20  # columns that a message lists
-HEADER_HELP = "the first line names the columns: file,label and perhaps split"
+HEADER_HELP = "the first line names the columns: file,label and perhaps split; or text,label ..."
 
 
 @dataclasses.dataclass(frozen=True)
-class Record:
+class Row:
     """A row with cells by column, and where it stands."""
 
     where: str
@@ -46,13 +42,27 @@ class Record:
         return self.cells[column]
 
 
+class Rows:
+    """The rows that were taken, by number."""
+
+    def __init__(self, path: str, rows: Sequence[Row]):
+        self.path, self.rows = path, rows
+
+    def __getitem__(self, index: int) -> Mapping[str, Any]:
+        return self.rows[index].cells
+
+    def where(self, index: int) -> str:
+        return f"{self.path} {self.rows[index].where}"
+
+
 def open_csv(data: Data, path: str) -> Table:
-    """The images that a CSV file lists, every one decoded once, in the order of its rows.
+    """The examples that a CSV file lists, in the order of its rows; every image is decoded once.
 
     The file is as RFC 4180 has it; its separator, comma, semicolon or tab, is the one that the first row holds most
-    often outside quotes. That row names the columns: one for the file (relative to the CSV's folder), one for the
-    label, and optionally one for the split. An image has several labels where the label holds `a|b`, or where there are
-    several label columns: of names, or (one column for each class) of 0 and 1.
+    often outside quotes. That row names the columns, and optionally one of them the split. With one for the file of an
+    image (relative to the CSV's folder) there are images, with labels, texts or both; else there are the fields of
+    text that JSON lines may hold, but for lists. An image has several labels where the label holds `a|b`, or where
+    there are several label columns: of names, or (one column for each class) of 0 and 1.
 
     Raises:
         UserError: no such file or columns, a malformed row, one without a label, unreadable images (under
@@ -60,25 +70,53 @@ def open_csv(data: Data, path: str) -> Table:
     """
     file = expanded(path).absolute()
     header, rows = _read(file, data)
-    image = _column(header, "image_field", data.image_field, FILE_COLUMNS)
     split = _split_column(header, data)
-    labels = _label_fields(header, rows, data, taken={image, split})
+    splits = [_split(row, split, data) if split else None for row in rows]
+    image = _image_column(header, rows, data)
+    if image is None:
+        return _texts(file, [column for column in header if column != split], rows, splits, data)
+    return _images(file, image, split, header, rows, splits, data)
+
+
+def _texts(
+    file: pathlib.Path, header: Sequence[str], rows: Sequence[Row], splits: Sequence[str | None], data: Data
+) -> Table:
+    records, taken = Records(data, WRITTEN, written=True), []
+    for row, split in zip(rows, splits, strict=True):
+        record = {column: row[column] for column in header}
+        content = "\0".join(record.values()).encode("utf-8", "surrogatepass")
+        if records.takes(functools.partial(dict, record), content, row.where, split, file.parent):
+            taken.append(Row(row.where, record))
+    return records.table(Rows(str(file), taken))
+
+
+def _images(
+    file: pathlib.Path,
+    image: str,
+    split: str | None,
+    header: Sequence[str],
+    rows: Sequence[Row],
+    splits: Sequence[str | None],
+    data: Data,
+) -> Table:
+    text = _text_column(header, rows, data, taken={image, split})
+    labels = _label_columns(header, rows, data, {image, split, text}, text is not None)
     one_column_a_class = len(labels) > 1 and all(_is_binary(column, rows) for column in labels)
-    multi_label = len(labels) > 1 or any(SEPARATOR in row[labels[0]] for row in rows)
-    files = [
-        LabelledFile(
-            path=str(file.parent / expanded(name)),
-            name=name,
-            split=_split(row, split, data) if split else "",
-            labels=_marked(row, labels) if one_column_a_class else _named(row, labels, multi_label, data),
-        )
-        for row in rows
-        for name in [_file_name(row[image], file.parent)]
-    ]
+    multi_label = len(labels) > 1 or (bool(labels) and not data.regression and _any_several(labels[0], rows))
+    files: list[ImageFile] = []
+    for row, part in zip(rows, splits, strict=True):
+        if one_column_a_class:
+            named: tuple[Any, ...] = _marked(row, labels)
+        elif data.regression and labels:
+            named = (_number(row, labels[0], data),)
+        else:
+            named = _named(row, labels, multi_label, data)
+        texts = {} if text is None else {"text": row[text]}
+        files.append(image_file(row[image], file.parent, part or "", named, texts))
     return table_of_files(files, data, multi_label=multi_label)
 
 
-def _read(file: pathlib.Path, data: Data) -> tuple[list[str], list[Record]]:
+def _read(file: pathlib.Path, data: Data) -> tuple[list[str], list[Row]]:
     """The columns that have names, and the rows; wholly empty rows are left out."""
     try:
         text = file.read_text(encoding="utf-8-sig")  # with the mark that spreadsheets put in front, or without
@@ -102,21 +140,33 @@ def _read(file: pathlib.Path, data: Data) -> tuple[list[str], list[Record]]:
     for row in lines[1:]:
         if len(row.cells) != len(header):
             raise UserError("data.name", data.name, f"{row.where} has {len(row.cells)} cells, the header {len(header)}")
-    records = [Record(row.where, dict(zip(header, row.cells, strict=True))) for row in lines[1:]]
+    records = [Row(row.where, dict(zip(header, row.cells, strict=True))) for row in lines[1:]]
     return [name for name in header if name], records
 
 
-def _column(header: Sequence[str], setting: str, asked: str, usual: Sequence[str]) -> str:
-    if asked:
-        column = spelling.normalise(asked)
-        if column not in header:
-            raise UserError(f"data.{setting}", asked, f"no such column; there are: {_listed(header)}")
-        return column
-    found = [column for column in header if column.lower() in usual]
-    if len(found) != 1:
-        problem = "several columns fit" if found else "none of the usual names is there"
-        raise UserError(f"data.{setting}", None, f"name a column, {problem}; columns: {_listed(header)}; {HEADER_HELP}")
-    return found[0]
+def _image_column(header: Sequence[str], rows: Sequence[Row], data: Data) -> str | None:
+    """That of the images' files; None where the rows are of text."""
+    if data.image_field:
+        return _stated(header, "image_field", data.image_field)
+    found = [column for column in header if column.lower() in IMAGE_NAMES]
+    named = [column for column in found if is_image(pathlib.Path(rows[0][column].strip()))]
+    if len(named) == 1:
+        return named[0]
+    stated = data.template or {*asked_for(data)} - {"label_field"}
+    if not named and (stated or form_of(rows[0].cells, data, WRITTEN) is not None):
+        return None
+    if len(found) == 1:
+        return found[0]
+    problem = "several columns fit" if found else "none of the usual names is there"
+    raise UserError("data.image_field", None, f"name a column, {problem}; columns: {_listed(header)}; {HEADER_HELP}")
+
+
+def _stated(header: Sequence[str], setting: str, name: str) -> str:
+    """A column that a setting names."""
+    column = spelling.normalise(name)
+    if column not in header:
+        raise UserError(f"data.{setting}", name, f"no such column; there are: {_listed(header)}")
+    return column
 
 
 def _split_column(header: Sequence[str], data: Data) -> str | None:
@@ -127,36 +177,63 @@ def _split_column(header: Sequence[str], data: Data) -> str | None:
     return found[0] if found else None
 
 
-def _label_fields(header: Sequence[str], rows: Sequence[Record], data: Data, taken: set) -> list[str]:
-    """Those named by `data.label_field`; else the usual one; else label1, label2 ...; else all others, if 0 and 1."""
+def _text_column(header: Sequence[str], rows: Sequence[Row], data: Data, taken: set[str | None]) -> str | None:
+    """That of the images' texts, if there is one."""
+    if data.text_field:
+        return _stated(header, "text_field", data.text_field)
+    rest = [column for column in header if column not in taken and not _is_binary(column, rows)]
+    found = [column for column in rest if column.lower() in USUAL["text"][1]]
+    if len(found) > 1:
+        raise UserError("data.text_field", None, f"name a column, several columns fit; columns: {_listed(found)}")
+    return found[0] if found else None
+
+
+def _label_columns(
+    header: Sequence[str], rows: Sequence[Row], data: Data, taken: set[str | None], has_text: bool
+) -> list[str]:
+    """Those named by `data.label_field`; else the usual one; else label1, label2 ...; else all others, if 0 and 1; of
+    images with texts there may be none.
+    """
     if data.label_field:
-        return [_column(header, "label_field", name, ()) for name in data.label_field.split(",")]
+        return [_stated(header, "label_field", name) for name in data.label_field.split(",")]
     rest = [column for column in header if column not in taken]
-    if any(column.lower() in LABEL_COLUMNS for column in rest):
-        return [_column(rest, "label_field", "", LABEL_COLUMNS)]
-    numbered = [column for column in rest if re.fullmatch(r"(label|class|category|tag)s?[ _]?\d+", column.lower())]
-    binary = [column for column in rest if _is_binary(column, rows)]
-    if numbered or (binary and len(binary) == len(rest)):
-        return numbered or binary
-    return [_column(rest, "label_field", "", LABEL_COLUMNS)]
+    usual = [column for column in rest if column.lower() in LABEL_NAMES]
+    if len(usual) == 1:
+        return usual
+    if not usual:
+        numbered = [column for column in rest if NUMBERED.fullmatch(column.lower())]
+        binary = [column for column in rest if _is_binary(column, rows)]
+        if numbered or (binary and len(binary) == len(rest)):
+            return numbered or binary
+        if has_text:
+            return []
+    problem = "several columns fit" if usual else "none of the usual names is there"
+    raise UserError("data.label_field", None, f"name a column, {problem}; columns: {_listed(rest)}; {HEADER_HELP}")
 
 
-def _is_binary(column: str, rows: Sequence[Record]) -> bool:
+def _is_binary(column: str, rows: Sequence[Row]) -> bool:
     return all(row[column].strip().lower() in YES | NO for row in rows)
 
 
-def _file_name(cell: str, folder: pathlib.Path) -> str:
-    """A file as it is written where there is one of that name, which spaces may begin or end; else without these."""
-    plain = cell.strip()
-    return cell if cell != plain and plain and os.path.lexists(folder / expanded(cell)) else plain
+def _any_several(column: str, rows: Sequence[Row]) -> bool:
+    return any(SEPARATOR in row[column] for row in rows)
 
 
-def _marked(row: Record, columns: Sequence[str]) -> tuple[str, ...]:
+def _number(row: Row, column: str, data: Data) -> float:
+    try:
+        return number(row[column], written=True)
+    except ValueError as error:
+        raise UserError("data.name", data.name, f"{row.where}: {error}") from None
+
+
+def _marked(row: Row, columns: Sequence[str]) -> tuple[str, ...]:
     return tuple(column for column in columns if row[column].strip().lower() in YES)
 
 
-def _named(row: Record, columns: Sequence[str], multi_label: bool, data: Data) -> tuple[str, ...]:
+def _named(row: Row, columns: Sequence[str], multi_label: bool, data: Data) -> tuple[str, ...]:
     """The labels as they are written."""
+    if not columns:
+        return ()
     cells = [row[column] for column in columns]
     if multi_label:
         cells = [label for cell in cells for label in cell.split(SEPARATOR)]
@@ -166,7 +243,7 @@ def _named(row: Record, columns: Sequence[str], multi_label: bool, data: Data) -
     return labels
 
 
-def _split(row: Record, column: str, data: Data) -> str:
+def _split(row: Row, column: str, data: Data) -> str:
     name = spelling.normalise(row[column])
     if not name:
         raise UserError("data.name", data.name, f"{row.where} names no split")

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 from vitzoo.data import left_out
 from vitzoo.data.file_tree import broken_links, files_below, is_broken, is_visible, sub_folders
-from vitzoo.data.image_files import IMAGE_ENDINGS
+from vitzoo.data.image_files import is_image
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.base import Table
-from vitzoo.data.sources.files import LabelledFile, split_below, standard_split, table_of_files
-from vitzoo.data.sources.label_check import class_names
+from vitzoo.data.sources.image_table import ImageFile, table_of_files
+from vitzoo.data.sources.labels import class_names
+from vitzoo.data.splits import split_below, standard_split
 from vitzoo.errors import UserError
 from vitzoo.paths import expanded
 
@@ -61,15 +62,10 @@ class Found:
     with what is in it; and notes of what was left out.
     """
 
-    images: list[LabelledFile] = dataclasses.field(default_factory=list)
+    images: list[ImageFile] = dataclasses.field(default_factory=list)
     others: list[str] = dataclasses.field(default_factory=list)
     empty: dict[str, str] = dataclasses.field(default_factory=dict)
     notes: list[str] = dataclasses.field(default_factory=list)
-
-
-def is_image(path: pathlib.Path) -> bool:
-    """Whether a file's ending is that of an image."""
-    return path.suffix.lower() in IMAGE_ENDINGS
 
 
 def _look_through(root: pathlib.Path, data: Data) -> Found:
@@ -77,8 +73,7 @@ def _look_through(root: pathlib.Path, data: Data) -> Found:
     folders = _class_folders(root, data, found.notes, links)
     for parent in dict.fromkeys([root, *(folder.parent for _, folder in folders)]):
         found.images += [  # in place of a class: it is named as what can't be read
-            LabelledFile(str(path), path.relative_to(root).as_posix(), "", (path.name,))
-            for path in broken_links(parent)
+            ImageFile(str(path), path.relative_to(root).as_posix(), "", (path.name,)) for path in broken_links(parent)
         ]
     for (split, folder), paths in zip(folders, files_below([f for _, f in folders], root, links), strict=True):
         if paths is None:  # a link to another of them
@@ -90,7 +85,7 @@ def _look_through(root: pathlib.Path, data: Data) -> Found:
             found.empty[str(folder)] = _listed(others)
         found.others += others
         found.images += [
-            LabelledFile(str(path), path.relative_to(root).as_posix(), split, (folder.name,)) for path in images
+            ImageFile(str(path), path.relative_to(root).as_posix(), split, (folder.name,)) for path in images
         ]
     if links := sorted(dict.fromkeys(links)):
         found.notes.append(f"warning: {_count(links, 'link')} not followed: {_listed(links)}")
@@ -131,7 +126,7 @@ def _refuse_twice(splits: dict[pathlib.Path, str], data: Data) -> None:
             raise UserError("data.name", data.name, f"{' and '.join(same)} are both {split}; leave one of them")
 
 
-def _refuse_below(images: Sequence[LabelledFile], root: pathlib.Path, data: Data) -> None:
+def _refuse_below(images: Sequence[ImageFile], root: pathlib.Path, data: Data) -> None:
     """Refuses folders with a split's name within classes: their images would silently be of one class or split."""
     below: dict[pathlib.PurePath, bool] = {}  # and whether there are folders in it, as those of classes
     for image in images:

@@ -5,10 +5,10 @@ from typing import ClassVar
 import numpy as np
 
 from vitzoo.data.sources.base import Source
+from vitzoo.data.text.examples import require
 from vitzoo.data.text.packing import alone, pack
 from vitzoo.data.text.rows import Row, TargetSide, rows_info
 from vitzoo.data.text.settings import Text
-from vitzoo.data.text.sources.base import require
 from vitzoo.data.text.token_array import notes_of, token_array
 from vitzoo.data.text.tokenizers.base import TextTokenizer
 from vitzoo.errors import UserError

@@ -15,14 +15,13 @@ from vitzoo.data.open import open_source
 from vitzoo.data.rows import Rows
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.base import Source, SourceInfo
+from vitzoo.data.text.examples import all_text, as_pairs, refuse_unusable
 from vitzoo.data.text.mixed_source import NAME as MIXTURE
 from vitzoo.data.text.mixed_source import MixedSource, open_mixture
 from vitzoo.data.text.mixture import MixtureRows
 from vitzoo.data.text.questions import AskedSource, Questions
 from vitzoo.data.text.row_kinds import ASKED, has_source
 from vitzoo.data.text.settings import TRAINED, Mixture, Text, Tokenizer
-from vitzoo.data.text.sources.as_pairs import as_pairs
-from vitzoo.data.text.sources.base import all_text, refuse_unusable
 from vitzoo.data.text.tokenizers.base import TextTokenizer
 from vitzoo.data.text.tokenizers.open import open_tokenizer
 from vitzoo.data.text.tokenizers.published import differing

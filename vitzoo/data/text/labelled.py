@@ -3,12 +3,11 @@
 import numpy as np
 
 from vitzoo.data.sources.base import Source
-from vitzoo.data.sources.label_check import refuse_unlabelled
+from vitzoo.data.sources.labels import LARGEST, refuse_unlabelled
+from vitzoo.data.text.examples import require
 from vitzoo.data.text.layout import Layout
 from vitzoo.data.text.rows import Row, TargetSide, rows_info
 from vitzoo.data.text.settings import Text
-from vitzoo.data.text.sources.base import require
-from vitzoo.data.text.sources.labels import LARGEST
 from vitzoo.data.text.token_array import kept_tokens, notes_of, token_array
 from vitzoo.data.text.tokenizers.base import TextTokenizer
 from vitzoo.errors import RunError, UserError

@@ -4,10 +4,10 @@ import numpy as np
 
 from vitzoo.data.sources.base import Source
 from vitzoo.data.text.continuations import Pair, Shape, cut_pair, row_of
+from vitzoo.data.text.examples import require
 from vitzoo.data.text.prompts import reader_of
 from vitzoo.data.text.rows import Row, rows_info
 from vitzoo.data.text.settings import Text
-from vitzoo.data.text.sources.base import require
 from vitzoo.data.text.tokenizers.base import TextTokenizer
 from vitzoo.errors import UserError
 

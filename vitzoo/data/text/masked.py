@@ -8,9 +8,9 @@ import numpy as np
 
 from vitzoo.data.sources.base import Source
 from vitzoo.data.text.documents import cut_documents
+from vitzoo.data.text.examples import require
 from vitzoo.data.text.rows import EVALUATION, MASKS, Row, TargetSide, draws, rows_info
 from vitzoo.data.text.settings import Text
-from vitzoo.data.text.sources.base import require
 from vitzoo.data.text.token_array import notes_of, token_array
 from vitzoo.data.text.tokenizers.base import TextTokenizer
 from vitzoo.errors import UserError

@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 from vitzoo.data.open import open_source
 from vitzoo.data.settings import OF_STREAM, Data
 from vitzoo.data.sources.base import Source, SourceInfo
+from vitzoo.data.text.examples import all_text
 from vitzoo.data.text.settings import Mixture, Text
-from vitzoo.data.text.sources.base import all_text, text_info
 from vitzoo.errors import UserError
 from vitzoo.schema import patch
 from vitzoo.spelling import nearest
@@ -32,7 +32,7 @@ class MixedSource:
         """Of all of them: no classes, as many examples as they have together."""
         infos = [source.info for source in self.sources.values()]
         marks = "+".join(info.fingerprint for info in infos)
-        return text_info(" + ".join(self.sources), infos[0].split, sum(info.n for info in infos), marks)
+        return SourceInfo(" + ".join(self.sources), infos[0].split, sum(info.n for info in infos), marks)
 
     def each(self, make: Callable[[str, Source], Made]) -> dict[str, Made]:
         """What `make` gives of each name and source, whose faults are told as the source's."""

@@ -3,10 +3,10 @@
 import numpy as np
 
 from vitzoo.data.sources.base import Source
+from vitzoo.data.text.examples import as_pairs
 from vitzoo.data.text.packing import alone, pack
 from vitzoo.data.text.rows import Row, SourceSide, TargetSide, given_before, rows_info
 from vitzoo.data.text.settings import Text
-from vitzoo.data.text.sources.as_pairs import as_pairs
 from vitzoo.data.text.token_array import TokenArray, notes_of, token_array
 from vitzoo.data.text.tokenizers.base import TextTokenizer
 

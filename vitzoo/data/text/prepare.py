@@ -9,8 +9,8 @@ import numpy as np
 
 from vitzoo.data.open import open_source
 from vitzoo.data.settings import Data
+from vitzoo.data.text.examples import all_text
 from vitzoo.data.text.settings import Tokenizer
-from vitzoo.data.text.sources.base import all_text
 from vitzoo.data.text.tokenizers.open import byte_length
 from vitzoo.data.text.tokenizers.train import train_tokenizer
 from vitzoo.errors import UserError

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from vitzoo.data.sources.base import Source, SourceInfo, fingerprint, kinds_of
+from vitzoo.data.text.examples import TAKES, asked, refuse_unusable
 from vitzoo.data.text.rows import SHOTS, draws
-from vitzoo.data.text.sources.as_pairs import TAKES, asked
-from vitzoo.data.text.sources.base import refuse_unusable
 from vitzoo.errors import UserError
 
 

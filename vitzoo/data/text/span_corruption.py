@@ -5,6 +5,7 @@ spans, each after its sentinel. The lengths are those of the reference implement
 import numpy as np
 
 from vitzoo.data.sources.base import Source
+from vitzoo.data.text.examples import require
 from vitzoo.data.text.rows import (
     SPANS,
     DrawnPairs,
@@ -13,7 +14,6 @@ from vitzoo.data.text.rows import (
     rows_info,
 )
 from vitzoo.data.text.settings import Text
-from vitzoo.data.text.sources.base import require
 from vitzoo.data.text.token_array import notes_of, token_array
 from vitzoo.data.text.tokenizers.base import TextTokenizer
 from vitzoo.errors import UserError

@@ -5,9 +5,9 @@ import functools
 import numpy as np
 
 from vitzoo.data.sources.base import Source
+from vitzoo.data.text.examples import require
 from vitzoo.data.text.rows import WINDOWS, Row, TargetSide, draws, rows_info
 from vitzoo.data.text.settings import Text
-from vitzoo.data.text.sources.base import require
 from vitzoo.data.text.token_array import notes_of, token_array
 from vitzoo.data.text.tokenizers.base import TextTokenizer
 from vitzoo.errors import UserError

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from vitzoo.data.image_feed import ImageFeed
+from vitzoo.data.sources.fields import SETTINGS
 from vitzoo.data.text.feed import TextFeed
 from vitzoo.data.text.row_kinds import read_by
-from vitzoo.data.text.sources.fields import SETTINGS
 from vitzoo.errors import UserError
 from vitzoo.evaluation.benchmarks.benchmark import Benchmark
 from vitzoo.evaluation.ready import Ready

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from vitzoo.data.duplicates import checksum
 from vitzoo.data.folders import data_folders
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.base import Table, kinds_of
-from vitzoo.data.text.sources.base import SPLIT_SEED, checksum
+from vitzoo.data.splits import SEED
 from vitzoo.errors import UserError
 
 HELD_OUT = 0.05  # fraction of the groups in validation, and in test
@@ -84,14 +85,14 @@ def table(
 
 def _mixed(splits: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Each split in an order drawn once: files come class by class, and a slice of them is to hold all classes."""
-    return {name: np.random.RandomState(SPLIT_SEED).permutation(rows) for name, rows in splits.items()}
+    return {name: np.random.RandomState(SEED).permutation(rows) for name, rows in splits.items()}
 
 
 def split_by_group(groups: Sequence[Hashable]) -> dict[str, np.ndarray]:
     """Rows of train, validation and test, in the data's order, by a fixed permutation of the groups."""
     numbers = {group: number for number, group in enumerate(dict.fromkeys(groups))}
     held = max(1, round(len(numbers) * HELD_OUT))
-    place = np.random.RandomState(SPLIT_SEED).permutation(len(numbers))
+    place = np.random.RandomState(SEED).permutation(len(numbers))
     places = place[[numbers[group] for group in groups]]
     return {
         "train": np.flatnonzero(places >= 2 * held),

@@ -9,11 +9,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from vitzoo.data.settings import Data
-from vitzoo.data.sources.base import kinds_of
-from vitzoo.data.sources.records import Records
-from vitzoo.data.text.sources.as_pairs import WITHHELD
-from vitzoo.data.text.sources.base import text_info
-from vitzoo.data.text.sources.template import Template, plain, read_field
+from vitzoo.data.sources.base import SourceInfo, kinds_of
+from vitzoo.data.sources.tfds import TfdsRecords
+from vitzoo.data.sources.values import Template, plain, read_field
+from vitzoo.data.text.examples import WITHHELD
 from vitzoo.errors import UserError
 from vitzoo.spelling import nearest
 
@@ -96,7 +95,7 @@ class Tasks:
         if name not in TASKS:
             raise UserError("data.name", data.name, f"tasks/NAME names a task; {nearest(name, TASKS)}")
         self.name, self.task = data.name, TASKS[name]
-        self.records = Records(data, self.task.dataset)
+        self.records = TfdsRecords(data, self.task.dataset)
 
     def counts(self) -> Mapping[str, int]:
         return self.records.counts()
@@ -117,7 +116,7 @@ class TaskSource:
         answers = ("choices", "answer") if self.task.label else ("answers",)
         self.fields = kinds_of(("question", *answers) if self.task.question else ("text",))
         self.ids = dataset.records.ids(split)
-        self.info = text_info(dataset.name, split, len(self.records), dataset.records.mark(self.task, split))
+        self.info = SourceInfo(dataset.name, split, len(self.records), dataset.records.mark(self.task, split))
 
     def __len__(self) -> int:
         return len(self.records)

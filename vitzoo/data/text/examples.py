@@ -1,15 +1,14 @@
-"""Examples of other kinds as pairs of a source and a target, so that one text-to-text model can do every task
-(Raffel et al. 2020, 2.4).
+"""What is asked of examples of text: their strings, the fields they must have; and other kinds as pairs of a source and
+a target, so that one text-to-text model can do every task (Raffel et al. 2020, 2.4).
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from vitzoo.data.sources.base import Source, SourceInfo, kinds_of
-from vitzoo.data.text.sources.base import refuse_unusable
+from vitzoo.data.sources.base import TEXTS, Source, SourceInfo, kinds_of
 from vitzoo.errors import UserError
 
 TAKES = (
@@ -17,6 +16,48 @@ TAKES = (
     "first + second + label"
 )
 WITHHELD = "no class: test splits often withhold theirs"
+
+
+class Texts:
+    """One field of a source as an iterable of strings that can be gone through again (to train a tokenizer)."""
+
+    def __init__(self, source: Source, fields: Sequence[str] = ("text",)):
+        self.source, self.fields = source, fields
+
+    def __iter__(self) -> Iterator[str]:
+        for index in range(len(self.source)):
+            example = self.source[index]
+            for field in self.fields:
+                yield from strings(example[field])
+
+
+def all_text(source: Source) -> Texts:
+    """Every string of every example."""
+    return Texts(source, [field for field, kind in source.fields.items() if kind in TEXTS])
+
+
+def strings(value: Any) -> list[str]:
+    """The strings of a field: itself, a list's, or those of turns."""
+    if isinstance(value, str):
+        return [value]
+    return [item if isinstance(item, str) else item["text"] for item in value]
+
+
+def require(source: Source, *fields: str, what: str) -> None:
+    """Refuses a source without these fields."""
+    if not set(fields) <= set(source.fields):
+        refuse_unusable(source)
+        raise UserError(
+            "data.name",
+            source.info.name,
+            f"{what} needs the fields {', '.join(fields)}; this data has {', '.join(source.fields)}",
+        )
+
+
+def refuse_unusable(source: Source) -> None:
+    """Where labels are wanted: refuses a source that has some which name no classes, and says which."""
+    if (refusal := getattr(source, "unusable", None)) is not None:
+        raise refusal
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,99 +1,103 @@
-"""A table of image files with labels and splits: what folders and CSV files have in common."""
+"""A table of image files with labels, texts and splits: what folders, CSV files and JSON lines have in common."""
 
 import collections
 import dataclasses
 import hashlib
+import os
 import pathlib
-from collections.abc import Iterable, Mapping, Sequence
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from vitzoo import literals, spelling
+from vitzoo import spelling
 from vitzoo.data import left_out
 from vitzoo.data.duplicates import differing, equal_files, equal_notes, hold_out, torn_note
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.base import Example, Labels, Table, kinds_of
 from vitzoo.data.sources.index import FileFacts, index_files
+from vitzoo.data.sources.labels import sorted_classes
+from vitzoo.data.splits import SPLIT_NAMES
 from vitzoo.errors import UserError
+from vitzoo.paths import expanded
 
 NAMED = 5  # bad files that a message lists
 LEFT_OUT = "files left out, can't be read"
-SPLIT_NAMES = {
-    "train": ("train", "training", "train_set", "trainset"),
-    "validation": ("validation", "val", "valid", "dev", "val_set", "validation_set"),
-    "test": ("test", "testing", "test_set", "testset"),
-}
-_STANDARD = {alias: name for name, aliases in SPLIT_NAMES.items() for alias in aliases}
-
-
-def standard_split(name: str) -> str | None:
-    """train, validation or test for their usual names, in any case; None for others."""
-    return _STANDARD.get(spelling.normalise(name).lower())
-
-
-def split_below(path: pathlib.PurePath, levels: int, split: str | None) -> pathlib.PurePath | None:
-    """The outermost folder or file of a path that has a split's name and lies where no split is looked for.
-
-    Args:
-        path: relative to the data's folder; of a file its ending is no part of its name.
-        levels: the first ones, which have a meaning: that of the split, or of the class.
-        split: of the file; a name that says the same once more is none.
-    """
-    for depth in range(levels, len(path.parts)):
-        name = path.parts[depth] if depth + 1 < len(path.parts) else path.stem
-        if (stated := standard_split(name)) and stated != split:
-            return type(path)(*path.parts[: depth + 1])
-    return None
 
 
 @dataclasses.dataclass(frozen=True)
-class LabelledFile:
+class ImageFile:
     """`name` is the path as the user knows it (relative); `split` is empty where the data states none; `labels` are as
-    they are written.
+    they are written, or for regression a number; `texts` are further fields of the example.
     """
 
     path: str
     name: str
     split: str
-    labels: tuple[str, ...]
+    labels: tuple[Any, ...]
+    texts: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
-def table_of_files(files: Sequence[LabelledFile], data: Data, *, multi_label: bool) -> Table:
+def image_file(
+    written: str, folder: pathlib.Path, split: str, labels: tuple[Any, ...], texts: Mapping[str, Any]
+) -> ImageFile:
+    """A file that a record names, relative to a folder: as it is written where there is one of that name, which spaces
+    may begin or end; else without these.
+    """
+    plain = written.strip()
+    name = written if written != plain and plain and os.path.lexists(folder / expanded(written)) else plain
+    return ImageFile(str(folder / expanded(name)), name, split, labels, texts)
+
+
+def table_of_files(
+    files: Sequence[ImageFile], data: Data, *, multi_label: bool = False, notes: Sequence[str] = ()
+) -> Table:
     """Reads every file once, settles classes and splits.
 
     Classes are the train part's labels, sorted (as numbers where all are numbers); spellings that look alike are one.
     Where the data states no split, `validation` is `data.validation_fraction` of each class (of all files, with several
-    labels), chosen by a hash of the file's name, at least one and never all of a class; mostly the same files stay
-    chosen when some are added. Files whose bytes are equal go to one part, to train if their labels differ.
+    labels, numbers or none), chosen by a hash of the file's name, at least one and never all of a class; mostly the
+    same files stay chosen when some are added. Files whose bytes are equal go to one part, to train if their labels
+    differ.
+
+    Args:
+        notes: of what was left out before.
 
     Raises:
         UserError: files can't be read (`bad_files=stop`), nothing is left, or a label is not among the classes.
     """
     facts = index_files([file.path for file in files], data.name)
-    files, facts, notes = _without_bad(files, facts, data)
-    files, joined = _one_spelling(files)
+    files, facts, left = _without_bad(files, facts, data)
+    labelled, joined = multi_label or any(file.labels for file in files), tuple[str, ...]()
+    if labelled and not data.regression:
+        files, joined = _one_spelling(files)
+    grouped = labelled and not (multi_label or data.regression)
     units = equal_files([file.path for file in files], [f.bytes for f in facts], [f.checksum for f in facts])
     stated = bool(files[0].split)
     conflicts = differing(units, [frozenset(file.labels) for file in files])
-    called, labelled = (lambda row: files[row].name), (lambda row: "|".join(files[row].labels))
-    same = equal_notes(units, conflicts, called, labelled, thing="file")
-    splits = _stated_splits(files) if stated else _carved_splits(files, data, units, conflicts, multi_label)
-    classes = _classes(files, splits, data)
+    called, shown = (lambda row: files[row].name), (lambda row: "|".join(map(str, files[row].labels)))
+    same = equal_notes(units, conflicts, called, shown, thing="file")
+    splits = _stated_splits(files) if stated else _carved_splits(files, data, units, conflicts, grouped)
+    classes = _classes(files, splits, data) if labelled and not data.regression else None
     shapes = {(fact.height, fact.width) for fact in facts}
+    fields = ["image", *files[0].texts, *(["label"] if labelled else [])]
     return Table(
         name=data.name,
-        fields=kinds_of(("image", "label"), "labels" if multi_label else "label"),
-        classes=classes,
-        labels=_label_array(files, classes, multi_label),
-        checksums=np.array([fact.checksum for fact in facts], np.uint32),
+        fields=kinds_of(fields, "labels" if multi_label else "label" if classes else "number"),
         splits=splits,
+        checksums=np.array([_checksum_of(file, fact) for file, fact in zip(files, facts, strict=True)], np.uint32),
+        read=ImageFiles(files),
+        classes=classes,
+        labels=_label_array(files, classes, multi_label) if labelled else None,
+        checked=True,
         channels=max(fact.channels for fact in facts),
         image_shape=shapes.pop() if len(shapes) == 1 else None,
-        read=FileBytes([file.path for file in files]),
         files=[file.path for file in files],
         contents=units,
         notes=(
             *notes,
+            *left,
             *joined,
             *same,
             *(torn_note(units, splits, lambda row: files[row].name, "file") if stated else ()),
@@ -101,7 +105,14 @@ def table_of_files(files: Sequence[LabelledFile], data: Data, *, multi_label: bo
     )
 
 
-def _one_spelling(files: Sequence[LabelledFile]) -> tuple[Sequence[LabelledFile], tuple[str, ...]]:
+def _checksum_of(file: ImageFile, facts: FileFacts) -> int:
+    """That of the file and of the texts that belong to it."""
+    return (
+        zlib.crc32(repr(dict(file.texts)).encode("utf-8", "replace"), facts.checksum) if file.texts else facts.checksum
+    )
+
+
+def _one_spelling(files: Sequence[ImageFile]) -> tuple[Sequence[ImageFile], tuple[str, ...]]:
     """The files with labels in one spelling, and a note of those that had several."""
     spellings = {label for file in files for label in file.labels}
     if all(spelling.normalise(label) == label for label in spellings):
@@ -112,19 +123,21 @@ def _one_spelling(files: Sequence[LabelledFile]) -> tuple[Sequence[LabelledFile]
     return files, spelling.joined_note(spellings, "class", "classes")
 
 
-class FileBytes:
-    """The example of file i: its bytes."""
+class ImageFiles:
+    """Example i: the bytes of its file, and its texts."""
 
-    def __init__(self, paths: Sequence[str]):
-        self.paths = paths
+    def __init__(self, files: Sequence[ImageFile]):
+        self.paths = [file.path for file in files]
+        self.texts = [file.texts for file in files] if files[0].texts else None
 
     def __call__(self, index: int) -> Example:
-        return {"image": pathlib.Path(self.paths[index]).read_bytes()}
+        example = {"image": pathlib.Path(self.paths[index]).read_bytes()}
+        return example if self.texts is None else {**example, **self.texts[index]}
 
 
 def _without_bad(
-    files: Sequence[LabelledFile], facts: Sequence[FileFacts], data: Data
-) -> tuple[list[LabelledFile], list[FileFacts], list[str]]:
+    files: Sequence[ImageFile], facts: Sequence[FileFacts], data: Data
+) -> tuple[list[ImageFile], list[FileFacts], list[str]]:
     bad = [f"{file.path} ({fact.error})" for file, fact in zip(files, facts, strict=True) if fact.error]
     kept = [(file, fact) for file, fact in zip(files, facts, strict=True) if not fact.error]
     listed = "; ".join(bad[:NAMED]) + ("; ..." if len(bad) > NAMED else "")
@@ -143,7 +156,7 @@ def _without_bad(
     return [file for file, _ in kept], [fact for _, fact in kept], notes
 
 
-def _stated_splits(files: Sequence[LabelledFile]) -> dict[str, np.ndarray]:
+def _stated_splits(files: Sequence[ImageFile]) -> dict[str, np.ndarray]:
     rows: dict[str, list[int]] = {}
     for row, file in enumerate(files):
         rows.setdefault(file.split, []).append(row)
@@ -152,11 +165,11 @@ def _stated_splits(files: Sequence[LabelledFile]) -> dict[str, np.ndarray]:
 
 
 def _carved_splits(
-    files: Sequence[LabelledFile],
+    files: Sequence[ImageFile],
     data: Data,
     units: np.ndarray,
     conflicts: Sequence[tuple[int, int]],
-    multi_label: bool,
+    grouped: bool,
 ) -> dict[str, np.ndarray]:
     fraction = data.validation_fraction
     if not fraction:
@@ -165,7 +178,7 @@ def _carved_splits(
     sizes: collections.Counter[str] = collections.Counter()
     groups: dict[str, list[int]] = {}
     for row, file in enumerate(files):
-        group = "" if multi_label else file.labels[0]
+        group = file.labels[0] if grouped else ""
         sizes[group] += 1
         if int(units[row]) not in contradictory:
             groups.setdefault(group, []).append(row)
@@ -179,14 +192,7 @@ def _carved_splits(
     return {"train": np.setdiff1d(np.arange(len(files)), validation), "validation": validation}
 
 
-def sorted_classes(names: Iterable[str]) -> tuple[str, ...]:
-    """By number where every name is one (2 before 10), else by text."""
-    unique = set(names)
-    numbers = all(literals.counted(name.removeprefix("-")) is not None for name in unique)
-    return tuple(sorted(unique, key=lambda name: (int(name), name))) if numbers else tuple(sorted(unique))
-
-
-def _classes(files: Sequence[LabelledFile], splits: Mapping[str, np.ndarray], data: Data) -> tuple[str, ...]:
+def _classes(files: Sequence[ImageFile], splits: Mapping[str, np.ndarray], data: Data) -> tuple[str, ...]:
     known = splits.get("train", np.arange(len(files)))
     classes = sorted_classes(label for row in known for label in files[row].labels)
     known_labels = set(classes)
@@ -203,7 +209,9 @@ def _classes(files: Sequence[LabelledFile], splits: Mapping[str, np.ndarray], da
     return classes
 
 
-def _label_array(files: Sequence[LabelledFile], classes: tuple[str, ...], multi_label: bool) -> Labels:
+def _label_array(files: Sequence[ImageFile], classes: tuple[str, ...] | None, multi_label: bool) -> Labels:
+    if classes is None:
+        return np.array([file.labels[0] for file in files], np.float32)
     number = {name: index for index, name in enumerate(classes)}
     if not multi_label:
         return np.array([number[file.labels[0]] for file in files], np.int32)

@@ -1,13 +1,12 @@
 """Which fields of a record mean what: as the settings name them, else by their usual names."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from vitzoo import literals, spelling
+from vitzoo import spelling
+from vitzoo.data.image_files import is_image
 from vitzoo.data.settings import Data
-from vitzoo.data.text.sources.labels import whole_number
-from vitzoo.data.text.sources.template import Template, names_of, value_of
-from vitzoo.data.text.unicode import HALF, is_whole
+from vitzoo.data.sources.values import Template, converter, names_of
 from vitzoo.errors import UserError
 
 # canonical name: (setting that names the field, usual names)
@@ -29,6 +28,21 @@ USUAL: dict[str, tuple[str, tuple[str, ...]]] = {
     "answers": ("", ("answers", "answer")),
     "passage": ("", ("passage", "context")),
 }
+IMAGE_NAMES = (
+    "file",
+    "filename",
+    "file_name",
+    "filepath",
+    "file_path",
+    "path",
+    "image",
+    "image_path",
+    "img",
+    "image_file",
+)
+"""Usual names of the field that names an image's file."""
+LABEL_NAMES = ("label", "class", "category", "target", "labels", "classes", "categories", "tags", "tag", "class_name")
+"""Those of an image's label."""
 # from the most particular to the least
 FORMS = (
     ("turns",),
@@ -52,8 +66,9 @@ USUAL_ONLY = ("prompt", "completion")
 """Fields that a setting doesn't rename: a pair whose fields are named is a source and a target."""
 
 
-def recognise(record: Mapping[str, Any], data: Data) -> dict[str, str]:
-    """Canonical name to the record's own name of each field, for the first form of `FORMS` that the record has.
+def recognise(record: Mapping[str, Any], data: Data, forms: Sequence[tuple[str, ...]] = FORMS) -> dict[str, str]:
+    """Canonical name to the record's own name of each field, for the first form of several that the record has; or of
+    images, where one field names a file of an image.
 
     Where fields are asked for (`data.*_field`), only forms count that use all of them, and whose values can be read:
     `text_field` names a text, a list of words or a list of turns, by what is there.
@@ -61,21 +76,24 @@ def recognise(record: Mapping[str, Any], data: Data) -> dict[str, str]:
     Args:
         record: names and values of the fields.
         data: names fields, and the data in messages.
+        forms: the most particular first.
 
     Raises:
         UserError: a field that is asked for isn't there or of no use, no form fits, or several fields fit one part of
             the form; what was looked for is said.
     """
+    if (image := _image_field(record, data)) is not None:
+        return _of_image(image, record, data)
     asked = asked_for(data)
     for setting, name in [*asked.items(), *(("template", name) for name in _in_template(data))]:
         if name not in record:
             raise UserError(f"data.{setting}", name, f"no such field in {data.name}; there are: {', '.join(record)}")
-    own = form_of(record, data, FORMS)
+    own = form_of(record, data, forms)
     if own is not None:
         if several := several_fit(own, record, data):
             raise UserError("data.name", data.name, several)
         return own
-    known = "; ".join("+".join(SHOWN.get(field, field) for field in form) for form in FORMS)
+    known = "; ".join("+".join(SHOWN.get(field, field) for field in form) for form in forms)
     if asked:
         setting, name = next(iter(asked.items()))
         others = "".join(f" and {other}" for other in list(asked)[1:])
@@ -89,6 +107,47 @@ def recognise(record: Mapping[str, Any], data: Data) -> dict[str, str]:
     )
 
 
+def _image_field(record: Mapping[str, Any], data: Data) -> str | None:
+    """The field that names the file of an image: as is stated, else one with a usual name and an image's ending."""
+    if asked := spelling.normalise(data.image_field):
+        if asked not in record:
+            there = ", ".join(record)
+            raise UserError("data.image_field", asked, f"no such field in {data.name}; there are: {there}")
+        return asked
+    found = [
+        name
+        for name, value in record.items()
+        if name.lower() in IMAGE_NAMES and isinstance(value, str) and is_image(value)
+    ]
+    if len(found) > 1:
+        raise UserError("data.image_field", None, f"name a field, several fit in {data.name}: {', '.join(found)}")
+    return found[0] if found else None
+
+
+def _of_image(image: str, record: Mapping[str, Any], data: Data) -> dict[str, str]:
+    """The fields of an image with a text, a label or both."""
+    own = {"image": image}
+    usual = {"text": ("text_field", USUAL["text"][1]), "label": ("label_field", LABEL_NAMES)}
+    for field, (setting, known) in usual.items():
+        if asked := asked_for(data, (setting,)).get(setting):
+            if asked not in record:
+                there = ", ".join(record)
+                raise UserError(f"data.{setting}", asked, f"no such field in {data.name}; there are: {there}")
+            own[field] = asked
+            continue
+        found = [name for name in record if name.lower() in known and name not in own.values()]
+        if len(found) > 1:
+            raise UserError(f"data.{setting}", None, f"name a field, several fit in {data.name}: {', '.join(found)}")
+        if found:
+            own[field] = found[0]
+    if data.template:
+        own["text"] = Template(data.template)
+    if len(own) == 1:
+        problem = f"has the fields {', '.join(record)}: images in {image}, and neither label nor text"
+        raise UserError("data.name", data.name, f"{problem}; name one: --config.data.label_field=NAME or text_field")
+    return own
+
+
 def several_fit(own: Mapping[str, Any], record: Mapping[str, Any], data: Data) -> str:
     """What to say of a record in which several fields have a usual name of one part of its form, and are no other
     part; empty where each part is one field's, or `data.*_field` says which it is.
@@ -98,6 +157,8 @@ def several_fit(own: Mapping[str, Any], record: Mapping[str, Any], data: Data) -
         record: names and values of the fields.
         data: names fields.
     """
+    if "image" in own:
+        return ""
     used = {name for one in own.values() for name in names_of(one)}
     for field, name in own.items():
         setting, usual = USUAL[field]
@@ -164,11 +225,19 @@ def _own_names(form: Sequence[str], record: Mapping[str, Any], data: Data) -> di
     for field in form:
         setting, usual = USUAL[field]
         asked = asked_for(data, (setting,)).get(setting) if setting and field not in USUAL_ONLY else None
-        name = asked or next((name for name in usual if name in record), None)
+        name = asked or _usual_name(usual, record)
         if name is None or name not in record or name in own.values():
             return None
         own[field] = name
     return own
+
+
+def _usual_name(usual: Sequence[str], record: Mapping[str, Any]) -> str | None:
+    """The first of the usual names that a record has, in whatever case where none is written so."""
+    if (name := next((name for name in usual if name in record), None)) is not None:
+        return name
+    lower = {name.lower(): name for name in record}
+    return next((lower[name] for name in usual if name in lower), None)
 
 
 def _uses(own: Mapping[str, str], asked: Mapping[str, str]) -> bool:
@@ -183,76 +252,3 @@ def _can_be_read(record: Mapping[str, Any], own: Mapping[str, str]) -> bool:
         return True
     except ValueError:
         return False
-
-
-def converter(own: Mapping[str, str]) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
-    """From a record to canonical fields, labels and tags still as they stand. What is of the wrong type, or doesn't go
-    together, raises ValueError that names it.
-    """
-
-    def convert(record: Mapping[str, Any]) -> dict[str, Any]:
-        example = {field: _value(field, value_of(record, name), name) for field, name in own.items()}
-        if "tags" in example and len(example["tags"]) != len(example["words"]):
-            raise ValueError("words and tags differ in number")
-        if "answer" in example and not 0 <= example["answer"] < len(example["choices"]):
-            raise ValueError("the answer must be the index of a choice")
-        return example
-
-    return convert
-
-
-def _value(field: str, value: Any, name: str) -> Any:
-    if field == "label":
-        return _text(value, name) if isinstance(value, str) else value
-    if field == "answer":
-        return _index(value)
-    if field == "turns":
-        return _turns(value, name)
-    if field == "answers":
-        return answers(value, name)
-    if field in ("words", "choices", "tags"):
-        if not isinstance(value, list) or (field != "tags" and not all(isinstance(item, str) for item in value)):
-            raise ValueError(f"field {name!r} must be a list{'' if field == 'tags' else ' of strings'}")
-        return [_text(item, name) if isinstance(item, str) else item for item in value]
-    return _text(value, name)
-
-
-def _text(value: Any, name: str) -> str:
-    if not isinstance(value, str):
-        raise ValueError(f"field {name!r} must be text")
-    if not is_whole(value):
-        raise ValueError(f"field {name!r} {HALF}")
-    return value
-
-
-def _index(value: Any) -> int:
-    """The number of a choice, which may be written as text."""
-    index = literals.counted(value) if isinstance(value, str) else whole_number(value)
-    if index is None:
-        raise ValueError("the answer must be the index of a choice")
-    return index
-
-
-def answers(value: Any, name: str = "answers") -> list[str]:
-    """One answer, several, or SQuAD's {"text": several}, as a list; anything else raises ValueError."""
-    value = value.get("text") if isinstance(value, dict) else value
-    found = [value] if isinstance(value, str) else value
-    if not isinstance(found, list) or not found or not all(isinstance(one, str) for one in found):
-        raise ValueError(f"field {name!r} must be text, or a list of texts that are all right")
-    return [_text(one, name) for one in found]
-
-
-def _turns(value: Any, name: str) -> list[dict[str, str]]:
-    if not isinstance(value, list) or not value:
-        raise ValueError(f"field {name!r} must be a list of turns")
-    turns = []
-    for number, turn in enumerate(value):
-        if isinstance(turn, str):  # speakers alternate
-            turn = {"role": ("user", "assistant")[number % 2], "text": turn}
-        elif not isinstance(turn, dict):
-            raise ValueError(f"field {name!r}: a turn must be text or an object with role and content")
-        role, said = turn.get("role", turn.get("from")), turn.get("content", turn.get("text", turn.get("value")))
-        if not isinstance(role, str) or not isinstance(said, str):
-            raise ValueError(f"field {name!r}: a turn needs role and content")
-        turns.append({"role": _text(role, name), "text": _text(said, name)})
-    return turns

@@ -1,5 +1,6 @@
 """`text:FILE|FOLDER` and `stdlib`: plain text files, UTF-8."""
 
+import mmap
 import os
 import pathlib
 import re
@@ -10,11 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from vitzoo.data import left_out
+from vitzoo.data.duplicates import checksum
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.base import Table, kinds_of
-from vitzoo.data.sources.files import split_below, standard_split
-from vitzoo.data.text.sources.base import carved, checksum
-from vitzoo.data.text.sources.mapped import MappedFiles
+from vitzoo.data.splits import carved, split_below, standard_split
 from vitzoo.errors import UserError
 from vitzoo.paths import expanded
 
@@ -32,6 +32,25 @@ class Span(NamedTuple):
     file: int
     start: int
     stop: int
+
+
+class MappedFiles:
+    """Bytes of files by number; each file is mapped into memory when first read, in each process anew."""
+
+    def __init__(self, paths: Sequence[str]):
+        self.paths = paths
+        self._maps: dict[int, mmap.mmap] = {}
+
+    def read(self, file: int, start: int, stop: int) -> bytes:
+        """Bytes `start` to `stop`; the file isn't empty."""
+        mapped = self._maps.get(file)
+        if mapped is None:
+            with open(self.paths[file], "rb") as opened:
+                mapped = self._maps.setdefault(file, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ))
+        return mapped[start:stop]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"paths": self.paths, "_maps": {}}
 
 
 class SpanReader:
