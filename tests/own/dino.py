@@ -7,23 +7,26 @@ import jax.numpy as jnp
 from cnn import Config
 from flax import nnx
 
+from vitzoo.models.vit import ViT
+from vitzoo.models.vit_config import ViTConfig
 from vitzoo.nn.state import merge, split
 from vitzoo.objectives.base import Sum
 from vitzoo.schema import setting
 
 
 class Projector(nnx.Module):
-    """An image of any size to a score for each prototype."""
+    """A ViT, which takes crops of any size that its patches divide, and a score for each prototype."""
 
     Config = Config
 
     def __init__(self, config, *, rngs, execution):
-        self.patches = nnx.Conv(config.channels, config.width, (2, 2), strides=2, rngs=rngs)
-        self.hidden = nnx.Linear(config.width, config.width, rngs=rngs)
+        sizes = dict(width=config.width, depth=1, mlp_dim=32, num_heads=2, patch_size=2, pooling="gap", num_classes=0)
+        vit = ViTConfig(image_size=config.image_size, channels=config.channels, **sizes)
+        self.encoder = ViT(vit, rngs=rngs, execution=execution)
         self.head = nnx.Linear(config.width, config.num_classes, use_bias=False, rngs=rngs)
 
     def __call__(self, image, train=False, key=None):
-        return self.head(nnx.gelu(self.hidden(nnx.gelu(self.patches(image)).mean((1, 2)))))
+        return self.head(self.encoder(image))
 
 
 def crops(image, keys, count, size):

@@ -336,7 +336,7 @@ def test_rows_that_see_each_other_are_measured_in_the_same_batches_on_any_mesh(t
 def test_the_loss_on_held_out_data_is_measured_with_the_teacher_of_that_step(tmp_path, monkeypatch, capsys):
     devices(monkeypatch, 1)
     workdir = tmp_path / "run"
-    summary = trained("dino", workdir, **{"optimizer.learning_rate": 0.01})  # slow enough that a loss is left
+    summary = trained("dino", workdir, **{"optimizer.learning_rate": 0.003})  # slow enough that a loss is left
     lines = [line for line in read_metrics(workdir) if line["split"] == "test"]
     assert [(line["step"], line["n"]) for line in lines] == [(12, 24), (24, 24)]
     assert min(line["loss"] for line in lines) > 0.1
