@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from vitzoo.version import SOFTWARE
+
 PLAIN = "DejaVu Sans"
 """Comes with Matplotlib: Latin, Greek, Cyrillic, Arabic and symbols."""
 NOT_FOR_TEXT = ("Last Resort", "cm", "STIXSize", "STIXNon")
@@ -39,7 +41,7 @@ def save_figure(figure: Any, path: Path, **how: Any) -> None:
     tell_missing(missing)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", r"Glyph .* missing from", UserWarning)
-        figure.savefig(path, **how)
+        figure.savefig(path, metadata={"Software": SOFTWARE}, **how)
 
 
 def families(text: str) -> tuple[list[str], str]:

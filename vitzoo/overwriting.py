@@ -1,5 +1,6 @@
 """What an output must not take the place of: what the command itself reads, a run's own files, a checkpoint."""
 
+import contextlib
 import contextvars
 import dataclasses
 import os
@@ -11,9 +12,11 @@ from typing import Any
 from vitzoo import strict_json
 from vitzoo.errors import UserError
 from vitzoo.paths import expanded
+from vitzoo.version import SOFTWARE
 
 IMAGE_ENDINGS = (".png", ".jpg", ".jpeg")
 """Images that commands write, and that are examples where a folder of images is read."""
+_SOFTWARE_TAG = 0x0131  # of EXIF
 JSON_LINES = (".jsonl", ".ndjson", ".json")
 """Of a folder of JSON lines, which may hold no others."""
 CHECKPOINT_FILES = ("manifest.json", "model.json")
@@ -90,10 +93,12 @@ def check_replaces_nothing(flag: str, path: Any, file: Path, reads: Reads) -> No
 
     Raises:
         UserError: it is, by any link, a file that is read, also one in a folder of data or that a table lists; it would
-            be an example of a folder that is read; it lies in a checkpoint; or it is one of a run's own files.
+            be an example of a folder that is read; it lies in a checkpoint; it is one of a run's own files; or it is a
+            picture of another's.
     """
     _check_is_not_read(flag, path, file, reads.whole())
     check_spoils_no_run(flag, path, file)
+    _check_is_own_picture(flag, path, file)
 
 
 def check_files_in(flag: str, folder: Path, names: Iterable[str], reads: Reads) -> None:
@@ -107,6 +112,8 @@ def check_files_in(flag: str, folder: Path, names: Iterable[str], reads: Reads) 
         is_link = Path(os.path.realpath(file)) != Path(os.path.realpath(folder)) / file.name
         own = not is_link and any(map(_is_run, file.absolute().parents))
         _check_is_not_read(flag, file, file, whole, not own)
+        if not own:
+            _check_is_own_picture(flag, file, file)
         if is_link:
             check_spoils_no_run(flag, file, file)
 
@@ -149,6 +156,31 @@ def _check_is_not_read(flag: str, path: Any, file: Path, reads: Reads, in_folder
         for folder in _paths(name):
             if any(_holds(one, file) for one in _datasets(folder, reads.named)) or _is_directly_in(file, folder):
                 raise UserError(flag, str(path), f"lies in {name}, which is read; name another file")
+
+
+def _check_is_own_picture(flag: str, path: Any, file: Path) -> None:
+    """Refuses a picture that is there and was not made here: a photo, whose place a picture of ours would take."""
+    if file.suffix.lower() in IMAGE_ENDINGS and file.is_file() and not _is_own_picture(file):
+        raise UserError(flag, str(path), f"is there, and no picture that {SOFTWARE} made; name another file")
+
+
+def _is_own_picture(file: Path) -> bool:
+    from PIL import Image
+
+    with contextlib.suppress(Exception), Image.open(file, formats=("PNG", "JPEG")) as picture:
+        return SOFTWARE in (picture.info.get("Software"), picture.getexif().get(_SOFTWARE_TAG))
+    return False
+
+
+def save_picture(picture: Any, file: Path) -> None:
+    """Writes a PIL image as .png or .jpg that says it is ours, and may be replaced.
+
+    Raises:
+        OSError: it can't be written.
+    """
+    marks = picture.getexif()
+    marks[_SOFTWARE_TAG] = SOFTWARE
+    picture.save(file, exif=marks)
 
 
 def check_stays_outside(flag: str, path: Any, folder: Path, reads: Reads) -> None:

@@ -5,10 +5,10 @@ import os
 import shutil
 
 import numpy as np
-import PIL.Image
 import pytest
 from made_checkpoint import make_run
 from made_text_run import make_text_run
+from PIL import Image
 
 from vitzoo.cli import main
 from vitzoo.errors import UserError
@@ -23,7 +23,7 @@ def made(tmp_path_factory):
     for number in range(6):
         (photos / f"class{number % 2}").mkdir(parents=True, exist_ok=True)
         pixels = np.full((8, 8), 40 * number, np.uint8)
-        PIL.Image.fromarray(pixels).save(photos / f"class{number % 2}" / f"{number}.png")
+        Image.fromarray(pixels).save(photos / f"class{number % 2}" / f"{number}.png")
     rows = [f"photos/class{n % 2}/{n}.png,{n % 2},test" for n in range(6)]
     (root / "labels.csv").write_text("\n".join(["file,label,split", *rows, ""]))
     (root / "run").mkdir()
@@ -59,6 +59,11 @@ def made(tmp_path_factory):
     (root / "linked_image" / "confusion.png").symlink_to("../photos/class0/0.png")
     shutil.copy(root / "photos" / "class0" / "0.png", root / "listed" / "mistakes.png")
     (root / "listed" / "mine.csv").write_text("file,label,split\nmistakes.png,0,test\n")
+    (root / "mine").mkdir()
+    for name in ("photo.png", "confusion.png"):
+        shutil.copy(root / "photos" / "class0" / "0.png", root / "mine" / name)
+    Image.new("RGB", (3, 3)).save(root / "mine" / "photo.jpg", comment="vitzoo")
+    (root / "mine" / "notes.png").write_text("vitzoo")
     (root / "flags.csv").write_text(f"--checkpoint={root}/run\n--output={root}/flags.csv\n")
     (root / "p.csv").write_text("mine")
     (root / "link.csv").symlink_to("new.npz")
@@ -104,6 +109,10 @@ REFUSED = {
     "a new photo": ["data", "show", "folder:ROOT/photos", "--output", "ROOT/photos/class0/new.png"],
     "a photo of a table": ["data", "show", "csv:ROOT/labels.csv", "--split", "test", "--output",
                            "ROOT/photos/class0/0.png"],
+    "another photo": ["data", "show", "folder:ROOT/photos", "--output", "ROOT/mine/photo.png"],
+    "another photo as JPEG": ["data", "show", "folder:ROOT/photos", "--output", "ROOT/mine/photo.jpg"],
+    "what is no picture": ["data", "show", "folder:ROOT/photos", "--output", "ROOT/mine/notes.png"],
+    "another's picture among results": ["eval", "--checkpoint", "ROOT/run", "--output", "ROOT/mine"],
     "curves": ["data", "show", "folder:ROOT/photos", "--output", "ROOT/run/curves.png"],
     "prepared among photos": ["data", "prepare", "folder:ROOT/photos", "--dir", "ROOT/photos"],
     "a tokenizer in a step": ["data", "prepare", "text:ROOT/book.txt", "--config.tokenizer.kind=bpe", "--output",
@@ -150,6 +159,9 @@ REFUSED = {
 }  # fmt: skip
 
 
+MADE = "is there, and no picture that vitzoo made; name another file"
+
+
 @pytest.mark.parametrize("case", REFUSED)
 def test_an_output_in_the_place_of_an_input_is_refused_and_all_stays(case, made, capsys):
     before = contents(made)
@@ -157,7 +169,7 @@ def test_an_output_in_the_place_of_an_input_is_refused_and_all_stays(case, made,
     assert main(command) == 2
     line = capsys.readouterr().err
     assert line.count("\n") == 1
-    assert any(why in line for why in ("which is read", "are read", "the run ", "lies in the checkpoint"))
+    assert any(why in line for why in ("which is read", "are read", "the run ", "lies in the checkpoint", MADE))
     assert contents(made) == before
 
 
@@ -210,7 +222,8 @@ def test_new_files_beside_what_is_read_are_written(made, tmp_path, capsys):
     for _ in range(2):  # and replaced, where they are no input
         assert main(["predict", "--checkpoint", str(root / "run"), photos, "--output", f"{photos}/p.csv"]) == 0
         assert main(["report", str(root / "run"), "--output", str(root / "run" / "report.html")]) == 0
-        assert main(["data", "show", f"folder:{photos}", "--output", str(root / "run" / "sheet.png")]) == 0
+        for sheet in ("sheet.png", "sheet.jpg"):
+            assert main(["data", "show", f"folder:{photos}", "--output", str(root / "run" / sheet)]) == 0
     assert "replaced" in capsys.readouterr().out
 
 

@@ -2,6 +2,7 @@
 
 import pathlib
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from vitzoo.data.settings import Data
 from vitzoo.data.sources.base import Example, Source, holds
 from vitzoo.errors import RunError, UserError
 from vitzoo.outputs import checked_file, write_whole
-from vitzoo.overwriting import Reads, check_is_none_of
+from vitzoo.overwriting import Reads, check_is_none_of, save_picture
 from vitzoo.schema import build
 
 PICTURE = "examples.png"
@@ -53,7 +54,7 @@ def show(
     pictures = list(_labelled_images(source, chosen, data))
     if not pictures:
         raise RunError(f"none of the {len(chosen)} examples can be read")
-    write_whole(path, contact_sheet(pictures).save)
+    write_whole(path, partial(save_picture, contact_sheet(pictures)))
     return path
 
 
