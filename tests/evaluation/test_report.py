@@ -12,7 +12,7 @@ from rich.console import Console
 from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
 
 from vitzoo.evaluation import pictures, tables
-from vitzoo.evaluation.report import Report, written
+from vitzoo.evaluation.report import ClassReport, written
 
 
 def one_label(n=400, classes=10, seed=0):
@@ -169,6 +169,6 @@ def test_a_mistake_whose_file_has_gone_is_a_white_point(tmp_path):
     files = [tmp_path / "a.png", tmp_path / "b.png"]
     PIL.Image.new("L", (4, 4), 9).save(files[0])
     evaluation = types.SimpleNamespace(source=[{"image": str(file)} for file in files])
-    shown = Report(evaluation, {}, {}, 3)
+    shown = ClassReport(evaluation, {}, {}, 3)
     assert shown.image(0).tolist() == [[[9, 9, 9]] * 4] * 4
     assert shown.image(1).tolist() == [[[255, 255, 255]]]

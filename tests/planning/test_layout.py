@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import pytest
 
 from vitzoo.parallel.mesh import make_mesh, parse_mesh
-from vitzoo.planning.layout import Layout
+from vitzoo.planning.layout import StateLayout
 from vitzoo.steps import state as states
 
 
@@ -26,7 +26,7 @@ def test_state_bytes_equal_those_of_the_real_state(draw, name, mesh):
     zeros = lambda: jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), drawn.state["params"])  # noqa: E731
     params = jax.jit(zeros, out_shardings=places["params"])()
     state = states.create(params, drawn.chain, drawn.experiment.ema, places)
-    layout = Layout(drawn.state, drawn.rules, parse_mesh(mesh))
+    layout = StateLayout(drawn.state, drawn.rules, parse_mesh(mesh))
     assert layout.parameters == held(state["params"])
     assert layout.parameters + layout.optimizer == held(state)
 
@@ -35,8 +35,8 @@ def test_a_dimension_that_does_not_divide_is_shown_with_where_it_went(draw):
     # width 1664 = 128 · 13 doesn't divide by 256: kernels with a larger dimension that does are cut there, 8192 of the
     # MLP; those of attention (16 heads of 104) stay whole
     drawn = draw("vit/imagenet:G/14")
-    found = {one.leaf: one for one in Layout(drawn.state, drawn.rules, {"fsdp": 256}).fallbacks}
+    found = {one.leaf: one for one in StateLayout(drawn.state, drawn.rules, {"fsdp": 256}).fallbacks}
     up = found["encoder/blocks/*/mlp/up/kernel"]
     assert (up.axis, up.size, up.placed) == ("fsdp", 1664, 8192)
     assert found["encoder/blocks/*/attention/query/kernel"].placed is None
-    assert Layout(drawn.state, drawn.rules, {"data": 2, "fsdp": 128}).fallbacks == []
+    assert StateLayout(drawn.state, drawn.rules, {"data": 2, "fsdp": 128}).fallbacks == []

@@ -6,7 +6,7 @@ import pytest
 from jax import lax
 
 from vitzoo.planning import jaxprs
-from vitzoo.planning.layout import Layout
+from vitzoo.planning.layout import StateLayout
 from vitzoo.planning.memory import ROWS, Estimator, OnDevice
 
 GIB = 2**30
@@ -74,13 +74,13 @@ COMPILED = [
 @pytest.mark.parametrize(("name", "mesh", "remat", "changes", "gib"), COMPILED)
 def test_the_formula_is_within_a_fifth_of_the_compiler(draw, name, mesh, remat, changes, gib):
     drawn = draw(name, "tpu", *changes)
-    memory = Estimator(drawn).memory(Layout(drawn.state, drawn.rules, mesh), remat, 1)
+    memory = Estimator(drawn).memory(StateLayout(drawn.state, drawn.rules, mesh), remat, 1)
     assert memory.peak / GIB == pytest.approx(gib, rel=0.2)
 
 
 def test_micro_batches_take_less_and_remat_takes_less(draw):
     drawn = draw("gpt", "cpu")
-    estimator, layout = Estimator(drawn), Layout(drawn.state, drawn.rules, {"data": 8})
+    estimator, layout = Estimator(drawn), StateLayout(drawn.state, drawn.rules, {"data": 8})
     by_remat = [estimator.memory(layout, remat, 1).activations for remat in ("none", "dots", "full")]
     assert by_remat == sorted(by_remat, reverse=True)
     assert len(set(by_remat)) == 3
@@ -95,6 +95,6 @@ def test_mixing_counts_a_partner_for_each_row(draw):
     row = 4 * (8 * 8 + 10 + 1)
     assert (Estimator(still).mixed, Estimator(mixed).mixed) == (0, row)
     before, after = (
-        Estimator(one).memory(Layout(one.state, one.rules, {"data": 8}), "full", 1).batch for one in (still, mixed)
+        Estimator(one).memory(StateLayout(one.state, one.rules, {"data": 8}), "full", 1).batch for one in (still, mixed)
     )
     assert after - before >= 128 // 8 * row

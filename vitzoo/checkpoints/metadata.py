@@ -17,32 +17,32 @@ from vitzoo.limits import LARGEST_INTEGER
 _LONGEST = 100  # characters of a value in a message
 
 
-class Kind(NamedTuple):
+class JsonKind(NamedTuple):
     """What a value must be, in words, and whether one is."""
 
     words: str
     holds: Callable[[Any], bool]
 
 
-TEXT = Kind("text", lambda value: isinstance(value, str))
-BOOL = Kind("true or false", lambda value: isinstance(value, bool))
-OBJECT = Kind("an object", lambda value: isinstance(value, dict))
-LIST = Kind("a list", lambda value: isinstance(value, list))
-STEP = Kind(
+TEXT = JsonKind("text", lambda value: isinstance(value, str))
+BOOL = JsonKind("true or false", lambda value: isinstance(value, bool))
+OBJECT = JsonKind("an object", lambda value: isinstance(value, dict))
+LIST = JsonKind("a list", lambda value: isinstance(value, list))
+STEP = JsonKind(
     f"a whole number from 0 to {LARGEST_INTEGER:,}", lambda value: type(value) is int and 0 <= value <= LARGEST_INTEGER
 )
-COUNT = Kind("a whole number, at least 0", lambda value: type(value) is int and 0 <= value < 2**63)
-SIZE = Kind("a whole number above 0", lambda value: type(value) is int and 0 < value <= LARGEST_INTEGER)
-NUMBER = Kind("a number", lambda value: type(value) in (int, float) and abs(value) < math.inf)
-ANY_NUMBER = Kind("a number", lambda value: type(value) is float or (type(value) is int and abs(value) < 2**63))
+COUNT = JsonKind("a whole number, at least 0", lambda value: type(value) is int and 0 <= value < 2**63)
+SIZE = JsonKind("a whole number above 0", lambda value: type(value) is int and 0 < value <= LARGEST_INTEGER)
+NUMBER = JsonKind("a number", lambda value: type(value) in (int, float) and abs(value) < math.inf)
+ANY_NUMBER = JsonKind("a number", lambda value: type(value) is float or (type(value) is int and abs(value) < 2**63))
 
 
-def optional(kind: Kind) -> Kind:
+def optional(kind: JsonKind) -> JsonKind:
     """This kind, or null."""
-    return Kind(f"{kind.words}, or null", lambda value: value is None or kind.holds(value))
+    return JsonKind(f"{kind.words}, or null", lambda value: value is None or kind.holds(value))
 
 
-def each(kind: Kind, plural: str, length: int | None = None) -> Kind:
+def each(kind: JsonKind, plural: str, length: int | None = None) -> JsonKind:
     """A list of this kind, perhaps of a fixed length."""
     many = plural if length is None else f"{length} {plural}"
 
@@ -50,18 +50,22 @@ def each(kind: Kind, plural: str, length: int | None = None) -> Kind:
         fits = isinstance(value, list) and (length is None or len(value) == length)
         return fits and all(map(kind.holds, value))
 
-    return Kind(f"a list of {many}", holds)
+    return JsonKind(f"a list of {many}", holds)
 
 
-def by_name(kind: Kind, plural: str) -> Kind:
+def by_name(kind: JsonKind, plural: str) -> JsonKind:
     """An object whose values are all of this kind."""
-    return Kind(
+    return JsonKind(
         f"an object of {plural}", lambda value: isinstance(value, dict) and all(map(kind.holds, value.values()))
     )
 
 
 def check(
-    file: Path, content: Any, needed: Mapping[str, Kind], known: Mapping[str, Kind] | None = None, within: str = ""
+    file: Path,
+    content: Any,
+    needed: Mapping[str, JsonKind],
+    known: Mapping[str, JsonKind] | None = None,
+    within: str = "",
 ) -> None:
     """Looks at the values of an object of JSON.
 

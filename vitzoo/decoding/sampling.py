@@ -126,8 +126,8 @@ def nucleus(logits: jax.Array, p: float) -> jax.Array:
     return jnp.where(kept, logits, NEVER)
 
 
-class Texts(NamedTuple):
-    """Texts under way."""
+class SampleState(NamedTuple):
+    """Texts that are being drawn."""
 
     tokens: jax.Array  # int32 [batch, room]: the prompts and what is added; of an encoder-decoder, the targets
     lengths: jax.Array  # int32 [batch], how many of them there are
@@ -139,7 +139,7 @@ class Texts(NamedTuple):
     source_segments: jax.Array | None  # of an encoder-decoder's sources
 
 
-def begin_texts(model: Any, prompts: jax.Array, lengths: jax.Array, seed: jax.Array | int, room: int) -> Texts:
+def begin_texts(model: Any, prompts: jax.Array, lengths: jax.Array, seed: jax.Array | int, room: int) -> SampleState:
     """A decoder's texts after their prompts, or an encoder-decoder's targets, which hold the start token.
 
     Args:
@@ -159,17 +159,19 @@ def begin_texts(model: Any, prompts: jax.Array, lengths: jax.Array, seed: jax.Ar
     else:
         tokens = tokens.at[:, 0].set(model.config.start_id)
     done = jnp.zeros(len(prompts), bool)
-    return Texts(tokens, started.lengths, done, started.logits, seen, keys, started.cache, started.source_segments)
+    return SampleState(
+        tokens, started.lengths, done, started.logits, seen, keys, started.cache, started.source_segments
+    )
 
 
 def continue_texts(
     model: Any,
-    texts: Texts,
+    texts: SampleState,
     steps: jax.Array | int,
     how: Sampling,
     ends: tuple[int, ...] = (),
     allowed: jax.Array | None = None,
-) -> Texts:
+) -> SampleState:
     """Up to `steps` more tokens for each text, until all are done.
 
     Args:
@@ -182,10 +184,10 @@ def continue_texts(
     """
     rows, room = jnp.arange(len(texts.tokens)), texts.tokens.shape[1]
 
-    def go_on(carry: tuple[jax.Array, Texts]) -> jax.Array:
+    def go_on(carry: tuple[jax.Array, SampleState]) -> jax.Array:
         return (carry[0] < steps) & ~carry[1].done.all()
 
-    def add(carry: tuple[jax.Array, Texts]) -> tuple[jax.Array, Texts]:
+    def add(carry: tuple[jax.Array, SampleState]) -> tuple[jax.Array, SampleState]:
         count, now = carry
         ids = draw(permitted(now.logits, allowed), now.seen, jax.vmap(jax.random.fold_in)(now.keys, now.lengths), how)
         place = jnp.minimum(now.lengths, room - 1)
@@ -194,6 +196,6 @@ def continue_texts(
         logits, cache = next_logits(model, tokens[rows, place], place, now.cache, now.source_segments)
         seen = now.seen.at[rows, ids].max(~now.done)
         done = now.done | is_end(ids, ends) | (lengths >= room)
-        return count + 1, Texts(tokens, lengths, done, logits, seen, now.keys, cache, now.source_segments)
+        return count + 1, SampleState(tokens, lengths, done, logits, seen, now.keys, cache, now.source_segments)
 
     return jax.lax.while_loop(go_on, add, (jnp.zeros((), jnp.int32), texts))[1]

@@ -13,7 +13,7 @@ from vitzoo.errors import UserError
 
 
 @dataclasses.dataclass(frozen=True)
-class Mapping:
+class ClassMapping:
     """How a model's classes and a dataset's come together.
 
     Attributes:
@@ -56,7 +56,7 @@ def match(
     data_count: int,
     *,
     restrict: bool = True,
-) -> Mapping:
+) -> ClassMapping:
     """Find the dataset's classes among the model's.
 
     Args:
@@ -74,21 +74,23 @@ def match(
         return by_number(model, model_count, data, data_count)
     model, data = tuple(model), tuple(data)
     if spelling.are_same(model, data):
-        return Mapping(None, False, data, len(data), f"the model's {len(data)}")
+        return ClassMapping(None, False, data, len(data), f"the model's {len(data)}")
     refuse_unknown(model, data)
     places = spelling.positions(model)
     columns = tuple(places[spelling.normalise(name)][0] for name in data)
     if len(data) == len(model):
-        return Mapping(columns, False, model, len(model), f"the model's {len(model)}, matched by name")
+        return ClassMapping(columns, False, model, len(model), f"the model's {len(model)}, matched by name")
     occur = f"{len(data)} of the model's {len(model)} occur in this data"
     if restrict:
         text = f"{occur}; predictions over these {len(data)} only (--all-classes: over all {len(model)})"
-        return Mapping(columns, True, data, len(data), text)
+        return ClassMapping(columns, True, data, len(data), text)
     text = f"{occur}; predictions over all {len(model)}"
-    return Mapping(columns, False, model, len(model), text)
+    return ClassMapping(columns, False, model, len(model), text)
 
 
-def by_number(model: Sequence[str] | None, model_count: int, data: Sequence[str] | None, data_count: int) -> Mapping:
+def by_number(
+    model: Sequence[str] | None, model_count: int, data: Sequence[str] | None, data_count: int
+) -> ClassMapping:
     """The mapping where a side has no names: only equal counts can be trusted, and the line says so."""
     if model_count != data_count:
         side = "checkpoint" if model is None else "dataset"
@@ -98,7 +100,7 @@ def by_number(model: Sequence[str] | None, model_count: int, data: Sequence[str]
             f"has {data_count} classes and the model {model_count}; the {side} names none, so they can't be matched",
         )
     names = tuple(data or model or ()) or None
-    return Mapping(None, False, names, data_count, f"{data_count}, by number (one side has no names)")
+    return ClassMapping(None, False, names, data_count, f"{data_count}, by number (one side has no names)")
 
 
 def refuse_unknown(model: tuple[str, ...], data: tuple[str, ...]) -> None:

@@ -43,7 +43,7 @@ class Evaluated:
 
 
 @dataclasses.dataclass(frozen=True)
-class Run:
+class ComparedRun:
     """One run.
 
     Attributes:
@@ -63,7 +63,7 @@ class Run:
     evaluated: tuple[Evaluated, ...]
 
 
-def read_run(folder: Path, name: str, curves: Curves, last: Last, weights: str | None) -> Run:
+def read_run(folder: Path, name: str, curves: Curves, last: Last, weights: str | None) -> ComparedRun:
     """A run of a folder.
 
     Raises:
@@ -74,7 +74,7 @@ def read_run(folder: Path, name: str, curves: Curves, last: Last, weights: str |
         raise UserError("DIR", str(folder), "is no run: it has no config.json")
     if any((folder / name).is_file() for name in WEIGHTS):
         raise UserError("DIR", str(folder), "is no run: it holds published weights, which have no training to show")
-    return Run(name, flat(read_object(file, "DIR")), curves, last, weights, tuple(_evaluated(folder / "eval")))
+    return ComparedRun(name, flat(read_object(file, "DIR")), curves, last, weights, tuple(_evaluated(folder / "eval")))
 
 
 def names_of(folders: Sequence[Path]) -> list[str]:
@@ -93,7 +93,7 @@ def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return found
 
 
-def differences(runs: Sequence[Run]) -> dict[str, list[Any]]:
+def differences(runs: Sequence[ComparedRun]) -> dict[str, list[Any]]:
     """The settings in which runs differ, with the value of each; None where a run has no such setting."""
     names = dict.fromkeys(name for run in runs for name in run.config)
     values = {name: [run.config.get(name) for run in runs] for name in names}
@@ -134,7 +134,7 @@ svg text { font: 11px sans-serif; fill: #444; }
 """
 
 
-def page(runs: Sequence[Run]) -> str:
+def page(runs: Sequence[ComparedRun]) -> str:
     """The page: metrics, settings that differ, evaluations, curves, pictures and sample predictions."""
     parts = [
         "<!doctype html>",
@@ -156,7 +156,7 @@ def page(runs: Sequence[Run]) -> str:
     return "\n".join(parts) + "\n"
 
 
-def metrics_table(runs: Sequence[Run]) -> tuple[list[str], list[list[Any]]]:
+def metrics_table(runs: Sequence[ComparedRun]) -> tuple[list[str], list[list[Any]]]:
     """Header and rows: of each run its last step, which weights its evaluations are of (where there is any) and the
     last value of each metric; None where it has none.
     """
@@ -184,14 +184,14 @@ def _cell(value: Any) -> str:
     return f"<td{how}>{html.escape(shown)}</td>"
 
 
-def _settings(runs: Sequence[Run]) -> str:
+def _settings(runs: Sequence[ComparedRun]) -> str:
     differing = differences(runs)
     if not differing:
         return "<p>None.</p>"
     return table(["setting", *(run.name for run in runs)], [[name, *values] for name, values in differing.items()])
 
 
-def _evaluations(runs: Sequence[Run]) -> str:
+def _evaluations(runs: Sequence[ComparedRun]) -> str:
     every = [(run, one) for run in runs for one in run.evaluated]
     if not every:
         return "<p>None: vitzoo eval --checkpoint RUN makes some.</p>"
@@ -207,7 +207,7 @@ def _metrics(one: Evaluated, names: Sequence[str]) -> list[Any]:
     return [one.result.get("metrics", {}).get(name) for name in names]
 
 
-def _curves(runs: Sequence[Run]) -> str:
+def _curves(runs: Sequence[ComparedRun]) -> str:
     metrics = dict.fromkeys(metric for run in runs for metric in run.curves)
     legend = "".join(
         f'<li><span style="color:{COLORS[number % len(COLORS)]}">■</span> {html.escape(run.name)}</li>'
@@ -226,7 +226,7 @@ def _curves(runs: Sequence[Run]) -> str:
     return f"<ul>{legend}</ul>{told}\n" + "\n".join(figures) if figures else "<p>None.</p>"
 
 
-def _predictions(runs: Sequence[Run]) -> str:
+def _predictions(runs: Sequence[ComparedRun]) -> str:
     parts = []
     for run in runs:
         for one in run.evaluated:

@@ -13,7 +13,7 @@ from vitzoo.config.resolution import Overrides, nested
 from vitzoo.errors import RunError, UserError
 from vitzoo.evaluation.of_checkpoint import bound_objective, state_beside
 from vitzoo.evaluation.ready import Ready, make_ready
-from vitzoo.evaluation.report import Report, free_folder, has_predictions, write_report, write_text_report, written
+from vitzoo.evaluation.report import ClassReport, free_folder, has_predictions, write_report, write_text_report, written
 from vitzoo.evaluation.run import Evaluation, Rows
 from vitzoo.evaluation.settings import WithSignatures, of_evaluator
 from vitzoo.outputs import checked_file, checked_folder, only_writer
@@ -173,7 +173,7 @@ def evaluate_one(
     if not isinstance(ready.info, ImageInfo):
         write_text_report(evaluation, rows, folder, file, out)
     elif evaluation.classes is not None:
-        write_report(Report(evaluation, evaluation.classes, rows, ready.info.channels), folder, file, out)
+        write_report(ClassReport(evaluation, evaluation.classes, rows, ready.info.channels), folder, file, out)
     if folder is not None:
         text = json.dumps(result, indent=1, allow_nan=False) + "\n"
         written(folder / "metrics.json", lambda path: path.write_text(text), out)

@@ -102,7 +102,7 @@ class FrozenEvaluator(Evaluator, abc.ABC):
             raise UserError("train_split", refusal.value, refusal.message) from None
         return Both(train, test)
 
-    def bind(self, *, feed: Any, source: Any, config: Any) -> "Frozen":
+    def bind(self, *, feed: Any, source: Any, config: Any) -> "FeatureMeasurer":
         """Refuses data without one class to an example."""
         if getattr(feed, "rows_of", "labelled") != "labelled":
             raise UserError("name", type(self).__name__, f"measures labelled rows, and these are {feed.rows_of}")
@@ -110,7 +110,7 @@ class FrozenEvaluator(Evaluator, abc.ABC):
         if info.multi_label or info.classes is None:
             has = "several labels to an example" if info.multi_label else "no classes"
             raise UserError("data.name", info.name, f"has {has}; features are measured by one class each")
-        return Frozen(self, source.first, len(info.classes))
+        return FeatureMeasurer(self, source.first, len(info.classes))
 
     @abc.abstractmethod
     def measure(self, train: "Examples", test: "Examples", classes: int) -> dict[str, float]:
@@ -135,7 +135,7 @@ class Examples:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Frozen:
+class FeatureMeasurer:
     """An evaluator of frozen features bound to its data.
 
     Args:

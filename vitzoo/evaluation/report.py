@@ -16,7 +16,7 @@ from vitzoo import streams, strict_json
 from vitzoo.data.image_files import BadImage
 from vitzoo.data.images import decode
 from vitzoo.evaluation import pictures, tables
-from vitzoo.evaluation.classes import Mapping
+from vitzoo.evaluation.classes import ClassMapping
 from vitzoo.evaluation.run import Evaluation
 from vitzoo.evaluation.settings import Rows, WithExamples, WithPredictions
 from vitzoo.evaluation.text_labels import RegressionEvaluator
@@ -25,11 +25,11 @@ from vitzoo.paths import expanded
 
 
 @dataclasses.dataclass(frozen=True)
-class Report:
+class ClassReport:
     """A finished pass: the evaluation, its classes and rows, and the channels in which its images are shown."""
 
     evaluation: Evaluation
-    classes: Mapping
+    classes: ClassMapping
     rows: Rows
     channels: int
 
@@ -48,7 +48,7 @@ class Report:
             return np.full((1, 1, self.channels), 255, np.uint8)
 
 
-def write_report(report: Report, folder: Path | None, predictions: Path | None, out: TextIO) -> None:
+def write_report(report: ClassReport, folder: Path | None, predictions: Path | None, out: TextIO) -> None:
     """Print the per-class table; write tables and pictures to `folder` and each example's prediction to a file."""
     rows, names = report.rows, report.names
     per_class = tables.per_class(rows, names)

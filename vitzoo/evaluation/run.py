@@ -17,8 +17,7 @@ from vitzoo.data.settings import Data
 from vitzoo.data.sources.base import SourceInfo
 from vitzoo.data.spread import Spread
 from vitzoo.errors import UserError
-from vitzoo.evaluation.classes import Mapping as ClassMapping
-from vitzoo.evaluation.classes import match
+from vitzoo.evaluation.classes import ClassMapping, match
 from vitzoo.objectives.base import Objective
 from vitzoo.parallel.mesh import padded_batch_size
 from vitzoo.parallel.sharding import put, replicated, rows_of_this_process

@@ -34,7 +34,7 @@ Score = Callable[[Any], float]
 
 
 @dataclasses.dataclass
-class Sum:
+class WeightSum:
     """Parameters added up in float64.
 
     Attributes:
@@ -45,11 +45,11 @@ class Sum:
     total: Any = None
     count: int = 0
 
-    def plus(self, params: Any) -> "Sum":
+    def plus(self, params: Any) -> "WeightSum":
         """The sum with one more."""
         wide = jax.tree.map(lambda leaf: leaf.astype(np.float64), params)
         total = wide if self.total is None else jax.tree.map(np.add, self.total, wide)
-        return Sum(total, self.count + 1)
+        return WeightSum(total, self.count + 1)
 
     def mean(self, like: Any) -> Any:
         """The mean, in the types of `like`."""
@@ -115,7 +115,7 @@ def soup(
 
 
 def _uniform(names: Sequence[str], located: Sequence[Located], weights: str) -> Any:
-    total, like = Sum(), None
+    total, like = WeightSum(), None
     for name, one in zip(names, located, strict=True):
         like = _params(name, one, weights)
         total = total.plus(like)
@@ -145,7 +145,7 @@ def _greedy(
     sign = -1 if better is max else 1
     order = sorted(range(len(names)), key=lambda index: (math.isnan(alone[index]), sign * alone[index]))
     like = read_params(located[order[0]], weights)[0]
-    total, best, taken = Sum().plus(like), alone[order[0]], [index == order[0] for index in range(len(names))]
+    total, best, taken = WeightSum().plus(like), alone[order[0]], [index == order[0] for index in range(len(names))]
     for index in order[1:]:
         tried = total.plus(read_params(located[index], weights)[0])
         value = score(tried.mean(like))

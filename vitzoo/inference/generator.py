@@ -13,7 +13,7 @@ from vitzoo.data.text.token_array import unknown_note
 from vitzoo.data.text.unicode import check_whole
 from vitzoo.decoding.beams import BeamSearch
 from vitzoo.decoding.generate import How, Written, context_of, how_of, write
-from vitzoo.decoding.sampling import Sampling, Texts, begin_texts, continue_texts
+from vitzoo.decoding.sampling import SampleState, Sampling, begin_texts, continue_texts
 from vitzoo.errors import UserError
 from vitzoo.nn import state
 from vitzoo.parallel.mesh import devices
@@ -92,10 +92,10 @@ class Generator:
             allowed = jnp.asarray(info.tokenizer.writable(model.config.vocabulary_size))
         self._ends = info.tokenizer.end_ids
 
-        def begin(params: Any, prompts: Any, lengths: Any, seed: Any, room: int) -> Texts:
+        def begin(params: Any, prompts: Any, lengths: Any, seed: Any, room: int) -> SampleState:
             return begin_texts(state.merge(graph, params), prompts, lengths, seed, room)
 
-        def go_on(params: Any, texts: Texts, steps: Any, how: Sampling, ends: tuple[int, ...]) -> Texts:
+        def go_on(params: Any, texts: SampleState, steps: Any, how: Sampling, ends: tuple[int, ...]) -> SampleState:
             return continue_texts(state.merge(graph, params), texts, steps, how, ends, allowed)
 
         def search(params: Any, prompts: Any, lengths: Any, **how: Any) -> Written:

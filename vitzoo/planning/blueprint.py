@@ -25,7 +25,7 @@ from vitzoo.objectives.base import Frozen, WithEmbeddings
 from vitzoo.optim import build as optim
 from vitzoo.parallel.sharding import Rules, rules_of
 from vitzoo.planning import training_data
-from vitzoo.planning.layout import Layout
+from vitzoo.planning.layout import StateLayout
 from vitzoo.planning.training_data import total_steps
 from vitzoo.registry import find
 from vitzoo.schema import checkpoints_of, to_json
@@ -96,9 +96,9 @@ class Blueprint:
         shapes = self.model("none")[1]
         return states.abstract(shapes, self.chain, self.experiment.ema, self.objective, self.frozen)
 
-    def layout(self, sizes: Mapping[str, int]) -> Layout:
+    def layout(self, sizes: Mapping[str, int]) -> StateLayout:
         """The state on a mesh; of its axes those that are missing are 1."""
-        return Layout(self.state, self.rules, sizes, self.frozen)
+        return StateLayout(self.state, self.rules, sizes, self.frozen)
 
     @property
     def parameters(self) -> int:

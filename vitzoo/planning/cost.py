@@ -16,13 +16,13 @@ from vitzoo.nn import state
 from vitzoo.nn.execution import Execution
 from vitzoo.nn.paths import flatten
 from vitzoo.planning import jaxprs
-from vitzoo.planning.models import ImageRow, Row, TextRow
+from vitzoo.planning.models import ImageRow, TextRow, VariantRow
 
 TEXT_LENGTH = 512
 """Tokens of a source and of a target, and of a text where the model has no length of its own."""
 
 
-def published() -> list[Row]:
+def published() -> list[VariantRow]:
     """The published variants of every model: by model, then by family, then by size."""
     rows = []
     for name in registry.PARTS["model"]:
@@ -38,7 +38,7 @@ def family(variant: str) -> str:
     return variant.partition("-")[0] if "-" in variant else ""
 
 
-def row(name: str, variant: str) -> Row:
+def row(name: str, variant: str) -> VariantRow:
     """What one variant holds and costs; any variant, published or not."""
     model = _model(name)
     return (_image_row if issubclass(model.Config, ImageGeometry) else _text_row)(name, model, variant)

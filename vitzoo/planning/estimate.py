@@ -12,7 +12,7 @@ from typing import Any
 from vitzoo.parallel.mesh import AXES
 from vitzoo.planning.blueprint import Blueprint
 from vitzoo.planning.jaxprs import Operation, Program
-from vitzoo.planning.layout import Layout, Leaf
+from vitzoo.planning.layout import Leaf, StateLayout
 from vitzoo.planning.memory import Estimator, Memory, OnDevice
 from vitzoo.planning.topology import Topology
 
@@ -43,7 +43,7 @@ class Traffic:
 
 
 def traffic(
-    layout: Layout, program: Program, weigh: OnDevice, remat: str, accumulate: int, itemsize: int, mixed: int = 0
+    layout: StateLayout, program: Program, weigh: OnDevice, remat: str, accumulate: int, itemsize: int, mixed: int = 0
 ) -> Traffic:
     """What a step sends.
 
@@ -88,7 +88,7 @@ def _summed(leaf: Leaf, sizes: Mapping[str, int], itemsize: int) -> float:
     return leaf.size * itemsize / leaf.cut(sizes) * _ring_fraction(copies)
 
 
-def _shared_sums(layout: Layout, program: Program, weigh: OnDevice, remat: str) -> float:
+def _shared_sums(layout: StateLayout, program: Program, weigh: OnDevice, remat: str) -> float:
     """Bytes of the sums over devices that share layers: in the forward pass what an output or down projection gives, in
     the backward pass the gradient of what attention or an MLP is given. Full remat does those of the forward pass
     again, but for a layer's last.
@@ -201,7 +201,7 @@ class Forecast:
     def __init__(self, blueprint: Blueprint, topology: Topology, estimator: Estimator | None = None):
         self.blueprint, self.topology = blueprint, topology
         self.estimator = Estimator(blueprint, estimator)
-        self._layouts: dict[tuple[int, int, int, int], Layout] = {}
+        self._layouts: dict[tuple[int, int, int, int], StateLayout] = {}
 
     def on(self, topology: Topology) -> "Forecast":
         """The same training elsewhere."""
@@ -213,7 +213,7 @@ class Forecast:
         changed = dataclasses.replace(experiment, data=dataclasses.replace(experiment.data, batch_size=size))
         return Forecast(dataclasses.replace(self.blueprint, experiment=changed), self.topology, self.estimator)
 
-    def layout(self, mesh: tuple[int, int, int, int]) -> Layout:
+    def layout(self, mesh: tuple[int, int, int, int]) -> StateLayout:
         """The state on a mesh."""
         if mesh not in self._layouts:
             sizes = dict(zip(AXES, mesh, strict=True))
@@ -240,7 +240,9 @@ class Forecast:
             batch_size=self.blueprint.experiment.data.batch_size,
         )
 
-    def _seconds(self, layout: Layout, flops: int, sent: Traffic, setting: Setting, itemsize: int) -> dict[str, float]:
+    def _seconds(
+        self, layout: StateLayout, flops: int, sent: Traffic, setting: Setting, itemsize: int
+    ) -> dict[str, float]:
         topology, device = self.topology, self.topology.device
         peak = topology.peak(self.blueprint.dtype)
         if peak is None or device.bandwidth is None or topology.interconnect is None:

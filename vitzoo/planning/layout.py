@@ -71,7 +71,7 @@ class Fallback:
     placed: int | None
 
 
-class Layout:
+class StateLayout:
     """A train state on a mesh.
 
     Args:

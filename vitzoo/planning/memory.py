@@ -16,7 +16,7 @@ from vitzoo.nn.state import merge, statistics
 from vitzoo.objectives.base import WithEmbeddings
 from vitzoo.planning import jaxprs
 from vitzoo.planning.blueprint import Blueprint
-from vitzoo.planning.layout import Layout
+from vitzoo.planning.layout import StateLayout
 from vitzoo.steps import state as states
 
 ROWS = 1009
@@ -143,7 +143,7 @@ class Estimator:
             self._flops[remat] = jaxprs.flops_of(self.trace(remat))
         return round(self._flops[remat] * self.blueprint.experiment.data.batch_size / ROWS)
 
-    def memory(self, layout: Layout, remat: str, accumulate: int) -> Memory:
+    def memory(self, layout: StateLayout, remat: str, accumulate: int) -> Memory:
         """What a step holds.
 
         Args:
@@ -162,7 +162,7 @@ class Estimator:
             activations=round(self._compute_copy(layout) + self.activations(self.on_device(layout, accumulate), remat)),
         )
 
-    def on_device(self, layout: Layout, accumulate: int) -> OnDevice:
+    def on_device(self, layout: StateLayout, accumulate: int) -> OnDevice:
         """What weighs the arrays of a micro-batch."""
         sizes = layout.sizes
         rows = self.blueprint.experiment.data.batch_size // (sizes["data"] * sizes["fsdp"] * accumulate)
@@ -174,7 +174,7 @@ class Estimator:
             self._activations[remat, weigh] = jaxprs.peak_bytes(self.program(remat), weigh)
         return self._activations[remat, weigh]
 
-    def _compute_copy(self, layout: Layout) -> float:
+    def _compute_copy(self, layout: StateLayout) -> float:
         """The stacks' parameters in the type of the products, which the compiler makes before the loop."""
         if self.blueprint.dtype == "float32":
             return 0.0

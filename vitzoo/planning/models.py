@@ -20,7 +20,7 @@ LONGEST_PATTERN = 200
 
 
 @dataclasses.dataclass(frozen=True)
-class Row:
+class VariantRow:
     """One variant.
 
     Args:
@@ -44,7 +44,7 @@ class Row:
 
 
 @dataclasses.dataclass(frozen=True)
-class ImageRow(Row):
+class ImageRow(VariantRow):
     """A variant of an image model: `parameters` with class token and 1000 classes, at 224 x 224 pixels; `gflops` of the
     body for one such image.
 
@@ -58,7 +58,7 @@ class ImageRow(Row):
 
 
 @dataclasses.dataclass(frozen=True)
-class TextRow(Row):
+class TextRow(VariantRow):
     """A variant of a text model: `parameters` without a BERT's heads, as published; `gflops` for one text.
 
     Args:
@@ -70,7 +70,7 @@ class TextRow(Row):
     source_tokens: int
 
 
-def kept() -> list[Row]:
+def kept() -> list[VariantRow]:
     """All rows, as they are kept."""
     return [TextRow(**row) if "tokens" in row else ImageRow(**row) for row in json.loads(KEPT.read_text())]
 
@@ -87,7 +87,7 @@ def matcher(pattern: str) -> Callable[[str], re.Match | None]:
     return re.compile(fnmatch.translate(pattern)).match
 
 
-def table(pattern: str = "*") -> list[Row]:
+def table(pattern: str = "*") -> list[VariantRow]:
     """The published variants of every model whose `name` or `variant` fits the pattern (`vit`, `B/*`, `gpt2-*`).
 
     Raises:
