@@ -150,7 +150,7 @@ def tokenizer_files(
         for theirs, role in NAMES.items()
         if (id := getattr(tokenizer.specials, role)) is not None and id in names
     }
-    if not masking and not getattr(tokenizer, "special_in_text", False):
+    if not masking and not tokenizer.special_in_text:
         settings["split_special_tokens"] = True
     if isinstance(tokenizer, ByteTokenizer) and tokenizer.is_byt5:
         return {CONFIG: {"tokenizer_class": "ByT5Tokenizer", "extra_ids": BYTES - 259, **special, **settings}}

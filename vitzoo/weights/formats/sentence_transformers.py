@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from vitzoo.data.text.tokenizers.base import TextTokenizer
 from vitzoo.models.bert import BERTConfig
 from vitzoo.weights.files.weights import Weights, read_json, shown
 from vitzoo.weights.formats import settings
@@ -36,7 +37,7 @@ class Sentence:
     lowered: bool = False
     notes: tuple[str, ...] = ()
 
-    def checked(self, source: Weights, tokenizer: Any) -> Any:
+    def checked(self, source: Weights, tokenizer: TextTokenizer | None) -> TextTokenizer | None:
         """The tokenizer, which must lower texts itself where that is asked; refused otherwise."""
         if self.lowered and tokenizer is not None and list(tokenizer.encode("A")) != list(tokenizer.encode("a")):
             raise source.refused(

@@ -11,7 +11,7 @@ import numpy as np
 
 from vitzoo.models.base import Flat
 from vitzoo.models.t5 import T5Config
-from vitzoo.weights.files.weights import Weights, shown
+from vitzoo.weights.files.weights import Weights
 from vitzoo.weights.formats import settings
 from vitzoo.weights.formats.registry import Reading, Writing, type_of
 from vitzoo.weights.mapping import TORCH, TRANSPOSED, Arrays, Ignored, Layout, NameMap, block, torch_layout
@@ -180,17 +180,9 @@ def _start(source: Weights, vocabulary: int) -> int:
     apart = content_of(source.folder / GENERATION)
     both = [source, dataclasses.replace(source, config=apart, config_name=GENERATION)]
     for one in both:
-        _check_ids(one, vocabulary)
+        settings.whole(one, "pad_token_id", most=vocabulary - 1)
     stated = [settings.whole(one, "decoder_start_token_id", most=vocabulary - 1) for one in both]
     return next((start for start in stated if start is not None), 0)
-
-
-def _check_ids(source: Weights, vocabulary: int) -> None:
-    """Refuses a padding outside the vocabulary."""
-    id = source.config.get("pad_token_id")
-    if id is not None and (type(id) is not int or not 0 <= id < vocabulary):
-        right = f"an integer from 0 to {vocabulary - 1:,} is right"
-        raise source.refused(f"{source.config_name} has pad_token_id = {shown(id)}; {right}")
 
 
 def _scaling(source: Weights, own_head: bool) -> tuple[bool, tuple[str, ...]]:

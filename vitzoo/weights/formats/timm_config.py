@@ -20,6 +20,7 @@ from vitzoo.weights.formats.settings import (
     named,
     of_channels,
     theirs_of,
+    value,
 )
 from vitzoo.weights.formats.vit_common import (
     IMAGENET,
@@ -113,9 +114,9 @@ def _check(source: Weights, name: str, arguments: Mapping[str, Any]) -> None:
     if strange:
         raise source.refused(f"is of the architecture {shown(name)}, which isn't a plain ViT ({shown(strange[0])})")
     handled = (*FROM_SHAPES, *WITHOUT_EFFECT, "num_heads", "act_layer", "global_pool", "pool_include_prefix")
-    for argument, value in arguments.items():
+    for argument, stated in arguments.items():
         if argument not in handled:
-            raise source.refused(f"config.json has model_args.{argument} = {shown(value)}, which has no place here")
+            raise source.refused(f"config.json has model_args.{argument} = {shown(stated)}, which has no place here")
 
 
 def _heads(
@@ -209,10 +210,8 @@ def preprocessing(source: Weights, size: Size, channels: int) -> tuple[dict[str,
         note = "preprocessing as of DeiT and DINO (ImageNet's mean and deviation, bicubic, crop 0.875): no config.json"
         return {**usual, "crop_offset": OFFSET, **IMAGENET}, [note]
     config = dataclasses.replace(source, config=_pretrained(source))
-    stated = config.config.get("crop_pct")
-    part = 0.875 if stated is None else stated
-    if not is_number(part) or not SMALLEST_CROP <= part <= 1:
-        raise source.refused(f"config.json has crop_pct = {shown(part)}; a number from {SMALLEST_CROP} to 1 is right")
+    fits = lambda stated: is_number(stated) and SMALLEST_CROP <= stated <= 1  # noqa: E731
+    part = value(config, "crop_pct", 0.875, fits, f"a number from {SMALLEST_CROP} to 1")
     interpolations = {name: name for name in INTERPOLATIONS}
     fields: dict[str, Any] = {
         "resize": named(config, "crop_mode", "center", CROPS),

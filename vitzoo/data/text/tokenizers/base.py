@@ -62,6 +62,7 @@ class TextTokenizer(abc.ABC):
     kind: str
     vocabulary_size: int
     specials: Specials
+    special_in_text: bool = False
     opening_ids: tuple[int, ...] = ()
     """What the published tokenizer puts before a text by itself, a start token: given to a decoder with a prompt."""
     ends: tuple[int, ...] = ()
