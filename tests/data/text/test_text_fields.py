@@ -82,9 +82,10 @@ def test_a_field_that_is_asked_for_and_of_the_wrong_type_is_named(tmp_path):
 @pytest.mark.parametrize(
     ("labels", "classes"),
     [
-        ([1, "1", 1.0, 2], ("1", "2")),
+        ([1, 1.0, 2], ("1", "2")),
         ([True, False, True], ("false", "true")),
-        (["b", "a", 10, 9], ("10", "9", "a", "b")),
+        (["b", "a", "10", "9"], ("10", "9", "a", "b")),
+        (["10", "9"], ("9", "10")),
         ([10, 9, -1], ("-1", "9", "10")),
     ],
 )
@@ -101,8 +102,10 @@ BAD_LABELS = [
     (["a", {"b": 1}], r"data.jsonl:2: the label {\"b\": 1} is neither"),
     (["a", float("nan")], r"data.jsonl:2: the label NaN is neither"),
     ([1, 0.5], r"data.jsonl:2: the label 0.5 is neither text nor a whole number \(numbers to predict: data.regression"),
-    (["a", True], r"data.jsonl:2: the label true: booleans and others don't go together"),
-    ([False, 1], r"data.jsonl:2: the label 1: booleans and others don't go together"),
+    (["a", True], r"data.jsonl:2: the label true is a boolean, and an earlier one text; all are text, all numbers or"),
+    ([False, 1], r"data.jsonl:2: the label 1 is a number, and an earlier one a boolean; all are text, all numbers"),
+    (["a", 1], r"data.jsonl:2: the label 1 is a number, and an earlier one text; all are text, all numbers or all bo"),
+    ([1, "1"], r'data.jsonl:2: the label "1" is text, and an earlier one a number; all are text, all numbers or all'),
 ]
 
 

@@ -13,6 +13,7 @@ from vitzoo.data.text.unicode import HALF, is_whole
 from vitzoo.errors import UserError
 
 LARGEST = float(np.finfo(np.float32).max)
+ALIKE = "all are text, all numbers or all booleans"
 SHOWN = 40  # characters of a label in a message
 
 
@@ -68,26 +69,33 @@ def sorted_classes(names: Iterable[str]) -> tuple[str, ...]:
 
 
 class ClassNames:
-    """The names of classes of one record after another; booleans are only taken where all labels are booleans."""
+    """The names of classes of one record after another, whose labels are all text, all numbers or all booleans."""
 
     def __init__(self) -> None:
-        self.booleans: bool | None = None
+        self.kind: str | None = None
         self.spellings: set[str] = set()
 
     def __call__(self, labels: Iterable[Any]) -> list[str]:
         """The names of a record's labels.
 
         Raises:
-            ValueError: one of them is no label.
+            ValueError: one of them is no label, or of another kind than those before.
         """
         labels = list(labels)
         found = [class_name(label) for label in labels]
-        kinds = {isinstance(label, bool) for label in labels}
-        if len(kinds | ({self.booleans} - {None})) > 1:
-            raise ValueError(f"the label {_shown(labels[0])}: booleans and others don't go together as labels")
-        self.booleans = next(iter(kinds), self.booleans)
+        kind = self.kind
+        for label in labels:
+            own = _kind(label)
+            if kind not in (None, own):
+                raise ValueError(f"the label {_shown(label)} is {own}, and an earlier one {kind}; {ALIKE}")
+            kind = own
+        self.kind = kind
         self.spellings.update(label for label in labels if isinstance(label, str))
         return found
+
+
+def _kind(label: Any) -> str:
+    return "text" if isinstance(label, str) else "a boolean" if isinstance(label, bool) else "a number"
 
 
 def _shown(label: Any) -> str:
