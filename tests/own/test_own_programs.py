@@ -10,6 +10,7 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
+from flax import nnx
 
 import vitzoo
 from vitzoo.checkpoints.arrays import read_arrays
@@ -17,6 +18,7 @@ from vitzoo.checkpoints.average import average
 from vitzoo.cli import main
 from vitzoo.config import resolve
 from vitzoo.evaluation.soup import soup
+from vitzoo.nn.execution import Execution
 from vitzoo.nn.paths import flatten
 from vitzoo.nn.state import abstract, initialise, merge
 from vitzoo.parallel import mesh as meshes
@@ -139,6 +141,24 @@ def test_one_and_eight_devices_give_the_same_statistics(monkeypatch):
     assert loss == pytest.approx(other_loss, rel=1e-5)
     for path in one:
         np.testing.assert_allclose(one[path], eight[path], rtol=1e-4, atol=1e-5, err_msg=path)
+
+
+def test_a_model_made_of_parts_hands_out_what_they_know_and_refuses_other_names():
+    import focus as program
+
+    config = program.Config(image_size=(8, 8), channels=3, num_classes=2)
+    image = jax.ShapeDtypeStruct((5, 8, 8, 3), np.float32)
+
+    def shapes(**options):
+        build = lambda image: program.Focused(config, rngs=nnx.Rngs(0), execution=Execution())(image, **options)  # noqa: E731
+        return jax.tree.map(lambda leaf: leaf.shape, jax.eval_shape(build, image))
+
+    assert shapes() == (5, 2)
+    logits, captured = shapes(capture={"attention", "blocks"})
+    assert logits == (5, 2)
+    assert captured == {"attention": (2, 5, 2, 16, 16), "blocks": (2, 5, 16, 16)}
+    with pytest.raises(vitzoo.UserError, match="capture = pooled: no such name; known: blocks, attention"):
+        shapes(capture={"pooled"})
 
 
 @pytest.mark.gate
