@@ -27,7 +27,15 @@ NAMES = {
     "a\rb": "a\\rb",
     "bell\x07": "bell\\x07",
     "a\x9b2Jb": "a\\x9b2Jb",
+    "turned \u202egnp": "turned \\u202egnp",
+    "apart\u2066\u2069": "apart\\u2066\\u2069",
+    "no\u200bspace": "no\\u200bspace",
+    "soft\u00adhyphen": "soft\\xadhyphen",
+    "mark\ufeff": "mark\\ufeff",
+    "tag\U000e0041": "tag\\U000e0041",
+    "joined\u200d\u200cletters": "joined\u200d\u200cletters",
 }
+HIDDEN = set("\x1b\x07\x9b\u202e\u2066\u2069\u200b\u00ad\ufeff\U000e0041")
 
 
 class Terminal(io.StringIO):
@@ -73,10 +81,10 @@ def test_commands_print_a_class_as_it_is_called(name, tmp_path, capsys):
     assert main(["data", "check", f"csv:{tmp_path}/labels.csv", "--json"]) == 0
     out = capsys.readouterr().out
     assert NAMES[name] in out
-    assert not set(out) & set("\x1b\x07\x9b")
+    assert not set(out) & HIDDEN
     assert sorted(json.loads(out.splitlines()[-1])["classes"]) == sorted([name, "other"])
     assert main(["data", "check", f"csv:{tmp_path}/{name}.csv"]) == 2
-    assert not set(capsys.readouterr().err) & set("\x1b\x07\x9b")
+    assert not set(capsys.readouterr().err) & HIDDEN
 
 
 def test_json_stays_json(tmp_path, capsys):

@@ -9,19 +9,28 @@ import os
 import re
 import sys
 import time
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TextIO, cast
 
 from vitzoo.errors import RunError
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # all but the tab and a line's end
+_HIDDEN = ("Cc", "Cf", "Zl", "Zp")  # Unicode's categories of what has no shape and is obeyed
+_KEPT = "\t\n\u200c\u200d"  # the joiners belong to words of many scripts, and to emoji
 _BAR = re.compile(r"(?:[\r\n]|\x1b\[A)*")
 """What a library's progress bar begins its line with, or goes up by."""
 
 
 def shown(text: str) -> str:
-    """A text that moves no terminal's cursor and changes no colour: `\\x1b` for an escape."""
-    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    """A text that moves no terminal's cursor, changes no colour or direction and hides nothing: `\\x1b` for an escape,
+    `\\u202e` for what turns a text round.
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        one.encode("unicode_escape").decode() if unicodedata.category(one) in _HIDDEN and one not in _KEPT else one
+        for one in text
+    )
 
 
 class Shown:

@@ -27,8 +27,8 @@ def open_json_lines(data: Data, path: str) -> Table:
 
     Fields are those that `data.*_field` names, else the usual ones, the same in every record: see `Source` for what
     they may be. A field that names the file of an image, relative to the folder of the JSON lines, makes it one of
-    images. Classes are the labels of train, all text, all whole numbers or all booleans, sorted (as numbers where
-    all are). Other labels are refused where they are named by `data.label_field`, or of images, else once something needs
+    images. Classes are the labels of train, all text, all whole numbers or all booleans, sorted (as numbers where all
+    are). Other labels are refused where they are named by `data.label_field`, or of images, else once something needs
     labels. A file alone is split by a fixed permutation of its records (`data.validation_fraction`), or of images as a
     folder of them is.
 
