@@ -18,7 +18,7 @@ import tempfile
 from pathlib import Path
 
 EVERY = 4  # steps that are measured together
-TRAINING = ["--config", "t5/pretrain", "--config.text.sequence_length=96"]
+TRAINING = ["--config", "t5/pretrain", "--config.inputs.tokens.length=96"]
 WAYS = {  # by what the environment says: any MALLOC_ is the user's own wish; this one asks for what is so anyway
     "kept": {},
     "default": {"MALLOC_PERTURB_": "0"},

@@ -64,7 +64,7 @@ def _converted(target: Path, scratch: Path, seed: int, fields: dict, preprocessi
     from vitzoo.checkpoints.metadata import describe
     from vitzoo.checkpoints.store import Store
     from vitzoo.config.experiment import ModelChoice
-    from vitzoo.data.image_feed import described_preprocessing
+    from vitzoo.data.processors.image import described_images
     from vitzoo.data.settings import Preprocessing
     from vitzoo.models.geometry import image_shape
     from vitzoo.nn import paths, state
@@ -86,7 +86,7 @@ def _converted(target: Path, scratch: Path, seed: int, fields: dict, preprocessi
         data={"name": "any", "split": "train", "fingerprint": ""},
         step=1,
         examples=1,
-        preprocessing=described_preprocessing(Preprocessing(**preprocessing), (height, width), channels),
+        inputs={"image": described_images(Preprocessing(**preprocessing), (height, width), channels)},
     )
     params = jax.tree.map(jnp.asarray, paths.unflatten(leaves))
     store = Store(scratch / "run" / "checkpoints")

@@ -85,8 +85,7 @@ def _converted(target: Path, scratch: Path, seed: int, model: str, fields: dict,
         data={"name": "any", "split": "train", "fingerprint": ""},
         step=1,
         examples=1,
-        preprocessing={"sequence_length": 40},
-        tokenizer=known,
+        inputs={"tokens": {"kind": "text", "length": 40, "tokenizer": known}},
     )
     store = Store(scratch / "run" / "checkpoints")
     store.save(1, {"params": params, "step": 1, "updates": 1, "skipped": 0}, description, {}, scratch / "assets")

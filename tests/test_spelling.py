@@ -52,7 +52,7 @@ KNOWN = [
         "model",
         "model.num_heads",
     ),
-    *("data.name", "data.batch_size", "data.dir", "data.workers", "preprocessing.resize", "objective.label_smoothing"),
+    *("data.name", "data.batch_size", "data.dir", "data.workers", "inputs.image.resize", "objective.label_smoothing"),
     *("optimizer.learning_rate", "optimizer.weight_decay", "schedule.warmup_steps", "checkpoint.keep"),
     *("checkpoint.every_steps", "log.every_steps", "evaluate.EVALUATOR.every_steps"),
 ]

@@ -182,8 +182,12 @@ CONFIG = "@dataclasses.dataclass(frozen=True)\n    class Config:\n        {field
         ("optimizer", "class Bad(Lion):\n    push: float = 1.0", r"wants @dataclasses.dataclass\(frozen=True\)"),
         ("schedule", PART.format(base="Schedule", body="..."), "lacks `shape`"),
         ("objective", PART.format(base="object", body="..."), "lacks `bind`"),
-        ("objective", PART.format(base="SquaredError", body="FEED = 'sound'"), "its FEED is 'sound'; there are images"),
-        ("objective", PART.format(base="SquaredError", body="FEED = 'text'"), "takes text, and lacks `rows`"),
+        (
+            "objective",
+            PART.format(base="SquaredError", body="TAKES = 'sound'"),
+            "its TAKES is 'sound'; it is empty for",
+        ),
+        ("objective", PART.format(base="SquaredError", body="TAKES = 'text'"), "takes text, and lacks `rows`"),
         (
             "evaluate.margin",
             PART.format(base="Evaluator", body="def outputs(self, model, batch): ..."),
@@ -302,7 +306,7 @@ BOOM = "raise ValueError('boom\\nand more')"
         ("objective", f"class Bad(SquaredError):\n    def sums(self, model, batch, key=None, **how): {BOOM}"),
         ("optimizer", f"class Bad(Lion):\n    def method(self): {BOOM}"),
         ("schedule", f"class Bad(Falling):\n    def shape(self, step, total): {BOOM}"),
-        ("evaluate.margin", f"class Bad(Margin):\n    def bind(self, *, feed, source, config): {BOOM}"),
+        ("evaluate.margin", f"class Bad(Margin):\n    def bind(self, *, inputs, source, config): {BOOM}"),
         ("evaluate.margin", f"class Bad(Margin):\n    def outputs(self, model, batch): {BOOM}"),
         ("evaluate.margin", f"class Bad(Margin):\n    def check(self): {BOOM}"),
     ],

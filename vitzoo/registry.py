@@ -62,6 +62,10 @@ PARTS: dict[str, dict[str, str]] = {
         "tasks": "vitzoo.data.text.datasets.tasks:Tasks",
         "wikitext103": "vitzoo.data.text.datasets.corpora:open_wikitext",
     },
+    "input": {
+        "image": "vitzoo.data.settings:Preprocessing",
+        "text": "vitzoo.data.text.settings:Text",
+    },
     "evaluator": {
         "classification": "vitzoo.evaluation.classification:ClassificationEvaluator",
         "real_accuracy": "vitzoo.evaluation.classification:RealAccuracyEvaluator",

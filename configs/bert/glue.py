@@ -31,7 +31,7 @@ def get_config(arg="mnli"):
     config.init_from = vitzoo.config.required("CKPT")
     config.total_epochs = 3
     config.data = dict(name=f"glue/{arg}", split="train", batch_size=32)
-    config.text = dict(sequence_length=128)
+    config.inputs.tokens = dict(length=128)
     if fields:
         config.data.first_field, config.data.second_field = fields
     config.optimizer = dict(name="adamw", learning_rate=2e-5, weight_decay=0.01, epsilon=1e-6, grad_clip=1.0)

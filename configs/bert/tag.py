@@ -30,8 +30,8 @@ def get_config(arg="tiny"):
     often = dict(every_epochs=1) if scratch else dict(every_steps=200)
     config.objective = dict(name="token_classification")
     config.data = dict(name=vitzoo.config.required("jsonl:FILE"), split="train", batch_size=32)
-    config.tokenizer = dict(kind="wordpiece", vocabulary_size=8000, lowercase=False)
-    config.text = dict(sequence_length=128)
+    config.inputs.tokens.tokenizer = dict(kind="wordpiece", vocabulary_size=8000, lowercase=False)
+    config.inputs.tokens = dict(length=128)
     config.optimizer = dict(name="adamw", learning_rate=rate, weight_decay=0.01, grad_clip=1.0)
     config.schedule = dict(name="linear", warmup_fraction=0.1)
     config.ema_warm_start = True  # of the moving average that --config.ema=0.999 would keep

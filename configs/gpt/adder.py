@@ -16,8 +16,8 @@ def get_config():
     config.model = dict(name="gpt", variant="gpt-nano", context_length=16, dropout=0.0, attention_dropout=0.0)
     config.objective = dict(name="causal_lm", rows="answers")
     config.data = dict(name="sums", split="train", batch_size=256)
-    config.tokenizer = dict(kind="characters")
-    config.text = dict(sequence_length=12)
+    config.inputs.tokens.tokenizer = dict(kind="characters")
+    config.inputs.tokens = dict(length=12)
     config.optimizer = dict(name="adamw", learning_rate=2e-3, weight_decay=0.1, grad_clip=1.0)
     config.schedule = dict(name="cosine", warmup_steps=100)
     config.ema_warm_start = True  # of the moving average that --config.ema=0.999 would keep

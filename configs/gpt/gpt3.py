@@ -2,8 +2,8 @@
 
 Command:   vitzoo train --config gpt/gpt3:125M --workdir runs/gpt3 --config.data.name=text:FOLDER
 Hardware:  accelerators.
-Data:      text:FOLDER, jsonl:FILE, or a text set of TFDS (c4, lm1b); --config.tokenizer.file is GPT-2's vocabulary,
-           vocab.json beside merges.txt.
+Data:      text:FOLDER, jsonl:FILE, or a text set of TFDS (c4, lm1b);
+           --config.inputs.tokens.tokenizer.file is GPT-2's vocabulary, vocab.json beside merges.txt.
 Source:    https://arxiv.org/abs/2005.14165, table 2.1 and appendix B: rows of 2,048 tokens, 300 billion tokens, Adam
            with 0.9 and 0.95, decay 0.1, clipping at 1, warm-up over 375 million tokens, cosine to a tenth over 260
            billion tokens and constant after that, here to the end. The paper's batches grow to their size over the
@@ -35,8 +35,8 @@ def get_config(arg="125M"):
     config.model = dict(name="gpt", variant=f"gpt3-{arg}", dropout=0.0, attention_dropout=0.0)
     config.objective = dict(name="causal_lm")
     config.data = dict(name=vitzoo.config.required("text:FOLDER"), split="train", batch_size=rows)
-    config.tokenizer = dict(kind="file", file=vitzoo.config.required("vocab.json"))
-    config.text = dict(sequence_length=LENGTH)
+    config.inputs.tokens.tokenizer = dict(kind="file", file=vitzoo.config.required("vocab.json"))
+    config.inputs.tokens = dict(length=LENGTH)
     config.optimizer = dict(name="adamw", learning_rate=rate, beta1=0.9, beta2=0.95, weight_decay=0.1, grad_clip=1.0)
     config.schedule = dict(name="cosine", warmup_steps=round(375e6 / tokens), final_fraction=0.1)
     config.checkpoint = dict(every_steps=2000)

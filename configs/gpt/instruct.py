@@ -17,7 +17,7 @@ def get_config():
     config.min_steps = 100  # few answers need more than three rounds
     config.objective = dict(name="causal_lm", rows="answers")
     config.data = dict(name=vitzoo.config.required("jsonl:FILE"), split="train", batch_size=16)
-    config.text = dict(packing=True)
+    config.inputs.tokens = dict(packing=True)
     config.optimizer = dict(name="adamw", learning_rate=5e-5, weight_decay=0.0, grad_clip=1.0)
     config.schedule = dict(name="linear", warmup_fraction=0.03)
     config.ema_warm_start = True  # of the moving average that --config.ema=0.999 would keep

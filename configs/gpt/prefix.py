@@ -18,8 +18,8 @@ def get_config():
     config.model = dict(name="gpt", variant="gpt-micro", context_length=128, dropout=0.0, attention_dropout=0.0)
     config.objective = dict(name="prefix_lm")
     config.data = dict(name="stdlib", split="train", batch_size=16)
-    config.tokenizer = dict(kind="characters")
-    config.text = dict(sequence_length=128, packing=True)
+    config.inputs.tokens.tokenizer = dict(kind="characters")
+    config.inputs.tokens = dict(length=128, packing=True)
     config.optimizer = dict(name="adamw", learning_rate=4e-3, weight_decay=0.1, grad_clip=1.0)
     config.schedule = dict(name="cosine", warmup_steps=100)
     config.ema_warm_start = True  # of the moving average that --config.ema=0.999 would keep

@@ -1,9 +1,9 @@
 """T5 v1.1's pre-training: spans of a text are masked and to be said, any size.
 
-Command:   vitzoo train --config t5/c4:base --workdir runs/t5 --config.tokenizer.file=spiece.model
+Command:   vitzoo train --config t5/c4:base --workdir runs/t5 --config.inputs.tokens.tokenizer.file=spiece.model
 Hardware:  an accelerator.
 Data:      c4/en of TFDS, or --config.data.name=text:FOLDER; T5's vocabulary in
-           --config.tokenizer.file.
+           --config.inputs.tokens.tokenizer.file.
 Source:    https://arxiv.org/abs/1910.10683 and t5x's t5_1_1 examples: inputs of 512 tokens, targets of 114, Adafactor
            at 1/sqrt(max(step, 10,000)), z-loss 1e-4, no dropout; released checkpoints: 1,000,000 steps of 2,048 rows
            (not run by us).
@@ -20,8 +20,8 @@ def get_config(arg="small"):
     config.model = dict(name="t5", variant=f"v1.1-{vitzoo.config.choice(arg, SIZES)}", dropout=0.0)
     config.objective = dict(name="seq2seq", rows="span_corruption", z_loss=1e-4)
     config.data = dict(name="c4/en", split="train", batch_size=2048)
-    config.tokenizer = dict(kind="file", file=vitzoo.config.required("spiece.model"), sentinels=100)
-    config.text = dict(source_length=512, sequence_length=114)
+    config.inputs.tokens.tokenizer = dict(kind="file", file=vitzoo.config.required("spiece.model"), sentinels=100)
+    config.inputs.tokens = dict(source_length=512, length=114)
     config.optimizer = dict(name="t5_adafactor", learning_rate=1e-2)
     # constant for 10,000 steps, then 1/sqrt(step)
     config.schedule = dict(name="rsqrt", warmup_steps=10_000, warmup_start=1.0, timescale=10_000)

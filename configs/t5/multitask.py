@@ -48,8 +48,8 @@ def get_config():
     config.mixture = dict(
         sources={task: dict(name=data, prefix=prefix) for task, (data, prefix) in PREFIXES.items()}, cap=30_000
     )
-    config.tokenizer = dict(kind="bpe", vocabulary_size=4000)
-    config.text = dict(source_length=96, sequence_length=96, packing=True)
+    config.inputs.tokens.tokenizer = dict(kind="bpe", vocabulary_size=4000)
+    config.inputs.tokens = dict(source_length=96, length=96, packing=True)
     config.optimizer = dict(name="t5_adafactor", learning_rate=0.1, beta2=0.98, grad_clip=1.0)
     config.schedule = dict(name="rsqrt", warmup_steps=300, timescale=400, cooldown_fraction=0.3)
     config.ema_warm_start = True  # of the moving average that --config.ema=0.999 would keep
@@ -58,7 +58,7 @@ def get_config():
             name="generation",
             split="test",
             data=dict(name=data),
-            text=dict(prefix=prefix),
+            inputs=dict(tokens=dict(prefix=prefix)),
             every_steps=2000,
             **METRICS[task],
         )

@@ -31,8 +31,8 @@ def get_config():
     )
     config.objective = dict(name="seq2seq", rows="span_corruption", z_loss=1e-4)
     config.data = dict(name="stdlib", split="train", batch_size=32)
-    config.tokenizer = dict(kind="bpe", vocabulary_size=4000, sentinels=100)
-    config.text = dict(source_length=128, sequence_length=48)
+    config.inputs.tokens.tokenizer = dict(kind="bpe", vocabulary_size=4000, sentinels=100)
+    config.inputs.tokens = dict(source_length=128, length=48)
     config.optimizer = dict(name="adamw", learning_rate=2e-3, beta2=0.98, weight_decay=0.0, grad_clip=1.0)
     config.schedule = dict(name="rsqrt", warmup_steps=200, timescale=200, cooldown_fraction=0.3)
     config.ema_warm_start = True  # of the moving average that --config.ema=0.999 would keep

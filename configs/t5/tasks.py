@@ -42,7 +42,7 @@ def get_config(arg="glue/mnli"):
     config.model = dict(dropout=0.1)
     config.objective = dict(name="seq2seq")
     config.data = dict(name=f"tasks/{arg}", split="train", batch_size=128)
-    config.text = dict(prefix=prefix, source_length=512, sequence_length=length)
+    config.inputs.tokens = dict(prefix=prefix, source_length=512, length=length)
     config.optimizer = dict(name="t5_adafactor", learning_rate=1e-3)
     config.schedule = dict(name="constant")
     written = dict(name="generation", metrics=metrics, max_new_tokens=min(length, 256))

@@ -31,8 +31,8 @@ def get_config():
     )
     config.objective = dict(name="seq2seq", label_smoothing=0.1, z_loss=1e-4)
     config.data = dict(name="verses", split="train", batch_size=32)
-    config.tokenizer = dict(kind="bpe", vocabulary_size=4000)
-    config.text = dict(source_length=96, sequence_length=96, packing=True)
+    config.inputs.tokens.tokenizer = dict(kind="bpe", vocabulary_size=4000)
+    config.inputs.tokens = dict(source_length=96, length=96, packing=True)
     # rates relative to each tensor's size: AdamW is slow on embeddings that begin at deviation 1
     config.optimizer = dict(name="t5_adafactor", learning_rate=0.1, beta2=0.98, grad_clip=1.0)
     config.schedule = dict(name="rsqrt", warmup_steps=300, timescale=400, cooldown_fraction=0.3)

@@ -17,8 +17,8 @@ def get_config():
     config.model = dict(name="transformer", variant="base", width=128, depth=2, num_heads=4, mlp_dim=512, pre_norm=True)
     config.objective = dict(name="seq2seq", label_smoothing=0.1)
     config.data = dict(name="verses", split="train", batch_size=32)
-    config.tokenizer = dict(kind="bpe", vocabulary_size=4000)
-    config.text = dict(source_length=96, sequence_length=96, packing=True)
+    config.inputs.tokens.tokenizer = dict(kind="bpe", vocabulary_size=4000)
+    config.inputs.tokens = dict(source_length=96, length=96, packing=True)
     config.optimizer = dict(name="adamw", learning_rate=1.5e-3, beta1=0.9, beta2=0.98, weight_decay=0.0, grad_clip=1.0)
     config.schedule = dict(name="rsqrt", warmup_steps=400, timescale=400, cooldown_fraction=0.3)
     config.ema_warm_start = True  # of the moving average that --config.ema=0.999 would keep

@@ -27,9 +27,9 @@ def get_config(arg="en-de,base"):
         config.model.dropout = 0.1
     config.objective = dict(name="seq2seq", label_smoothing=0.1)
     config.data = dict(name=data, split="train", batch_size=320, source_field="en", target_field=target)
-    config.tokenizer = dict(kind="bpe", vocabulary_size=vocabulary)
+    config.inputs.tokens.tokenizer = dict(kind="bpe", vocabulary_size=vocabulary)
     # 320 rows of up to 80 tokens a side: some 25,000 tokens a batch, as in the paper
-    config.text = dict(source_length=80, sequence_length=80, packing=True)
+    config.inputs.tokens = dict(source_length=80, length=80, packing=True)
     width = {"base": 512, "big": 1024}[size or "base"]
     warmup = 4000
     # the paper's rate is width^-0.5 · min(step^-0.5, step · warmup^-1.5)

@@ -56,7 +56,7 @@ def get_config(arg="i1k,B/16"):
     config = vitzoo.config.default()
     config.total_epochs = 300
     config.model = dict(name="vit", variant=variant, image_size=224, dropout=rate, drop_path=rate)
-    config.preprocessing = dict(resize="short_side_crop", crop_fraction=224 / 256)
+    config.inputs.image = dict(resize="short_side_crop", crop_fraction=224 / 256)
     config.augment = dict(crop="inception", flip=True, **vitzoo.config.choice(row or best, TABLE))
     config.optimizer = dict(
         name="adamw",

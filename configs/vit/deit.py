@@ -38,7 +38,7 @@ def get_config(arg="S/16"):
         teacher = vitzoo.config.required("CKPT")
         config.objective = dict(name="distillation", kind="hard", teacher_weight=0.5, teacher=teacher)
     config.data = dict(name="imagenet2012", split="train", batch_size=1024, repeats=3)
-    config.preprocessing = dict(
+    config.inputs.image = dict(
         resize="short_side_crop",
         interpolation="bicubic",
         crop_fraction=224 / 256,

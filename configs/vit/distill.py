@@ -22,7 +22,7 @@ def get_config(arg="S/16"):
     teacher = vitzoo.config.required("CKPT")
     config.objective = dict(name="distillation", kind="soft", temperature=1.0, teacher_weight=1.0, teacher=teacher)
     config.data = dict(name="imagenet2012", split="train[:99%]", batch_size=1024)
-    config.preprocessing = dict(resize="short_side_crop", crop_fraction=224 / 256)
+    config.inputs.image = dict(resize="short_side_crop", crop_fraction=224 / 256)
     config.augment = dict(crop="inception", flip=True, mixup=1.0)
     config.optimizer = dict(name="adamw", learning_rate=1e-3, weight_decay=0.1, grad_clip=1.0)
     config.schedule = dict(name="cosine", warmup_epochs=5)

@@ -17,7 +17,7 @@ def get_config(arg="S/16"):
     config.model = dict(name="vit", variant=arg, pooling="gap", positions="sincos2d", pre_logits=True, image_size=224)
     config.objective = dict(name="classification", label_smoothing=0.0)
     config.data = dict(name="imagenet2012", split="train[:99%]", batch_size=1024)
-    config.preprocessing = dict(resize="short_side_crop", crop_fraction=0.875)
+    config.inputs.image = dict(resize="short_side_crop", crop_fraction=0.875)
     config.augment = dict(crop="inception", flip=True, randaugment_layers=2, randaugment_magnitude=10, mixup=0.2)
     config.optimizer = dict(name="adamw", learning_rate=1e-3, weight_decay=0.1, grad_clip=1.0)
     config.schedule = dict(name="cosine", warmup_steps=10_000)

@@ -29,7 +29,7 @@ def get_config(arg="cifar10"):
     config.model = dict(image_size=384)
     config.objective = dict(name="classification")
     config.data = dict(name=task["name"], split=task["split"], batch_size=512)
-    config.preprocessing = dict(
+    config.inputs.image = dict(
         resize="squash", interpolation="bilinear", antialias=False, rounding="none", crop_fraction=1.0
     )
     config.augment = dict(crop="resize_random", crop_scale=448 / 384, flip=True)

@@ -23,7 +23,7 @@ def get_config(arg="g/14"):
     config.model = dict(name="vit", variant=arg, image_size=224, pooling="map", head_bias_init=-10.0)
     config.objective = dict(name="classification", loss="sigmoid")
     config.data = dict(name=vitzoo.config.required("folder:IMAGES"), split="train", batch_size=16_384)
-    config.preprocessing = dict(resize="short_side_crop", crop_fraction=224 / 256)
+    config.inputs.image = dict(resize="short_side_crop", crop_fraction=224 / 256)
     config.augment = dict(crop="inception", flip=True)
     config.optimizer = dict(
         name="adafactor",

@@ -31,7 +31,7 @@ def get_config(arg="cifar10"):
     config.model = dict(image_size=384)
     config.objective = dict(name="classification")
     config.data = dict(name=name, split=f"train[:{part}%]", batch_size=512, image_field="image", label_field="label")
-    config.preprocessing = dict(resize="short_side_crop", crop_fraction=384 / 448)
+    config.inputs.image = dict(resize="short_side_crop", crop_fraction=384 / 448)
     config.augment = dict(crop=crop, crop_scale=448 / 384, flip=True)
     config.optimizer = dict(name="sgd", learning_rate=rate, momentum=0.9, moment_dtype="bfloat16", grad_clip=1.0)
     config.schedule = dict(name="cosine", warmup_steps=warmup)

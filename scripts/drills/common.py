@@ -42,7 +42,7 @@ def get_config(kind: str = "images") -> Any:
         )
         config.objective = dict(name="seq2seq", label_smoothing=0.1)
         config.data = dict(name="sums", split="train[:200]", batch_size=8)
-        config.text = dict(source_length=32, sequence_length=16)
+        config.inputs.tokens = dict(source_length=32, length=16)
         config.evaluate = dict(test=dict(name="perplexity", split="validation[:13]", every_steps=12))
     config.optimizer = dict(name="adamw", learning_rate=1e-3, grad_clip=1.0)
     config.log = dict(every_steps=1)

@@ -73,7 +73,7 @@ def of_text(config):
         sources=dict(two=dict(name="sums", prefix="two: "), one=dict(name="sums/1", split="train", prefix="one: ")),
         rates=(0.7, 0.3),
     )
-    config.text = dict(source_length=64, sequence_length=24, packing=True)
+    config.inputs.tokens = dict(source_length=64, length=24, packing=True)
     config.evaluate = dict(
         test=dict(name="perplexity", split="validation[:50]", data=dict(name="sums"), every_steps=15)
     )

@@ -25,15 +25,15 @@ from fuzzing.mutations import (
     write,
 )
 
-INSTRUCT = "gpt/instruct --config.init_from={made}/runs/gpt --config.text.sequence_length=64"
-CLASSIFY = "bert/classify --config.tokenizer.kind=bytes"
-TRANSLATE = "t5/translate --config.tokenizer.kind=bytes"
+INSTRUCT = "gpt/instruct --config.init_from={made}/runs/gpt --config.inputs.tokens.length=64"
+CLASSIFY = "bert/classify --config.inputs.tokens.tokenizer.kind=bytes"
+TRANSLATE = "t5/translate --config.inputs.tokens.tokenizer.kind=bytes"
 CONFIGS: Mapping[str, str] = {
     **dict.fromkeys(("answers", "chats"), INSTRUCT),
     **dict.fromkeys(("labelled", "sentences"), CLASSIFY),
     "pairs": TRANSLATE,
     "plain": "gpt/char",
-    "tagged": "bert/tag --config.tokenizer.kind=bytes",
+    "tagged": "bert/tag --config.inputs.tokens.tokenizer.kind=bytes",
 }
 """The config that trains on each kind of JSON lines."""
 SKIP = ((), (), ("--config.data.bad_files=skip",))

@@ -21,7 +21,11 @@ RUNS = {
 EXTRA = {
     "vit": ["--config.evaluate.test.every_epochs=none", "--config.evaluate.test.every_steps=4", "--config.ema=0.5"],
     "gpt": ["--config.schedule.warmup_steps=1", "--config.evaluate.val.max_rows=16", "--config.data.batch_size=4"],
-    "bert": ["--config.tokenizer.kind=bytes", "--config.text.sequence_length=32", "--config.data.batch_size=4"],
+    "bert": [
+        "--config.inputs.tokens.tokenizer.kind=bytes",
+        "--config.inputs.tokens.length=32",
+        "--config.data.batch_size=4",
+    ],
 }
 ROWS: dict[str, Sequence[dict]] = {
     "labelled": [{"text": f"a text, number {n}", "label": "pos" if n % 2 else "neg", "id": n} for n in range(24)],

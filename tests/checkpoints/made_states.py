@@ -26,7 +26,7 @@ def describe(step):
         version="0",
         model={"name": "vit"},
         objective={"name": "classification"},
-        preprocessing={"size": [8, 8], "channels": 1},
+        inputs={"image": {"kind": "image", "size": [8, 8], "channels": 1}},
         classes=["zero", "one"],
         data={"name": "digits", "split": "train", "fingerprint": "f"},
         step=step,

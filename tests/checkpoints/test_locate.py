@@ -137,17 +137,22 @@ def crafted(run, target, file, change):
 
 
 WRONG = [
-    *(
-        ("model.json", name, value)
-        for name in ("model", "objective", "preprocessing", "data")
-        for value in (None, 5, [])
-    ),
+    *(("model.json", name, value) for name in ("model", "objective", "inputs", "data") for value in (None, 5, [])),
     *(("model.json", name, value) for name in ("model", "objective") for value in ({}, {"name": None}, {"name": 5})),
     *(("model.json", "classes", value) for value in (5, "ab", [1, 2], {"0": "a"})),
-    *(("model.json", "tokenizer", value) for value in (5, [], {}, {"kind": 1, "file": "f", "sha256": "s"})),
-    *(("model.json", "preprocessing", {"size": size, "channels": 1}) for size in (8, [8], [8, "8"], [0, 8], None)),
-    *(("model.json", "preprocessing", {"size": [8, 8], "channels": count}) for count in (None, 0, "1")),
-    *(("model.json", "preprocessing", {"size": [8, 8], "channels": 1, "mean": mean}) for mean in (1.0, ["a"])),
+    *(("model.json", "inputs", {"image": value}) for value in (None, 5, [], {}, {"kind": 5}, {"kind": "image"})),
+    *(
+        ("model.json", "inputs", {"tokens": {"kind": "text", "tokenizer": value}})
+        for value in (None, 5, [], {}, {"kind": 1, "file": "f", "sha256": "s"})
+    ),
+    *(
+        ("model.json", "inputs", {"image": {"kind": "image", "size": [8, 8], "channels": 1, **wrong}})
+        for wrong in (
+            *({"size": size} for size in (8, [8], [8, "8"], [0, 8], None)),
+            *({"channels": count} for count in (None, 0, "1")),
+            *({"mean": mean} for mean in (1.0, ["a"])),
+        )
+    ),
     *(
         ("model.json", name, value)
         for name in ("step", "examples", "vitzoo", "format")

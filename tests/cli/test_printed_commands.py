@@ -63,11 +63,14 @@ def test_what_average_soup_and_sweep_say_at_their_end(name, monkeypatch, capsys)
 def test_what_preparing_a_tokenizer_says_at_its_end(name, tmp_path, capsys):
     file = tmp_path / f"{name} text.txt"
     file.write_text("to be or not to be " * 20)
-    settings = ["--config.tokenizer.kind=wordpiece", "--config.tokenizer.vocabulary_size=30"]
+    settings = [
+        "--config.inputs.tokens.tokenizer.kind=wordpiece",
+        "--config.inputs.tokens.tokenizer.vocabulary_size=30",
+    ]
     assert main(["data", "prepare", f"text:{file}", f"--output={name}", *settings]) == 0
     _, settings = read(capsys.readouterr().out)
     assert settings["data.name"] == f"text:{file}"
-    assert settings["tokenizer.file"].endswith(name)
+    assert settings["inputs.tokens.tokenizer.file"].endswith(name)
 
 
 @pytest.mark.parametrize("typed", ["two words", "$HOME", "it's"])

@@ -33,7 +33,7 @@ MEANING = {
     "objective.label_smoothing": "0.2",
     "data.batch_size": "512",
     "data.split": "train",
-    "preprocessing.crop_fraction": "0.875",
+    "inputs.image.crop_fraction": "0.875",
     "augment.flip": "true",
     "optimizer.learning_rate": "0.5",
     "schedule.warmup_steps": "3",

@@ -35,11 +35,11 @@ VALUES = {
     "data.target_field": "x",
     "data.first_field": "x",
     "data.second_field": "x",
-    "text.turn_prefix": "<{role}>",
-    "text.turn_suffix": "!",
-    "text.answer_roles": "bot",
+    "inputs.tokens.turn_prefix": "<{role}>",
+    "inputs.tokens.turn_suffix": "!",
+    "inputs.tokens.answer_roles": "bot",
 }
-OF_ANSWERS = ("text.turn_prefix", "text.turn_suffix", "text.answer_roles")
+OF_ANSWERS = ("inputs.tokens.turn_prefix", "inputs.tokens.turn_suffix", "inputs.tokens.answer_roles")
 IMAGES_TOO = ("data.image_field", "data.label_field")
 RECORDS = {"images": {"csv"}, "texts": {"csv", "jsonl", "tfds"}}
 ACTS = {
@@ -106,8 +106,8 @@ def test_how_an_augmentation_acts_that_is_off_has_no_effect(flag, on):
         ("model.qk_norm_bias=true", "model.qk_norm=true"),
         ("log.wandb_name=mine", "log.wandb=true"),
         ("log.wandb_project=ours", "log.wandb=true"),
-        ("preprocessing.crop_offset=half_even", "preprocessing.resize=short_side_crop"),
-        ("preprocessing.crop_offset=half_even", "preprocessing.crop_fraction=0.9"),
+        ("inputs.image.crop_offset=half_even", "inputs.image.resize=short_side_crop"),
+        ("inputs.image.crop_offset=half_even", "inputs.image.crop_fraction=0.9"),
     ],
 )
 def test_what_says_how_something_acts_that_is_off_has_no_effect(flag, on):
@@ -120,18 +120,18 @@ def test_what_says_how_something_acts_that_is_off_has_no_effect(flag, on):
 
 def test_what_a_checkpoint_may_have_is_not_said_to_be_off():
     from_checkpoint = {**config("digits", False), "init_from": "/runs/rotary"}
-    flags = ["model.rotary_base=50", "preprocessing.crop_offset=half_even"]
+    flags = ["model.rotary_base=50", "inputs.image.crop_offset=half_even"]
     assert resolve(from_checkpoint, overrides=flags).notes == []
 
 
 @pytest.mark.parametrize(
     "flag",
     [
-        "text.turn_prefix=<{role}>",
-        "text.turn_suffix=!",
-        "text.answer_roles=bot",
+        "inputs.tokens.turn_prefix=<{role}>",
+        "inputs.tokens.turn_suffix=!",
+        "inputs.tokens.answer_roles=bot",
         "data.regression=true",
-        "text.mask_rate=0.3",
+        "inputs.tokens.mask_rate=0.3",
     ],
 )
 def test_a_setting_of_other_rows_is_refused(flag):
@@ -142,10 +142,12 @@ def test_a_setting_of_other_rows_is_refused(flag):
 
 
 def test_a_length_of_the_source_is_of_encoder_decoders():
-    with pytest.raises(UserError, match=r"text.source_length = 64: has no effect on gpt, which is no encoder-decoder"):
-        resolve(config("jsonl:/x.jsonl", True), overrides=["text.source_length=64"])
+    with pytest.raises(
+        UserError, match=r"inputs.tokens.source_length = 64: has no effect on gpt, which is no encoder-decoder"
+    ):
+        resolve(config("jsonl:/x.jsonl", True), overrides=["inputs.tokens.source_length=64"])
     t5 = {"model": {"name": "t5", "variant": "small"}, "objective": {"name": "seq2seq"}}
-    resolve({**config("jsonl:/x.jsonl", True), **t5}, overrides=["text.source_length=64"])
+    resolve({**config("jsonl:/x.jsonl", True), **t5}, overrides=["inputs.tokens.source_length=64"])
 
 
 @pytest.mark.parametrize(("name", "text"), [("folder:/photos", False), ("text:/book", True), ("digits", False)])
@@ -214,7 +216,7 @@ def test_every_setting_that_says_how_data_are_read_is_known_here():
         name.partition(".")[2] for name in VALUES if name.startswith("data.")
     }
     of_rows = {
-        "sequence_length", "source_length", "packing", "random_offsets", "noise_density", "mean_span", "roll_spans",
+        "length", "source_length", "packing", "random_offsets", "noise_density", "mean_span", "roll_spans",
         "mask_rate", "whole_words", "next_sentence", "prefix", "paired", "chat", "fields",
     }  # fmt: skip
     assert {field.name for field in dataclasses.fields(Text)} - of_rows >= {

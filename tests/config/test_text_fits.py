@@ -7,8 +7,8 @@ import pytest
 
 from vitzoo.config import resolve
 from vitzoo.config.fits import check_acts, check_evaluator, check_learns, check_prefix, kind_of
+from vitzoo.data.processors.text import MAKERS
 from vitzoo.data.settings import Data
-from vitzoo.data.text.feed import MAKERS
 from vitzoo.data.text.row_kinds import ACTS, ROWS
 from vitzoo.data.text.settings import Text
 from vitzoo.errors import UserError
@@ -97,20 +97,44 @@ def test_without_a_model_an_evaluator_is_held_to_its_own_rows():
 @pytest.mark.parametrize(
     ("config", "changes", "message"),
     [
-        ("gpt/char", {"text__packing": "true"}, "text.packing = True: has no effect on rows of windows; it acts on d"),
-        ("gpt/char", {"text__mask_rate": "0.3"}, "text.mask_rate = 0.3: has no effect on rows of windows; it acts on"),
+        (
+            "gpt/char",
+            {"inputs__tokens__packing": "true"},
+            "inputs.tokens.packing = True: has no effect on rows of windows; it acts on d",
+        ),
+        (
+            "gpt/char",
+            {"inputs__tokens__mask_rate": "0.3"},
+            "inputs.tokens.mask_rate = 0.3: has no effect on rows of windows; it acts on",
+        ),
         (
             "bert/pretrain",
-            {"text__packing": "true", "text__next_sentence": "true"},
-            "text.packing = True: has no effect with next_sentence",
+            {"inputs__tokens__packing": "true", "inputs__tokens__next_sentence": "true"},
+            "inputs.tokens.packing = True: has no effect with next_sentence",
         ),
-        ("gpt/char", {"tokenizer__vocabulary_size": "99"}, "tokenizer.vocabulary_size = 99: has no effect with kind=c"),
-        ("gpt/char", {"tokenizer__special": "pad:x"}, "tokenizer.special = {'pad': 'x'}: has no effect with kind=cha"),
-        ("t5/translate", {"tokenizer__vocabulary_size": "16"}, "tokenizer.vocabulary_size = 16: must be at least 259:"),
+        (
+            "gpt/char",
+            {"inputs__tokens__tokenizer__vocabulary_size": "99"},
+            "inputs.tokens.tokenizer.vocabulary_size = 99: has no effect with kind=c",
+        ),
+        (
+            "gpt/char",
+            {"inputs__tokens__tokenizer__special": "pad:x"},
+            "inputs.tokens.tokenizer.special = {'pad': 'x'}: has no effect with kind=cha",
+        ),
         (
             "t5/translate",
-            {"tokenizer__kind": "file", "tokenizer__file": "x", "tokenizer__masking": "true"},
-            "tokenizer.masking = True: has no effect with kind=file; it is for bytes, characters, bpe, ",
+            {"inputs__tokens__tokenizer__vocabulary_size": "16"},
+            "inputs.tokens.tokenizer.vocabulary_size = 16: must be at least 259:",
+        ),
+        (
+            "t5/translate",
+            {
+                "inputs__tokens__tokenizer__kind": "file",
+                "inputs__tokens__tokenizer__file": "x",
+                "inputs__tokens__tokenizer__masking": "true",
+            },
+            "inputs.tokens.tokenizer.masking = True: has no effect with kind=file; it is for bytes, characters, bpe, ",
         ),
     ],
 )
@@ -125,19 +149,28 @@ def test_a_setting_acts_where_the_objective_or_an_evaluator_makes_such_rows():
 
 
 def test_as_many_sentinels_as_wanted_follow_bytes():
-    resolve("gpt/char", overrides=["tokenizer.kind=bytes", "tokenizer.sentinels=9000"])
+    resolve("gpt/char", overrides=["inputs.tokens.tokenizer.kind=bytes", "inputs.tokens.tokenizer.sentinels=9000"])
 
 
 def test_another_kind_of_tokenizer_by_flag_leaves_out_what_it_has_no_use_for_and_says_so():
-    published = ["tokenizer.kind=file", "tokenizer.file=tokenizer.json"]
+    published = ["inputs.tokens.tokenizer.kind=file", "inputs.tokens.tokenizer.file=tokenizer.json"]
     resolved = resolve("bert/pretrain:base", overrides=published)
-    tokenizer = resolved.experiment.tokenizer
+    tokenizer = resolved.experiment.inputs["tokens"].tokenizer
     assert (tokenizer.vocabulary_size, tokenizer.lowercase) == (8000, None)  # the defaults
     assert resolved.notes == [
-        "tokenizer.kind = file has no use for tokenizer.vocabulary_size = 30522, tokenizer.lowercase = True: left out"
+        "inputs.tokens.tokenizer.kind = file has no use for "
+        "inputs.tokens.tokenizer.vocabulary_size = 30522, inputs.tokens.tokenizer.lowercase = True: left out"
     ]
-    assert resolve("bert/classify", overrides=[*published, "tokenizer.lowercase=true"]).experiment.tokenizer.lowercase
-    assert resolve("bert/classify", overrides=["tokenizer.kind=bytes"]).experiment.tokenizer.lowercase  # as stated
+    assert (
+        resolve("bert/classify", overrides=[*published, "inputs.tokens.tokenizer.lowercase=true"])
+        .experiment.inputs["tokens"]
+        .tokenizer.lowercase
+    )
+    assert (
+        resolve("bert/classify", overrides=["inputs.tokens.tokenizer.kind=bytes"])
+        .experiment.inputs["tokens"]
+        .tokenizer.lowercase
+    )  # as stated
     assert resolve(json.loads(json.dumps(resolved.values))).notes == []
 
 
@@ -162,7 +195,7 @@ def test_another_evaluator_by_flag_leaves_what_belonged_to_the_one_before():
         ("data.split", "evaluate.val.split"),
         ("data.name", "evaluate.val.data.name"),  # which it changes
         ("data.dir", "data.dir"),  # which it doesn't
-        ("text.sequence_length", "text.sequence_length"),
+        ("inputs.tokens.length", "inputs.tokens.length"),
         ("--predictions", "--predictions"),
     ],
 )

@@ -274,9 +274,9 @@ def test_patterns_within_the_folder_are_taken(pattern):
 
 TEXTS = {**BASE, "model": {"name": "gpt"}, "objective": {"name": "causal_lm"}, "data": {"name": "text:/nothing"}}
 PATCHES = {
-    "evaluate.val.text.prefix": [5, None],
-    "evaluate.val.text.sequence_length": ["16", 1.5, 1],
-    "evaluate.val.text.nosuch": [5],
+    "evaluate.val.inputs.tokens.prefix": [5, None],
+    "evaluate.val.inputs.tokens.length": ["16", 1.5, 1],
+    "evaluate.val.inputs.tokens.nosuch": [5],
     "evaluate.val.data.files": ["/a*"],
     "evaluate.val.data.name": [5],
     "evaluate.val.data.batch_size": ["x", 0],
@@ -284,7 +284,7 @@ PATCHES = {
     "mixture.sources.a.prefix": [5],
     "mixture.sources.a.nosuch": [5],
     "mixture.sources.a.batch_size": [5],
-    "mixture.sources.a.sequence_length": [0.5],
+    "mixture.sources.a.length": [0.5],
 }
 
 
@@ -298,10 +298,15 @@ def test_what_differs_for_an_evaluator_or_a_source_is_read_by_the_types_of_the_s
         refusal(base, {name: value}, name)
         refusal(base, {section: {"name": "verses", field: value} if "mixture" in name else {field: value}}, name)
     resolve(base)
-    assert resolve(base, overrides=["evaluate.val.text.prefix=5"]).values["evaluate"]["val"]["text"] == {"prefix": "5"}
+    assert resolve(base, overrides=["evaluate.val.inputs.tokens.prefix=5"]).values["evaluate"]["val"]["inputs"] == {
+        "tokens": {"prefix": "5"}
+    }
 
 
-@pytest.mark.parametrize("section", ["evaluate.val.text", "evaluate.val.data", "mixture.sources", "mixture.sources.a"])
+@pytest.mark.parametrize(
+    "section",
+    ["evaluate.val.inputs", "evaluate.val.inputs.tokens", "evaluate.val.data", "mixture.sources", "mixture.sources.a"],
+)
 @pytest.mark.parametrize("value", [5, "x", [1], True])
 def test_what_differs_is_a_dict(section, value):
     refusal({**TEXTS, "evaluate": {"val": {"name": "perplexity"}}, "mixture": {}}, {section: value}, section)

@@ -19,7 +19,7 @@ SPLIT_GRAY = GRAY | {"evaluate.val.split": "test"}
 FROM, TAUGHT = {"init_from": "CKPT"}, {"objective.teacher": "CKPT"}
 FROM_GRAY, HELD_OUT = {"init_from": "GRAY"}, {"data.split": "train[:50]", "evaluate.val.split": "train[50:]"}
 PROSE, PAIRS, MAILS, TAGGED = ({"data.name": f"config_data:{name}"} for name in ("prose", "pairs", "mails", "tagged"))
-BYTES = {"tokenizer.kind": "bytes", "tokenizer.file": ""}
+BYTES = {"inputs.tokens.tokenizer.kind": "bytes", "inputs.tokens.tokenizer.file": ""}
 TASKS = {"translate": "pairs", "pronounce": "pairs", "spam": "mails"}
 TEXT_CASES = [
     ("gpt/quickstart", {}),
@@ -178,6 +178,6 @@ def test_the_plain_imagenet_recipe_is_the_published_one():
     assert experiment.schedule.warmup_steps == 10_000
     augment = experiment.augment
     assert (augment.randaugment_layers, augment.randaugment_magnitude, augment.mixup) == (2, 10, 0.2)
-    assert experiment.preprocessing.crop_fraction == 224 / 256
+    assert experiment.inputs["image"].crop_fraction == 224 / 256
     config = experiment.model.config(num_classes=1000)
     assert (config.positions, config.pooling, config.pre_logits) == ("sincos2d", "gap", True)

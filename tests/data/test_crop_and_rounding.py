@@ -103,8 +103,8 @@ def test_both_rules_go_from_the_config_through_a_run_to_its_checkpoint(tmp_path,
     model = ["variant=Ti/4", "depth=1", "width=12", "mlp_dim=12", "num_heads=3", "image_size=8"]
     settings = [f"model.{one}" for one in model]
     settings += [f"data.name=folder:{tmp_path / 'photos'}", "data.batch_size=8", "total_steps=2", "data.split=train"]
-    settings += ["preprocessing.rounding=none", "preprocessing.crop_offset=half_even"]
-    settings += ["preprocessing.resize=short_side_crop", "checkpoint.keep_best="]
+    settings += ["inputs.image.rounding=none", "inputs.image.crop_offset=half_even"]
+    settings += ["inputs.image.resize=short_side_crop", "checkpoint.keep_best="]
     (tmp_path / "plain.py").write_text(
         "import vitzoo\n\n\ndef get_config(arg=''):\n    config = vitzoo.config.default()\n"
         "    config.model = dict(name='vit')\n"
@@ -114,7 +114,7 @@ def test_both_rules_go_from_the_config_through_a_run_to_its_checkpoint(tmp_path,
     flags = [f"--config.{one}" for one in settings]
     assert main(["train", "--config", str(tmp_path / "plain.py"), "--workdir", str(workdir), *flags]) == 0
     (description,) = workdir.glob("checkpoints/2/**/model.json")
-    images = json.loads(description.read_text())["preprocessing"]
+    images = json.loads(description.read_text())["inputs"]["image"]
     assert (images["rounding"], images["crop_offset"]) == ("none", "half_even")
     assert main(["predict", "--checkpoint", str(workdir), str(tmp_path / "photos" / "cat" / "0.png")]) == 0
     assert main(["eval", "--workdir", str(workdir)]) == 0

@@ -8,11 +8,11 @@ import os
 import numpy as np
 import pytest
 from made_pictures import picture
+from vitzoo.data.image_rows import ImageRows
 
 from vitzoo.cli import main
-from vitzoo.data.image_feed import ImageFeed
-from vitzoo.data.image_rows import ImageRows
 from vitzoo.data.open import open_dataset, open_source
+from vitzoo.data.processors.image import ImageProcessor
 from vitzoo.data.settings import Data, Preprocessing
 from vitzoo.errors import UserError
 
@@ -237,7 +237,7 @@ def test_images_are_rows_with_numbers_or_without_labels(write):
     for data, message in ((numbers, "has numbers as labels"), (captions, "has no labels")):
         source = open_source(data)
         with pytest.raises(UserError, match=f"{message}.*, and the objective tells classes apart"):
-            ImageFeed(Preprocessing()).complete(Settings(), source)
+            ImageProcessor(Preprocessing()).complete(Settings(), source)
 
 
 @pytest.mark.parametrize("reader", READERS)

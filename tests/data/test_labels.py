@@ -14,9 +14,10 @@ from vitzoo.checksums import LIST
 from vitzoo.cli import main
 from vitzoo.data import show
 from vitzoo.data.arrays import from_arrays, image_table
-from vitzoo.data.image_rows import ImageRows
+from vitzoo.data.examples import ExampleRows
 from vitzoo.data.open import open_source
 from vitzoo.data.prepare import Prepared, training_command
+from vitzoo.data.processors.image import ImageArrays
 from vitzoo.data.settings import Data, Preprocessing
 from vitzoo.data.sources import tfds_folders
 from vitzoo.data.sources.base import Table
@@ -297,7 +298,7 @@ def test_of_tfds_too(tmp_path, labels):
     assert source.info.unlabelled
     assert "test" not in shlex.split(training_command(Prepared("mine", tmp_path), str(tmp_path)))[-2]
     with pytest.raises(UserError, match=r"data.split = test: is unlabelled in mine"):
-        ImageRows(source, data, Preprocessing(), (8, 8), 1)
+        ExampleRows(source, data, (ImageArrays(Preprocessing(), (8, 8), 1),))
 
 
 @pytest.mark.parametrize("labels", [[0, 1, -1, -1], [0, 1, 1, 5]])

@@ -45,7 +45,7 @@ def test_mean_and_deviation_are_on_the_0_to_255_scale_for_each_channel():
 
 
 def test_three_means_for_a_grey_image_are_refused():
-    with pytest.raises(UserError, match=r"preprocessing.mean = .* doesn't fit images of 1 channel"):
+    with pytest.raises(UserError, match=r"inputs.image.mean = .* doesn't fit images of 1 channel"):
         make_prepare(None, Preprocessing(mean=(1, 2, 3)), 2)({"image": jnp.zeros((1, 2, 2, 1), jnp.uint8)}, None)
 
 

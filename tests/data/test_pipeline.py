@@ -16,9 +16,10 @@ from made_pictures import numbered, picture
 
 from vitzoo.data import left_out
 from vitzoo.data.arrays import image_table
-from vitzoo.data.image_rows import ImageRows, training_images
+from vitzoo.data.examples import ExampleRows
 from vitzoo.data.open import open_source
 from vitzoo.data.pipeline import TrainStream, eval_batches
+from vitzoo.data.processors.image import ImageArrays
 from vitzoo.data.settings import Augment, Data, Preprocessing
 from vitzoo.data.sources.base import Source
 from vitzoo.errors import RunError, UserError
@@ -38,7 +39,7 @@ def numbers(count: int, labels=None) -> Source:
 def stream(source: Source, batch_size: int, augment: Augment = PLAIN, rows: slice = slice(None), **settings):
     seed = settings.pop("seed", 0)
     data = Data(name="numbers", batch_size=batch_size, **settings)
-    images = training_images(source, data, Preprocessing(), augment, size=(4, 4), channels=1)
+    images = ExampleRows(source, data, (ImageArrays(Preprocessing(), (4, 4), 1, augment),))
     return TrainStream(images, data, seed=seed, part=rows)
 
 
@@ -191,7 +192,7 @@ def test_examples_per_epoch_are_told():
 def test_evaluation_sees_each_example_once_in_batches_of_one_shape(count, batch_size, memory):
     data = Data(name="numbers", in_memory=memory)
     source = numbers(count, np.zeros(count))
-    images = ImageRows(source, data, Preprocessing(), (4, 4), 1)
+    images = ExampleRows(source, data, (ImageArrays(Preprocessing(), (4, 4), 1),))
     taken = list(eval_batches(images, data, batch_size=batch_size))
     assert {batch["image"].shape for batch in taken} == {(batch_size, 4, 4, 1)}
     seen, weights = (np.concatenate([batch[key] for batch in taken]) for key in ("id", "weight"))
@@ -203,7 +204,7 @@ def test_evaluation_sees_each_example_once_in_batches_of_one_shape(count, batch_
 def test_evaluation_with_workers_and_rows_counts_10_003_once():
     source, data = numbers(10_003), Data(name="numbers", in_memory="never", workers=2)
     kept = Data(name="numbers")
-    images, streamed = (ImageRows(source, how, Preprocessing(), (4, 4), 1) for how in (kept, data))
+    images, streamed = (ExampleRows(source, how, (ImageArrays(Preprocessing(), (4, 4), 1),)) for how in (kept, data))
     alone = list(eval_batches(images, kept, batch_size=500))
     workers = list(eval_batches(streamed, data, batch_size=500))
     assert sum(batch["weight"].sum() for batch in alone) == 10_003
@@ -219,7 +220,7 @@ def test_a_file_that_vanishes_is_a_row_of_weight_0_counted_and_named_once_a_run(
     source = open_source(data)
     lost = pathlib.Path(source.info.files[3])
     lost.unlink()
-    images = training_images(source, data, Preprocessing(), Augment(), size=(8, 8), channels=3)
+    images = ExampleRows(source, data, (ImageArrays(Preprocessing(), (8, 8), 3, Augment()),))
     made = TrainStream(images, data, seed=0)
     batch = batches(made, 0, 1)[0]
     assert batch["weight"].sum() == 26
@@ -236,7 +237,7 @@ def test_a_file_that_vanishes_stops_the_run_under_stop(photos, memory, workers):
     data = Data(name=f"folder:{photos}", batch_size=27, in_memory=memory, workers=workers)
     source = open_source(data)
     pathlib.Path(source.info.files[3]).unlink()
-    images = training_images(source, data, Preprocessing(), Augment(), size=(8, 8), channels=3)
+    images = ExampleRows(source, data, (ImageArrays(Preprocessing(), (8, 8), 3, Augment()),))
     made = TrainStream(images, data, seed=0)
     with pytest.raises(RunError, match=rf"{pathlib.Path(source.info.files[3]).name}.*data.bad_files=skip"):
         batches(made, 0, 2)
@@ -328,6 +329,6 @@ def test_a_picture_read_from_disk_reaches_the_batch(tmp_path):
     for name, color in (("red", (255, 0, 0)), ("blue", (0, 0, 255))):
         picture(tmp_path / "set" / name / "1.png", (9, 5), color)
     data = Data(name=f"folder:{tmp_path}/set", batch_size=2)
-    images = training_images(open_source(data), data, Preprocessing(), EVERY_DRAW, size=(4, 6), channels=3)
+    images = ExampleRows(open_source(data), data, (ImageArrays(Preprocessing(), (4, 6), 3, EVERY_DRAW),))
     made = TrainStream(images, data, seed=0)
     assert batches(made, 0, 1)[0]["image"].shape == (2, 4, 6, 3)

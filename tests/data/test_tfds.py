@@ -11,11 +11,12 @@ import pytest
 from made_pictures import picture
 
 from vitzoo.checksums import LIST
-from vitzoo.data.image_rows import ImageRows, training_images
+from vitzoo.data.examples import ExampleRows
 from vitzoo.data.images import decode
 from vitzoo.data.open import open_dataset, open_source
 from vitzoo.data.pipeline import TrainStream, eval_batches
 from vitzoo.data.prepare import prepare
+from vitzoo.data.processors.image import ImageArrays
 from vitzoo.data.settings import Augment, Data, Preprocessing
 from vitzoo.errors import RunError, UserError
 
@@ -130,14 +131,15 @@ def test_a_catalogue_dataset_is_read_from_mock_data(no_network):
         assert len(source.info.classes) == 1000
         assert source.info.channels == 3
         augment = Augment(crop="inception", flip=True, randaugment_layers=2)
-        images = training_images(source, data, Preprocessing(), augment, size=(32, 32), channels=3)
+        images = ExampleRows(source, data, (ImageArrays(Preprocessing(), (32, 32), 3, augment),))
         stream = TrainStream(images, data, seed=0)
         batch = next(stream.iterate(0))
         stream.close()
         assert batch["image"].shape == (4, 32, 32, 3)
         assert batch["label"].max() < 1000
         validation = open_source(data, "validation")
-        counted = eval_batches(ImageRows(validation, data, Preprocessing(), (32, 32), 3), data, batch_size=4)
+        held_out = ExampleRows(validation, data, (ImageArrays(Preprocessing(), (32, 32), 3),))
+        counted = eval_batches(held_out, data, batch_size=4)
         assert sum(batch["weight"].sum() for batch in counted) == 6
 
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from made_checkpoint import DIGITS, TINY, random_params
 
-from vitzoo.data.image_feed import ImageFeed
+from vitzoo.data.inputs import Inputs
+from vitzoo.data.processors.image import ImageProcessor
 from vitzoo.data.settings import Data, Preprocessing
 from vitzoo.errors import UserError
 from vitzoo.evaluation.classification import CalibrationEvaluator, RealAccuracyEvaluator
@@ -80,9 +81,9 @@ def test_any_of_several_labels_is_right_and_images_without_one_are_left_out():
 
 def evaluation(evaluator, name):
     graph, _ = state.abstract(lambda rngs: ViT(TINY, rngs=rngs))
-    feed, mesh = ImageFeed(Preprocessing()), make_mesh("auto", jax.devices()[:1])
+    inputs, mesh = Inputs({"image": ImageProcessor(Preprocessing())}), make_mesh("auto", jax.devices()[:1])
     data = Data(name=name, batch_size=16)
-    return Evaluation(evaluator, graph, feed=feed, config=TINY, data=data, classes=DIGITS, mesh=mesh)
+    return Evaluation(evaluator, graph, inputs=inputs, config=TINY, data=data, classes=DIGITS, mesh=mesh)
 
 
 def test_a_pass_of_a_model_is_calibrated_by_name_of_its_classes():

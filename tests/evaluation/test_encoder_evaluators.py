@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from made_text_run import MASKING, made_model
 
+from vitzoo.data.inputs import Inputs
+from vitzoo.data.processors.text import TextProcessor
 from vitzoo.data.settings import Data
-from vitzoo.data.text.feed import TextFeed
-from vitzoo.data.text.settings import Text, Tokenizer
+from vitzoo.data.text.settings import Text
 from vitzoo.errors import UserError
 from vitzoo.evaluation.classification import ClassificationEvaluator
 from vitzoo.evaluation.label_metrics import f1_scores
@@ -58,12 +59,12 @@ CLASSES = {"labelled": ("c", "b", "a"), "tagged": ("O", "I-X", "B-X")}  # not in
 def bound(kind, data, batch=4, devices=1, evaluator=None, name=None, **settings):
     made, own, fields, _ = KINDS[kind]
     config, graph, params = made_model("bert", scale=0.3, **fields)
-    text = Text(sequence_length=48, next_sentence=kind == "masked")
-    feed = TextFeed(Tokenizer(), text, "labelled" if kind == "number" else kind, 0, known=MASKING)
+    text = Text(length=48, next_sentence=kind == "masked")
+    processor = TextProcessor(text, "labelled" if kind == "number" else kind, 0, known=MASKING)
     evaluation = Evaluation(
         (evaluator or made)(split="all", **settings),
         graph,
-        feed=feed,
+        inputs=Inputs({"tokens": processor}),
         config=config,
         data=Data(name=f"jsonl:{data}/{name or own}.jsonl", batch_size=batch),
         classes=CLASSES.get(kind),

@@ -101,9 +101,9 @@ def test_other_classes_are_refused_by_name(run):
 
 
 def test_an_override_of_the_pixels_is_warned_of(run):
-    ready = make_ready(str(run), {"data.split": "five", "preprocessing.mean": (0.0,)}, "auto")
+    ready = make_ready(str(run), {"data.split": "five", "inputs.image.mean": (0.0,)}, "auto")
     assert ready.info.preprocessing.mean == (0.0,)
-    assert ready.notes == ["warning: preprocessing.mean = (0.0,), but the weights were trained with (127.5,)"]
+    assert ready.notes == ["warning: inputs.image.mean = (0.0,), but the weights were trained with (127.5,)"]
 
 
 @pytest.mark.gate

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 from made_checkpoint import TINY, random_params
 
-from vitzoo.data.image_feed import ImageFeed
+from vitzoo.data.inputs import Inputs
+from vitzoo.data.processors.image import ImageProcessor
 from vitzoo.data.settings import Data, Preprocessing
 from vitzoo.errors import UserError
 from vitzoo.evaluation.features import Examples
@@ -159,7 +160,7 @@ def evaluation(evaluator, devices=1, batch=16, name="test_frozen:striped"):
     return Evaluation(
         evaluator,
         GRAPH,
-        feed=ImageFeed(Preprocessing()),
+        inputs=Inputs({"image": ImageProcessor(Preprocessing())}),
         config=TINY,
         data=Data(name=name, batch_size=batch),
         classes=None,

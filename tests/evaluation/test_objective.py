@@ -13,7 +13,8 @@ from made_text_run import make_text_run
 
 from vitzoo.cli import main
 from vitzoo.config import resolve
-from vitzoo.data.image_feed import ImageFeed
+from vitzoo.data.inputs import Inputs
+from vitzoo.data.processors.image import ImageProcessor
 from vitzoo.data.settings import Data, Preprocessing
 from vitzoo.errors import UserError
 from vitzoo.evaluation.objective import ObjectiveEvaluator
@@ -57,7 +58,7 @@ def evaluation(objective, batch_size, devices, name="made_data:Holed", build=Bri
     return Evaluation(
         ObjectiveEvaluator(split=split),
         state.abstract(lambda rngs: build(rngs=rngs))[0],
-        feed=ImageFeed(Preprocessing()),
+        inputs=Inputs({"image": ImageProcessor(Preprocessing())}),
         config=TINY,
         data=Data(name=name, batch_size=batch_size, bad_files="skip", in_memory="never"),
         classes=classes,

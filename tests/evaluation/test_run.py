@@ -8,7 +8,8 @@ import pytest
 from made_checkpoint import DIGITS, TINY, random_params
 from made_data import N
 
-from vitzoo.data.image_feed import ImageFeed
+from vitzoo.data.inputs import Inputs
+from vitzoo.data.processors.image import ImageProcessor
 from vitzoo.data.settings import Data, Preprocessing
 from vitzoo.errors import UserError
 from vitzoo.evaluation.classification import ClassificationEvaluator
@@ -27,7 +28,7 @@ def evaluation(
     return Evaluation(
         ClassificationEvaluator(split=split, all_classes=all_classes),
         GRAPH,
-        feed=ImageFeed(Preprocessing()),
+        inputs=Inputs({"image": ImageProcessor(Preprocessing())}),
         config=TINY,
         data=Data(name=name, batch_size=batch_size, **data),
         classes=classes,

@@ -9,9 +9,10 @@ import pytest
 from made_text_run import TOKENIZER, made_model, make_text_run
 
 from vitzoo.cli.entry import main
+from vitzoo.data.inputs import Inputs
+from vitzoo.data.processors.text import TextProcessor
 from vitzoo.data.settings import Data
-from vitzoo.data.text.feed import TextFeed
-from vitzoo.data.text.settings import Text, Tokenizer
+from vitzoo.data.text.settings import Text
 from vitzoo.errors import UserError
 from vitzoo.evaluation.generation import GenerationEvaluator
 from vitzoo.evaluation.language_modelling import LastWordEvaluator, PerplexityEvaluator
@@ -49,11 +50,13 @@ def data(tmp_path_factory):
 
 def bound(evaluator, model, data, name, batch=4, devices=1, **text):
     config, graph, params = made_model(model)
-    text = Text(**{"sequence_length": 48, "source_length": 48, **text})
-    feed = TextFeed(Tokenizer(), text, ROWS[model], 0, known=TOKENIZER)
+    text = Text(**{"length": 48, "source_length": 48, **text})
+    processor = TextProcessor(text, ROWS[model], 0, known=TOKENIZER)
     settings = Data(name=f"jsonl:{data}/{name}.jsonl", batch_size=batch)
     mesh = make_mesh("auto", jax.devices()[:devices])
-    evaluation = Evaluation(evaluator, graph, feed=feed, config=config, data=settings, classes=None, mesh=mesh)
+    evaluation = Evaluation(
+        evaluator, graph, inputs=Inputs({"tokens": processor}), config=config, data=settings, classes=None, mesh=mesh
+    )
     return evaluation, params, state.merge(graph, params)
 
 
@@ -192,7 +195,7 @@ def test_the_last_word_is_measured(data):
 
 def test_an_untrained_model_with_even_odds_has_the_perplexity_of_its_vocabulary_and_the_bits_of_its_bytes(data):
     evaluator = PerplexityEvaluator(split="all", rows="windows", stride=5)
-    evaluation, params, _ = bound(evaluator, "gpt", data, "texts", batch=4, sequence_length=16)
+    evaluation, params, _ = bound(evaluator, "gpt", data, "texts", batch=4, length=16)
     found = evaluation(jax.tree.map(np.zeros_like, params))
     size = sum(len(evaluation.source[index]["text"].encode()) for index in range(6)) - 1
     assert found["tokens"] == size + 6  # each text has an end token

@@ -120,7 +120,9 @@ def test_half_a_character_on_the_command_line_is_refused_before_any_work(flag, v
 @pytest.mark.parametrize("name", ["nosuch.txt", "mails.JSONL", "no/such", "photo.png", "-", "./a.csv"])
 def test_what_looks_like_the_name_of_a_file_is_not_taken_for_text(name, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(predicting, "open_weights", lambda _: SimpleNamespace(description={"tokenizer": {}}))
+    monkeypatch.setattr(
+        predicting, "open_weights", lambda _: SimpleNamespace(description={"inputs": {"tokens": {"kind": "text"}}})
+    )
     monkeypatch.setattr(predicting, "predict_texts", lambda _, inputs, **__: inputs)
     texts = ["a text", "and/or so", "word", "see a.txt", "3.14", "etc."]
     assert predicting.predict("run", texts, typed=True) == texts

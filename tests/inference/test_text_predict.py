@@ -38,7 +38,7 @@ class Runs:
         if not (self.folder / name).exists():
             model, objective, fields, classes = RUNS[name]
             changes = {"objective": objective if model == "bert" else None, "classes": classes, **fields}
-            make_text_run(self.folder / name, model, "stdlib", text={"sequence_length": 32}, **changes)
+            make_text_run(self.folder / name, model, "stdlib", text={"length": 32}, **changes)
         return self.folder / name
 
 
@@ -254,7 +254,7 @@ def test_the_space_before_a_word_belongs_to_the_token_that_a_mask_hides():
         class Made:
             config = None
 
-        info = type("Info", (), {"tokenizer": tokenizer, "text": Text(sequence_length=32), "checkpoint": "made"})()
+        info = type("Info", (), {"tokenizer": tokenizer, "text": Text(length=32), "checkpoint": "made"})()
         task = FillIn(Made, info)
         asked = task.asked(gather_texts("once [MASK] a time", Text())[0])
         whole = tokenizer.encode("once upon a time")

@@ -36,11 +36,11 @@ def words_of(row):
 
 
 SOURCES = {
-    "masked_lm": lambda: MaskedRows(texts(*WRITTEN), MASKING, Text(sequence_length=LENGTH, next_sentence=True)),
-    "classes": lambda: LabelledRows(labelled([0, 1, 2, 1], ("a", "b", "c")), MASKING, Text(sequence_length=LENGTH)),
-    "number": lambda: LabelledRows(labelled([0.5, -1.0, 2.0, 0.0]), MASKING, Text(sequence_length=LENGTH)),
+    "masked_lm": lambda: MaskedRows(texts(*WRITTEN), MASKING, Text(length=LENGTH, next_sentence=True)),
+    "classes": lambda: LabelledRows(labelled([0, 1, 2, 1], ("a", "b", "c")), MASKING, Text(length=LENGTH)),
+    "number": lambda: LabelledRows(labelled([0.5, -1.0, 2.0, 0.0]), MASKING, Text(length=LENGTH)),
     "token_classes": lambda: TaggedRows(
-        MadeSource([words_of(row) for row in WRITTEN], ("a", "b", "c")), MASKING, Text(sequence_length=LENGTH)
+        MadeSource([words_of(row) for row in WRITTEN], ("a", "b", "c")), MASKING, Text(length=LENGTH)
     ),
 }
 OBJECTIVES = {
@@ -168,9 +168,9 @@ def test_the_next_sentence_adds_the_mean_over_rows_to_the_mean_over_tokens():
 
 
 def test_without_a_second_part_there_is_no_term_for_it():
-    rows = MaskedRows(texts(*WRITTEN), MASKING, Text(sequence_length=LENGTH))
+    rows = MaskedRows(texts(*WRITTEN), MASKING, Text(length=LENGTH))
     assert MaskedLanguageModelling().bind(rows.info).term_weights == {"tokens": 1.0}
-    labelled_rows = MaskedRows(labelled([0, 1, 1, 0], ("a", "b")), MASKING, Text(sequence_length=LENGTH))
+    labelled_rows = MaskedRows(labelled([0, 1, 1, 0], ("a", "b")), MASKING, Text(length=LENGTH))
     assert MaskedLanguageModelling().bind(labelled_rows.info).term_weights == {"tokens": 1.0}
 
 
@@ -241,7 +241,7 @@ def test_a_model_that_can_not_learn_an_objective_is_refused_when_the_config_is_r
 
 
 def test_the_head_is_the_objectives_unless_it_is_stated():
-    from vitzoo.config.feeds import feed_of
+    from vitzoo.config.inputs import inputs_of
 
     heads = {
         "masked_lm": "pretraining",
@@ -252,7 +252,7 @@ def test_the_head_is_the_objectives_unless_it_is_stated():
     }
     for objective, head in heads.items():
         resolved = resolve(objective, "gpt" if head is None else "bert", **({"head": "auto"} if head else {}))
-        assert feed_of(resolved.experiment).head == head
+        assert inputs_of(resolved.experiment).head == head
     # a checkpoint's own head gives way to the objective's
     choice = ModelChoice("bert", "", {}, {"vocabulary_size": 9, "head": "pretraining"})
     assert choice.config(head="classes", num_classes=2).head_kind == "classes"

@@ -35,7 +35,7 @@ def get_config():
 
     config = vitzoo.config.default()
     config.total_steps, config.data = 24, dict(name="cnn:bars", batch_size=16)
-    config.preprocessing = dict(mean=(100.0,), std=(50.0,))  # other than the guide's
+    config.inputs.image = dict(mean=(100.0,), std=(50.0,))  # other than the guide's
     config.model = dict(name="dino:Projector", num_classes=2)
     config.objective = dict(name="hint:Hint", guide=vitzoo.config.required("CKPT"))
     config.optimizer = dict(name="adamw", learning_rate=0.01)

@@ -44,8 +44,8 @@ def config_of(family, texts):
     else:
         name = f"jsonl:{texts}/pairs.jsonl" if family == "t5" else f"text:{texts}/lines.txt"
         config.data = dict(name=name, split="train", batch_size=8, document="line")
-        config.tokenizer = dict(kind="bytes", masking=family == "bert")
-        config.text = dict(sequence_length=TOKENS, source_length=TOKENS)
+        config.inputs.tokens.tokenizer = dict(kind="bytes", masking=family == "bert")
+        config.inputs.tokens = dict(length=TOKENS, source_length=TOKENS)
     if family == "t5":
         config.model.vocabulary_size = None
     # the trace of SGD is, after the first step, the gradient itself

@@ -51,9 +51,9 @@ def config_of(family, texts, mesh="auto", remat="none", scan=True, accumulate=1)
     else:
         name = f"jsonl:{texts}/pairs.jsonl" if objective == "seq2seq" else f"text:{texts}/lines.txt"
         config.data = dict(name=name, split="train", batch_size=16, document="line")
-        config.tokenizer = dict(kind="bytes", masking=family == "bert")
+        config.inputs.tokens.tokenizer = dict(kind="bytes", masking=family == "bert")
         # 31 tokens divide over no mesh
-        config.text = dict(sequence_length=31, source_length=31)
+        config.inputs.tokens = dict(length=31, source_length=31)
     config.mesh, config.remat, config.scan, config.accumulate = mesh, remat, scan, accumulate
     config.optimizer = dict(name="adamw", learning_rate=1e-3, weight_decay=0.1, grad_clip=1.0)
     config.log = dict(every_steps=1, tensorboard=False)

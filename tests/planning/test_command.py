@@ -65,8 +65,8 @@ def test_every_figure_is_labelled_and_the_setting_can_be_copied(planned):
         ),
         (("--config", "quickstart", "--topology", "cpu:8", "--examples", "0"), "--examples"),
         (
-            ("--config", "gpt/quickstart", "--topology", "cpu:8", "--config.text.sequence_length=128"),
-            "text.sequence_length = 128: is more than model.context_length = 64",
+            ("--config", "gpt/quickstart", "--topology", "cpu:8", "--config.inputs.tokens.length=128"),
+            "inputs.tokens.length = 128: is more than model.context_length = 64",
         ),
         (
             ("--config", "quickstart", "--topology", "h100:8", "--compile", "2"),

@@ -64,7 +64,7 @@ GUIDE |= {"num_classes": 10, "image_size": [28, 28], "channels": 1}
 
 def test_a_model_to_learn_from_is_held_read_and_computed_by_hand():
     experiment = resolve("vit/fashion_mnist:distilled", complete=False).experiment
-    known = {"model": GUIDE, "preprocessing": {"mean": [100.0]}, "classes": ["any"] * 10, "tokenizer": None}
+    known = {"model": GUIDE, "inputs": {"image": {"kind": "image", "mean": [100.0]}}, "classes": ["any"] * 10}
     plain = Forecast(blueprint(resolve("vit/fashion_mnist:student").experiment, "cpu"), parse("cpu:2"))
     taught = Forecast(blueprint(experiment, "cpu", frozen={"teacher": known}), parse("cpu:2"))
     both = [[one(Setting(mesh, "none", 4)) for one in (plain, taught)] for mesh in ((2, 1, 1, 1), (1, 2, 1, 1))]

@@ -11,8 +11,8 @@ from PIL import Image
 
 import vitzoo.config
 from vitzoo.config import resolve
-from vitzoo.data.image_feed import ImageFeed
 from vitzoo.data.open import open_source
+from vitzoo.data.processors.image import ImageProcessor
 from vitzoo.data.settings import Data, Preprocessing
 from vitzoo.training import setup
 
@@ -49,7 +49,7 @@ def test_photos_of_one_size_are_brought_to_the_checkpoints(made, data):
     task = prepared(made, data.format(made))
     assert task.model_config.image_size == (8, 8)
     assert task.stream.rows.train_row(0, 0, 0)["image"].shape[:2] == (8, 8)
-    assert task.feed.described(task.model_config)["preprocessing"]["size"] == [8, 8]
+    assert task.inputs.described(task.model_config)["image"]["size"] == [8, 8]
 
 
 def test_photos_of_one_size_are_brought_to_that_of_published_weights(made):
@@ -68,4 +68,4 @@ def test_a_stated_size_and_that_of_a_dataset_which_declares_one_are_taken(made):
 
 def test_training_from_nothing_takes_the_size_of_photos_of_one_size(made):
     source = open_source(Data(name=f"folder:{made}/photos"))
-    assert ImageFeed(Preprocessing()).model_fields(source)["image_size"] == (12, 24)
+    assert ImageProcessor(Preprocessing()).model_fields(source)["image_size"] == (12, 24)

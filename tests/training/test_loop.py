@@ -135,8 +135,8 @@ def test_a_checkpoint_says_all_that_a_user_of_it_needs(straight):
     description = locate(straight[0]).description
     assert description["model"]["name"] == "vit"
     assert (description["model"]["num_classes"], description["model"]["image_size"]) == (2, [8, 8])
-    assert description["preprocessing"]["size"] == [8, 8]
-    assert description["preprocessing"]["mean"] == [127.5]
+    assert description["inputs"]["image"]["size"] == [8, 8]
+    assert description["inputs"]["image"]["mean"] == [127.5]
     assert description["classes"] == ["across", "down"]
     assert (description["step"], description["examples"]) == (20, 320)
     assert description["data"]["fingerprint"]

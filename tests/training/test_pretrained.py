@@ -36,7 +36,7 @@ def pretraining(**changes):
         schedule={"name": "constant"},
         evaluate={"test": None},
         checkpoint={"every_steps": 9, "keep_best": ""},
-        preprocessing={"mean": (100.0,)},
+        inputs={"image": {"mean": (100.0,)}},
         model={"dropout": 0.0, "drop_path": 0.0, "layer_scale": 0.2},
         augment={"mixup": 0.0},
         accumulate=1,
@@ -49,7 +49,7 @@ def pretraining(**changes):
 def tuned(pretrained, tmp_path_factory):
     """A run with learning rate 0: what it started from is what it saved."""
     workdir = tmp_path_factory.mktemp("runs") / "tuned"
-    _, said = run(finetune(pretrained, preprocessing={"std": (50.0,)}), workdir)
+    _, said = run(finetune(pretrained, inputs={"image": {"std": (50.0,)}}), workdir)
     return workdir, said
 
 
@@ -84,7 +84,7 @@ def test_it_starts_at_step_0_with_fresh_moments(tuned):
 
 @pytest.mark.gate
 def test_preprocessing_is_the_checkpoints_but_for_what_the_config_sets(tuned):
-    preprocessing = locate(tuned[0]).description["preprocessing"]
+    preprocessing = locate(tuned[0]).description["inputs"]["image"]
     assert preprocessing["size"] == [8, 16]
     assert (preprocessing["mean"], preprocessing["std"]) == ([100.0], [50.0])
 
@@ -120,7 +120,7 @@ def test_a_last_line_comes_though_the_training_is_shorter_than_the_interval(pret
 @pytest.mark.slow
 def test_a_dry_run_shows_what_becomes_of_the_weights(pretrained, tuned, tmp_path):
     with contextlib.redirect_stdout(io.StringIO()) as out:
-        dry_run(resolve(finetune(pretrained, preprocessing={"std": (50.0,)})), str(tmp_path / "run"))
+        dry_run(resolve(finetune(pretrained, inputs={"image": {"std": (50.0,)}})), str(tmp_path / "run"))
     assert f"loads   {pretrained}" in out.getvalue()
     start = out.getvalue().index(f"from    {pretrained}, step 4, averaged weights")
     shown = out.getvalue()[start:].partition("\n\n")[0]

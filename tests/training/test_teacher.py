@@ -41,7 +41,7 @@ def learning(teacher, **changes):
         checkpoint={"every_steps": 2, "keep_best": ""},
         evaluate={"test": None, "learned": {"name": "objective", "split": "test"}},
         model={"image_size": 16},
-        preprocessing={"mean": (100.0,), "std": (50.0,)},
+        inputs={"image": {"mean": (100.0,), "std": (50.0,)}},
         ema=0.0,
         **changes,
     )

@@ -10,7 +10,7 @@ from made_text_run import TOKENIZER, make_text_run
 import vitzoo.config
 from vitzoo.checkpoints.store import Store
 from vitzoo.config import resolve
-from vitzoo.data.text.settings import Text, Tokenizer
+from vitzoo.data.text.settings import Tokenizer
 from vitzoo.data.text.tokenizers.characters import ByteTokenizer
 from vitzoo.data.text.tokenizers.open import open_tokenizer
 from vitzoo.data.text.tokenizers.published import differing
@@ -35,8 +35,8 @@ def config_of(made, init_from):
     config.init_from = str(made / init_from)
     config.objective = dict(name="causal_lm", rows="answers")
     config.data = dict(name=f"jsonl:{made}/pairs.jsonl", batch_size=4)
-    config.tokenizer = dict(kind="bpe", vocabulary_size=300)
-    config.text = dict(sequence_length=32)
+    config.inputs.tokens.tokenizer = dict(kind="bpe", vocabulary_size=300)
+    config.inputs.tokens = dict(length=32)
     config.evaluate = dict(val=dict(name="perplexity"))
     return config
 
@@ -52,8 +52,16 @@ def prepared(made, init_from="gpt", *flags):
         ("t5", (), "init_from = .*/t5: holds t5, which is an encoder-decoder, and rows of answers are for"),
         ("gpt", ("evaluate.val.name=classification",), "evaluate.val.name = classification: measures"),
         ("gpt", ("evaluate.val.rows=pairs",), "evaluate.val.rows = pairs: of gpt perplexity measures rows"),
-        ("gpt", ("tokenizer.kind=characters",), "tokenizer.kind = characters: the checkpoint's .* it is bytes; leave"),
-        ("gpt", ("tokenizer.vocabulary_size=500",), "tokenizer.vocabulary_size = 500: the .* is 259; leave"),
+        (
+            "gpt",
+            ("inputs.tokens.tokenizer.kind=characters",),
+            "inputs.tokens.tokenizer.kind = characters: the checkpoint's .* it is bytes; leave",
+        ),
+        (
+            "gpt",
+            ("inputs.tokens.tokenizer.vocabulary_size=500",),
+            "inputs.tokens.tokenizer.vocabulary_size = 500: the .* is 259; leave",
+        ),
     ],
 )
 def test_what_does_not_fit_the_checkpoints_model_or_its_tokenizer_is_refused(made, init_from, flags, message):
@@ -63,12 +71,12 @@ def test_what_does_not_fit_the_checkpoints_model_or_its_tokenizer_is_refused(mad
 
 def test_a_tokenizer_of_the_configs_file_gives_way_to_the_checkpoints_and_that_is_said(made):
     task = prepared(made)
-    assert task.feed.tokenizer.sha256 == TOKENIZER.sha256
+    assert task.inputs.text.tokenizer.sha256 == TOKENIZER.sha256
     assert task.model_config.vocabulary_size == 272  # the checkpoint's, with a few ids beyond the tokenizer's 259
     (line,) = [line for line in start.pretrained_parameters(task)[1] if line.startswith("tokenizer")]
     assert line == (
-        "tokenizer: the checkpoint's bytes; tokenizer.kind = bpe, tokenizer.vocabulary_size = 300 of the config has no "
-        "effect"
+        "tokenizer: the checkpoint's bytes; inputs.tokens.tokenizer.kind = bpe, "
+        "inputs.tokens.tokenizer.vocabulary_size = 300 of the config has no effect"
     )
 
 
@@ -109,35 +117,39 @@ def test_a_folder_of_weights_without_an_optimizers_state_is_no_run_to_resume(mad
 def test_another_tokenizer_file_is_not_taken_for_other_data(made):
     store = Store(made / "gpt" / "checkpoints")
     data = SimpleNamespace(name="text:x")
-    experiment = SimpleNamespace(tokenizer=Tokenizer(kind="file", file="vocab.txt"), data=data)
-    described = {"tokenizer": {"sha256": "ab" * 32}}
+    tokens = SimpleNamespace(tokenizer=Tokenizer(kind="file", file="vocab.txt"))
+    experiment = SimpleNamespace(inputs={"tokens": tokens}, data=data)
+    described = {"tokens": {"tokenizer": {"sha256": "ab" * 32}}}
     task = SimpleNamespace(
         resolved=SimpleNamespace(experiment=experiment),
-        feed=SimpleNamespace(described=lambda config: described),
+        inputs=SimpleNamespace(described=lambda config: described),
         model_config=None,
         info=SimpleNamespace(fingerprint="other"),
     )
-    with pytest.raises(UserError, match=r"tokenizer.file = vocab.txt: the tokenizer has changed .*, now ababab"):
+    with pytest.raises(
+        UserError, match=r"inputs.tokens.tokenizer.file = vocab.txt: the tokenizer has changed .*, now ababab"
+    ):
         start.check(task, store, 3)
-    experiment.tokenizer = Tokenizer(kind="bpe")  # one that is made of the text: the text is another
+    tokens.tokenizer = Tokenizer(kind="bpe")  # one that is made of the text: the text is another
     with pytest.raises(UserError, match=r"data.name = text:x: the data have changed since"):
         start.check(task, store, 3)
 
 
 def test_rows_longer_than_the_context_are_refused_wherever_they_are_made(made):
     task = prepared(made)
-    feed = task.feed.evaluating(SimpleNamespace(text={"sequence_length": 65}))
-    assert feed.text == Text(sequence_length=65, source_length=48, chat=False)  # of prompts and completions
-    source = feed.source(task.resolved.experiment.data)
-    with pytest.raises(UserError, match=r"text.sequence_length = 65: is more than model.context_length = 64"):
-        feed.rows(source, task.resolved.experiment.data, task.model_config, train=False)
+    inputs = task.inputs.evaluating(SimpleNamespace(inputs={"tokens": {"length": 65}}))
+    text = inputs.text.text
+    assert (text.length, text.source_length, text.chat) == (65, 48, False)  # of prompts and completions
+    source = inputs.source(task.resolved.experiment.data)
+    with pytest.raises(UserError, match=r"inputs.tokens.length = 65: is more than model.context_length = 64"):
+        inputs.rows(source, task.resolved.experiment.data, task.model_config, train=False)
 
 
 def test_a_sentence_encoder_is_fine_tuned_to_classes_by_its_embedding(tmp_path):
     lines = [{"text": f"a cat {n}", "label": "ab"[n % 2]} for n in range(20)]
     (tmp_path / "mails.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     published = Path(__file__).parents[1] / "goldens" / "weights" / "sentences"
-    flags = [f"init_from={published}", f"data.name=jsonl:{tmp_path}/mails.jsonl", "text.sequence_length=12"]
+    flags = [f"init_from={published}", f"data.name=jsonl:{tmp_path}/mails.jsonl", "inputs.tokens.length=12"]
     resolved = resolve("bert/classify", overrides=flags)
     assert resolved.notes[0] == "init_from brings the model's sizes: model.variant = tiny left out"
     assert resolve(resolved.values).experiment.model.variant == ""  # as a run is resumed

@@ -53,7 +53,7 @@ def config_of(corpus, steps=8, **changes):
     config.model = dict(name="gpt", width=16, depth=2, num_heads=2, mlp_dim=32, context_length=48, dropout=0.1)
     config.objective = dict(name="causal_lm", rows="documents")
     config.data = dict(name=f"text:{corpus}", batch_size=8, document="line")
-    config.text = dict(sequence_length=48, packing=True)
+    config.inputs.tokens = dict(length=48, packing=True)
     config.accumulate = 2
     config.optimizer = dict(name="adamw", learning_rate=1e-2, grad_clip=1.0)
     config.checkpoint = dict(every_steps=4)
@@ -209,8 +209,8 @@ def test_a_prompt_that_fills_the_context_is_refused(generator):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"text": {"sequence_length": 64}}, "text.sequence_length = 64: is more than model.context_length = 48"),
-        ({"augment": {"flip": True}}, "augment.flip = True: has no effect: the objective causal_lm takes text"),
+        ({"inputs": {"tokens": {"length": 64}}}, "inputs.tokens.length = 64: is more than model.context_length = 48"),
+        ({"augment": {"flip": True}}, "augment.flip = True: has no effect: the model takes tokens"),
         ({"model": {"vocabulary_size": 100}}, "model.vocabulary_size = 100: the tokenizer has 259 ids"),
     ],
 )
@@ -229,7 +229,7 @@ def test_every_step_is_compiled_once_whatever_the_rows_and_the_evaluations(tmp_p
     file.write_text("".join(" ".join(draw.choices(WORDS, k=draw.randint(1, 9))) + "\n" for _ in range(103)))
     config = config_of(file, steps=None, total_epochs=3.0, accumulate=1)
     config.data = dict(name=f"text:{file}", batch_size=8, validation_fraction=0.0, document="line")
-    config.text = dict(sequence_length=48, packing=False)
+    config.inputs.tokens = dict(length=48, packing=False)
     config.evaluate = dict(
         val=dict(name="perplexity", split="train", every_steps=None, every_epochs=2),
         few=dict(name="perplexity", split="train[:13]", every_epochs=2),

@@ -45,7 +45,7 @@ def make_run(
         saved["ema"] = jax.tree.map(jnp.asarray, params)
     saved |= {"step": jnp.int32(step), "updates": jnp.int32(step), "skipped": jnp.int32(0)}
     model = {"name": "vit", "variant": "", **to_json(config)}
-    images = {"size": list(config.image_shape[:2]), "channels": config.channels, "resize": "squash"}
+    images = {"kind": "image", "size": list(config.image_shape[:2]), "channels": config.channels, "resize": "squash"}
     images |= {"interpolation": "bilinear", "antialias": True, "crop_fraction": 1.0}
     images |= {"mean": [127.5] * config.channels, "std": [127.5] * config.channels, **(preprocessing or {})}
     objective = {"name": "classification", "loss": loss}
@@ -53,7 +53,7 @@ def make_run(
         version="0",
         model=model,
         objective=objective,
-        preprocessing=images,
+        inputs={"image": images},
         classes=None if classes is None else list(classes),
         data={"name": data, "split": "train", "fingerprint": "f"},
         step=step,

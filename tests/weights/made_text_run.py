@@ -8,6 +8,7 @@ import numpy as np
 
 from vitzoo.checkpoints import metadata
 from vitzoo.checkpoints.store import Store
+from vitzoo.data.processors.text import described_text
 from vitzoo.data.text.settings import Text
 from vitzoo.data.text.tokenizers.characters import ByteTokenizer
 from vitzoo.nn import state
@@ -45,15 +46,14 @@ def make_text_run(
     tokenizer = tokenizer or (MASKING if name == "bert" else TOKENIZER)
     saved = {"params": jax.tree.map(jnp.asarray, params), "optimizer": {"count": jnp.int32(3)}}
     saved |= {"step": jnp.int32(3), "updates": jnp.int32(3), "skipped": jnp.int32(0)}
-    text = Text(**{"sequence_length": 48, "source_length": 48, **(text or {})})
+    text = Text(**{"length": 48, "source_length": 48, **(text or {})})
     model = {"name": name, "variant": "", **to_json(config)}
     content = metadata.describe(
         version="0",
         model=model,
         objective=objective,
-        preprocessing=to_json(text),
+        inputs={"tokens": described_text(text, tokenizer.save(folder / "tokenizer"))},
         classes=classes,
-        tokenizer=tokenizer.save(folder / "tokenizer"),
         data={"name": data, "split": "train", "fingerprint": "f"},
         step=3,
         examples=12,
@@ -62,6 +62,6 @@ def make_text_run(
     store.save(3, saved, content, {}, folder / "tokenizer")
     store.close()
     values = {"total_steps": 3, "model": model, "objective": objective, "data": {"name": data, "batch_size": 8}}
-    values |= {"text": to_json(text), "evaluate": evaluate or {}}
+    values |= {"inputs": {"tokens": to_json(text)}, "evaluate": evaluate or {}}
     (folder / "config.json").write_text(json.dumps(values))
     return params

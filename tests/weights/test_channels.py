@@ -11,7 +11,7 @@ from made_checkpoint import make_run
 
 import vitzoo
 from vitzoo.cli import main
-from vitzoo.data.image_feed import described_preprocessing
+from vitzoo.data.processors.image import described_images
 from vitzoo.data.settings import Preprocessing
 from vitzoo.errors import UserError
 from vitzoo.models.vit import Config, ViT
@@ -150,7 +150,7 @@ def test_training_on_grey_pictures_starts_from_the_same_response(tmp_path, capsy
     (tmp_path / "tune.py").write_text(
         "import vitzoo\n\n\ndef get_config(arg=''):\n    config = vitzoo.config.default()\n"
         f"    config.init_from = {str(tmp_path / 'run')!r}\n    config.data = dict(name='digits', batch_size=8)\n"
-        "    config.preprocessing = dict(mean=(90.0,), std=(70.0,))\n    config.total_steps = 1\n"
+        "    config.inputs.image = dict(mean=(90.0,), std=(70.0,))\n    config.total_steps = 1\n"
         "    config.optimizer = dict(learning_rate=1e-12)\n    return config\n"
     )
     settings = ["--config", str(tmp_path / "tune.py"), "--workdir", str(tmp_path / "tuned")]
@@ -165,5 +165,5 @@ def test_training_on_grey_pictures_starts_from_the_same_response(tmp_path, capsy
 
 
 def test_model_json_says_one_mean_of_a_grey_model():
-    made = described_preprocessing(Preprocessing(mean=(90.0,), std=(70.0,)), (8, 8), 1)
+    made = described_images(Preprocessing(mean=(90.0,), std=(70.0,)), (8, 8), 1)
     assert (made["mean"], made["std"], made["channels"]) == ([90.0], [70.0], 1)

@@ -16,8 +16,8 @@ from published import leaves, refused
 
 import vitzoo
 from vitzoo.cli import main
-from vitzoo.data.image_feed import described_preprocessing
 from vitzoo.data.images import resize_eval
+from vitzoo.data.processors.image import described_images
 from vitzoo.data.settings import Preprocessing
 from vitzoo.errors import UserError
 from vitzoo.models.vit_config import ViTConfig
@@ -241,12 +241,12 @@ def test_pixels_are_those_of_the_sources_processor(name, tmp_path):
     found = (resize_eval(picture, size, ours) - np.array(ours.mean)) / std
     assert not notes
     assert np.abs((found - pixels) * std).max() < 0.1
-    description = {"preprocessing": described_preprocessing(ours, size, 3)}
+    description = {"inputs": {"image": described_images(ours, size, 3)}}
     written, departing = hf_images.written(description, "transformers")
     assert not departing
     (tmp_path / hf_images.FILE).write_text(json.dumps(written[hf_images.FILE]))
     again = build(Preprocessing, hf_images.read(source_at(tmp_path), "", size, size)[0], "preprocessing")
-    assert {"preprocessing": described_preprocessing(again, size, 3)} == description
+    assert {"inputs": {"image": described_images(again, size, 3)}} == description
 
 
 def source_at(folder):
@@ -372,12 +372,12 @@ def test_a_setting_without_a_place_is_refused_by_name(fields, message):
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"resize": "pad"}, "preprocessing.resize"),
-        ({"antialias": False}, "preprocessing.antialias"),
+        ({"resize": "pad"}, "inputs.image.resize"),
+        ({"antialias": False}, "inputs.image.antialias"),
     ],
 )
 def test_a_preprocessing_without_a_place_is_refused_by_name(fields, message):
-    description = {"preprocessing": described_preprocessing(Preprocessing(**fields), (8, 8), 3)}
+    description = {"inputs": {"image": described_images(Preprocessing(**fields), (8, 8), 3)}}
     with pytest.raises(UserError) as caught:
         hf_images.written(description, "transformers")
     assert message in str(caught.value)

@@ -125,7 +125,11 @@ def test_the_ids_of_texts_are_those_of_the_sources_tokenizer(name, golden):
 @pytest.mark.parametrize("name", [name for name in FORMATS if name != "nanogpt"])
 def test_what_is_read_goes_out_bitwise_and_with_the_same_settings(name, golden):
     _, reading, config, params, _ = golden(name)
-    description = {"classes": reading.classes, "objective": reading.objective, "preprocessing": reading.preprocessing}
+    description = {
+        "classes": reading.classes,
+        "objective": reading.objective,
+        "inputs": {"tokens": {"kind": "text", **reading.preprocessing}},
+    }
     arrays, writing = written(find_format(FORMATS[name]), config, params, **description)
     prefix = PREFIX.get(name, "")
     theirs = {f"{prefix}{key}": array for key, array in open_weights_file(str(GOLDENS / name)).tensors.items()}
@@ -379,7 +383,7 @@ def test_sentence_transformers_say_how_texts_are_embedded(tmp_path):
         return folder
 
     _, reading, config, _ = read(GOLDENS / "sentences")
-    assert (config.pooling, config.unit_embedding, reading.preprocessing["sequence_length"]) == ("mean", True, 12)
+    assert (config.pooling, config.unit_embedding, reading.preprocessing["length"]) == ("mean", True, 12)
     first = changed("cls", "1_Pooling/config.json", {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False})
     model, _, config, _ = read(first)
     assert config.pooling == "cls"

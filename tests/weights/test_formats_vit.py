@@ -56,13 +56,16 @@ SAYING_MOST = ("timm-vit/distilled", "timm-vit/dinov2_giant_reg", "timm-vit/so15
 """Between them most settings; compiling them all takes too long for every day."""
 DESCRIPTION = {
     "classes": list("abcde"),
-    "preprocessing": {
-        "resize": "squash",
-        "interpolation": "bilinear",
-        "crop_fraction": 0.875,
-        "crop_offset": "half_even",
-        "mean": IMAGENET["mean"],
-        "std": IMAGENET["std"],
+    "inputs": {
+        "image": {
+            "kind": "image",
+            "resize": "squash",
+            "interpolation": "bilinear",
+            "crop_fraction": 0.875,
+            "crop_offset": "half_even",
+            "mean": IMAGENET["mean"],
+            "std": IMAGENET["std"],
+        }
     },
 }
 
@@ -158,7 +161,10 @@ def test_timms_files_go_out_and_in_again_bitwise(case, tmp_path):
     again = form.read(open_weights_file(str(tmp_path)), {})
     assert again.model == reading.model
     assert again.classes == (tuple("abcde") if config.num_classes else None)
-    assert again.preprocessing == {**DESCRIPTION["preprocessing"], "crop_fraction": pytest.approx(0.8)}
+    assert {"kind": "image", **again.preprocessing} == {
+        **DESCRIPTION["inputs"]["image"],
+        "crop_fraction": pytest.approx(0.8),
+    }
 
 
 def test_registers_beside_a_class_token_with_a_row_go_out_to_timm_and_give_the_same_numbers(tmp_path):

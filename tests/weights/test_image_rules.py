@@ -12,7 +12,7 @@ from made_checkpoint import TINY, make_run
 
 import vitzoo
 from vitzoo.cli import main
-from vitzoo.data.image_feed import preprocessing_of
+from vitzoo.data.processors.image import preprocessing_of
 from vitzoo.data.resampling import resample_points
 from vitzoo.weights.open import open_weights
 
@@ -46,7 +46,7 @@ def weights_at(name):
 
 
 def preprocessing_at(name, given=None):
-    return open_weights(weights_at(name), given).description["preprocessing"]
+    return open_weights(weights_at(name), given).description["inputs"]["image"]
 
 
 @pytest.mark.parametrize("name", RULES)
@@ -95,7 +95,7 @@ def test_what_another_program_will_do_otherwise_is_said(form, settings, notes, t
 def test_a_checkpoint_from_before_has_the_rules_that_it_was_trained_with(tmp_path):
     make_run(tmp_path / "run")
     (file,) = (tmp_path / "run").glob("checkpoints/*/model.json")
-    assert not {"crop_offset", "rounding"} & set(json.loads(file.read_text())["preprocessing"])
+    assert not {"crop_offset", "rounding"} & set(json.loads(file.read_text())["inputs"]["image"])
     now = preprocessing_of(open_weights(tmp_path / "run").description)
     assert (now.crop_offset, now.rounding) == ("floor", "round")
 

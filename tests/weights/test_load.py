@@ -10,7 +10,7 @@ import pytest
 from made_checkpoint import DIGITS, TINY, make_run
 
 import vitzoo
-from vitzoo.data.image_feed import for_channels, preprocessing_of
+from vitzoo.data.processors.image import for_channels, preprocessing_of
 from vitzoo.errors import UserError
 from vitzoo.models.vit import ViT
 from vitzoo.nn import state
@@ -146,9 +146,9 @@ def test_weights_that_are_not_there_are_refused(tmp_path):
 def test_mean_and_deviation_of_three_channels_are_averaged_for_one():
     values = {"resize": "squash", "interpolation": "bilinear", "antialias": True, "crop_fraction": 1.0}
     values |= {"mean": [120.0, 115.0, 110.0], "std": [60.0, 50.0, 40.0], "size": [8, 8], "channels": 3}
-    grey = for_channels(preprocessing_of({"preprocessing": values}), 1)
+    grey = for_channels(preprocessing_of(values), 1)
     assert (grey.mean, grey.std) == ((115.0,), (50.0,))
-    assert for_channels(preprocessing_of({"preprocessing": values}), 3).mean == (120.0, 115.0, 110.0)
+    assert for_channels(preprocessing_of(values), 3).mean == (120.0, 115.0, 110.0)
 
 
 def test_weights_are_fitted_to_a_model_for_other_data(run):

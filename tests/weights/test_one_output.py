@@ -39,7 +39,7 @@ COMMANDS = {
     "data prepare": (
         prepare,
         "data prepare text:{in}/text.txt --output {out} "
-        "--config.tokenizer.kind=bpe --config.tokenizer.vocabulary_size=300",
+        "--config.inputs.tokens.tokenizer.kind=bpe --config.inputs.tokens.tokenizer.vocabulary_size=300",
     ),
 }
 

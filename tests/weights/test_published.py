@@ -244,7 +244,7 @@ def test_fine_tuning_starts_from_published_weights_and_keeps_their_tokenizer(fol
         f"--config.data.name=text:{tmp_path / 'book.txt'}",
         "--config.total_steps=2",
     ]
-    flags += ["--config.data.batch_size=8", "--config.text.sequence_length=16"]
+    flags += ["--config.data.batch_size=8", "--config.inputs.tokens.length=16"]
     assert main(["train", "--config", "gpt/finetune", "--workdir", str(tmp_path / "run"), *flags]) == 0
     said = capsys.readouterr().out
     assert f"from    {folder}, step 0, published weights" in said

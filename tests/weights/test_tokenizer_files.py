@@ -356,7 +356,7 @@ def test_a_byt5_has_the_last_bytes_for_sentinels(tmp_path):
     assert "tokenizer.json" not in tokenizer_files(tokenizer)
     again = load_tokenizer(tmp_path, tokenizer.save(tmp_path))
     assert again.specials == tokenizer.specials
-    with pytest.raises(UserError, match=r"tokenizer.sentinels = 11: span 11 needs a sentinel of its own"):
+    with pytest.raises(UserError, match=r"inputs.tokens.tokenizer.sentinels = 11: span 11 needs a sentinel of its own"):
         tokenizer.sentinel(11)
     assert t5_tokenizer(tmp_path / "nowhere", 32_128) is None
 

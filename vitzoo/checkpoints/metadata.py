@@ -102,9 +102,8 @@ KINDS = {
     "vitzoo": TEXT,
     "model": OBJECT,
     "objective": OBJECT,
-    "preprocessing": OBJECT,
+    "inputs": OBJECT,
     "classes": optional(each(TEXT, "texts")),
-    "tokenizer": optional(OBJECT),
     "data": OBJECT,
     "step": STEP,
     "examples": COUNT,
@@ -135,8 +134,7 @@ def describe(
     data: dict,
     step: int,
     examples: int,
-    preprocessing: dict | None = None,
-    tokenizer: dict | None = None,
+    inputs: dict[str, dict[str, Any]],
     statistics: Collection[str] = (),
     frozen: Mapping[str, dict] = MappingProxyType({}),
 ) -> dict[str, Any]:
@@ -150,17 +148,15 @@ def describe(
         data: `name`, `split` and `fingerprint` of the training data.
         step: batches consumed.
         examples: examples consumed.
-        preprocessing: `size` [height, width], `channels`, `resize`, `interpolation`, `antialias`, `crop_fraction`,
-            `crop_offset`, `rounding`, `mean` and `std` (one number a channel, on the 0..255 scale), for images.
-        tokenizer: `kind`, `file` (below `assets/`) and `sha256`, for text; `ends`, ids that end what the model writes,
-            where they are not the tokenizer's end token.
+        inputs: for each input by name its `kind` and how it is made. Of images: `size` [height, width], `channels`,
+            `resize`, `interpolation`, `antialias`, `crop_fraction`, `crop_offset`, `rounding`, `mean` and `std` (one
+            number a channel, on the 0..255 scale). Of text: its settings, and `tokenizer` with `kind`, `file` (below
+            `assets/`) and `sha256`; `ends`, ids that end what the model writes, where they are not the tokenizer's end
+            token.
         statistics: the paths of the leaves that the model's calls change, of which no mean can be made.
         frozen: `checkpoint`, `step`, `weights` and `crc32` of what the objective learns from, by setting.
     """
-    values = (
-        *(FORMAT, version, model, objective, preprocessing, classes, tokenizer, data, step, examples),
-        sorted(statistics),
-    )
+    values = (FORMAT, version, model, objective, inputs, classes, data, step, examples, sorted(statistics))
     return dict(zip(KINDS, values, strict=True)) | ({FROZEN: dict(frozen)} if frozen else {})
 
 
@@ -191,12 +187,21 @@ def read_description(folder: Path) -> dict[str, Any]:
     check(file, content["model"], {"name": TEXT}, {"variant": TEXT}, "model")
     check(file, content["objective"], {"name": TEXT}, within="objective")
     check(file, content["data"], dict.fromkeys(("name", "split", "fingerprint"), TEXT), within="data")
-    if content["tokenizer"] is not None:
-        needed = dict.fromkeys(("kind", "file", "sha256"), TEXT)
-        check(file, content["tokenizer"], needed, {"ends": each(COUNT, "ids")}, "tokenizer")
-    else:
-        check(file, content["preprocessing"], _OF_IMAGES, _OF_IMAGES_TOO, "preprocessing")
+    for name, own in content["inputs"].items():
+        _check_input(file, name, own)
     return content
+
+
+def _check_input(file: Path, name: str, own: Any) -> None:
+    within = f"inputs.{name}"
+    check(file, {name: own}, {name: OBJECT}, within="inputs")
+    check(file, own, {"kind": TEXT}, within=within)
+    if own["kind"] == "text":
+        check(file, own, {"tokenizer": OBJECT}, within=within)
+        needed = dict.fromkeys(("kind", "file", "sha256"), TEXT)
+        check(file, own["tokenizer"], needed, {"ends": each(COUNT, "ids")}, f"{within}.tokenizer")
+    elif own["kind"] == "image":
+        check(file, own, _OF_IMAGES, _OF_IMAGES_TOO, within)
 
 
 COUNTERS = ("step", "updates", "skipped")

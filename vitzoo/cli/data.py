@@ -20,7 +20,8 @@ ACTIONS = {
 CUT = 400  # characters shown of a text
 EXAMPLES = """\
 prepare  write images once as ArrayRecord, which reads fast: TFDS's, or folder:PATH and csv:FILE of any size;
-         of text, train a tokenizer (--config.tokenizer.kind=bpe, unigram or wordpiece) and write it to --output
+         of text, train a tokenizer (--config.inputs.tokens.tokenizer.kind=bpe, unigram or wordpiece) and write it to
+         --output
 check    read every example; count classes and sizes; name what can't be read, and end with 1 if training would stop
 show     some examples with their labels: a picture, or of text as it is
 
@@ -30,8 +31,8 @@ examples:
   vitzoo data check csv:/photos/labels.csv --config.data.label_field=species
   vitzoo data show fashion_mnist --split test --output examples.png
   vitzoo data check jsonl:reviews.jsonl
-  vitzoo data prepare text:book.txt --output my-tokenizer --config.tokenizer.kind=bpe \\
-    --config.tokenizer.vocabulary_size=4000"""
+  vitzoo data prepare text:book.txt --output my-tokenizer --config.inputs.tokens.tokenizer.kind=bpe \\
+    --config.inputs.tokens.tokenizer.vocabulary_size=4000"""
 
 
 def arguments(parser: Parser) -> None:

@@ -90,16 +90,22 @@ def _of_checkpoint(resolved: "Resolved", overrides: list[str]) -> "tuple[Resolve
         resolved.sources.get("init_from") == "file" and not given and experiment.model.name
     ):
         return resolved, None
-    from vitzoo.config.feeds import feed_of
+    from vitzoo.config.inputs import inputs_of
+    from vitzoo.data.processors.text import TextProcessor
     from vitzoo.training.fits import check_fits
     from vitzoo.training.pretrained import Pretrained
 
     pretrained = Pretrained.open(experiment.init_from, experiment.model.changes)
     choice = experiment.model.over(pretrained.model)
     check_fits(choice, resolved)
-    text = getattr(pretrained.feed(feed_of(experiment), resolved), "text", experiment.text)
-    values = {**resolved.values, "text": to_json(text)}
-    return dataclasses.replace(resolved, experiment=dataclasses.replace(experiment, text=text), values=values), choice
+    reading = pretrained.inputs(inputs_of(experiment), resolved).find(TextProcessor)
+    if reading is None:
+        return resolved, choice
+    inputs = {**experiment.inputs, reading.name: reading.text}
+    values = {**resolved.values, "inputs": {name: to_json(one) for name, one in inputs.items()}}
+    return dataclasses.replace(
+        resolved, experiment=dataclasses.replace(experiment, inputs=inputs), values=values
+    ), choice
 
 
 def _frozen(resolved: "Resolved") -> dict[str, Any]:

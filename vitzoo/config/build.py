@@ -4,8 +4,9 @@ Layers, later wins: the dataclass's defaults, the model's variant, the file, the
 """
 
 import dataclasses
+import functools
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from vitzoo.config.contracts import check_part
@@ -16,11 +17,11 @@ from vitzoo.config.experiment import (
     ModelChoice,
     config_class_of,
     evaluation_data,
-    feed_kind,
     unused_sections,
     variant_fields,
     variant_values,
 )
+from vitzoo.config.inputs import USUAL, input_kinds, settings_class
 from vitzoo.config.missing import Required
 from vitzoo.config.places import KINDS, nearest_setting
 from vitzoo.data.folders import absolute_places
@@ -31,7 +32,7 @@ from vitzoo.data.text.settings import Text as TextSettings
 from vitzoo.errors import UserError
 from vitzoo.literals import FlagText, literal
 from vitzoo.registry import PARTS, find
-from vitzoo.schema import annotations, build, convert, convert_fields, default_of, patch
+from vitzoo.schema import annotations, build, convert, convert_fields, default_of, patch, to_json
 from vitzoo.spelling import nearest
 
 DEFAULT_NAMES = {"objective": "classification", "optimizer": "adamw", "schedule": "cosine"}
@@ -74,9 +75,13 @@ class Layers:
         dropped = [key for key in file if key in others and not _takes(part, key, file[key])]
         self._drop(name, f"name = {flags.get('name', file.get('name'))}", dropped)
 
-    def drop_of_other_tokenizers(self) -> None:
-        """Leaves out what the file states of a tokenizer and the kind that is made has no use for."""
-        file, flags = self.section("tokenizer")
+    def drop_of_other_tokenizers(self, section: str) -> None:
+        """Leaves out what the file states of a tokenizer and the kind that is made has no use for.
+
+        Args:
+            section: that of the tokenizer, `inputs.tokens.tokenizer`.
+        """
+        file, flags = self.section(section)
         before = file.get("kind", default_of(Tokenizer.__dataclass_fields__["kind"]))
         kind = flags.get("kind", before)
         unused = [field for field, kinds in USED_BY.items() if kind not in kinds]
@@ -85,8 +90,8 @@ class Layers:
         elif kind == "file":
             unused.append("lowercase")  # a published one knows whether its text is lowered
         stated = [key for key in file if key in unused and file[key] != default_of(Tokenizer.__dataclass_fields__[key])]
-        convert_fields(Tokenizer, {key: file[key] for key in stated}, "tokenizer")  # refuses what is wrong in any kind
-        self._drop("tokenizer", f"kind = {kind}", stated)
+        convert_fields(Tokenizer, {key: file[key] for key in stated}, section)  # refuses what is wrong in any kind
+        self._drop(section, f"kind = {kind}", stated)
 
     def _drop(self, section: str, chosen: str, fields: list[str]) -> None:
         file, _ = self.section(section)
@@ -154,7 +159,6 @@ def build_experiment(layers: Layers) -> tuple[Experiment, dict[str, Any]]:
     _make_places_absolute(layers)
     layers.replace_durations("")
     hints = annotations(Experiment)
-    layers.drop_of_other_tokenizers()
     built: dict[str, Any] = {}
     names: dict[str, Any] = {}
     for section in ("model", *CHOICES):
@@ -163,15 +167,19 @@ def build_experiment(layers: Layers) -> tuple[Experiment, dict[str, Any]]:
         else:
             names[section], built[section] = _choice(layers, section, section)
     built["model"].check_takes(built["objective"])
+    kinds = input_kinds(built["model"].name, built["objective"])
+    classes = {name: settings_class(name, kind) for name, kind in kinds.items()}
+    built["inputs"] = _inputs(layers, built["model"].name, classes)
+    text = next((one for one in built["inputs"].values() if isinstance(one, TextSettings)), TextSettings())
     _convert_patch(layers, "mixture", "sources", _sources_of_mixture)
     for name, hint in hints.items():
         if dataclasses.is_dataclass(hint) and name not in built:
             layers.replace_durations(name)
             built[name] = build(hint, merge(*layers.section(name)), name)  # type: ignore[arg-type, type-var]
     for name, own in built["mixture"].sources.items():
-        settings_of(own, built["data"], built["text"], f"mixture.sources.{name}")
-    _refuse_unused(layers, built, names["objective"])
-    built["evaluate"], names["evaluate"] = _evaluators(layers, built["data"], built["text"])
+        settings_of(own, built["data"], text, f"mixture.sources.{name}")
+    _refuse_unused(layers, built, kinds)
+    built["evaluate"], names["evaluate"] = _evaluators(layers, built["data"], built["inputs"])
     say_without_effect(layers.file, layers.flags, layers.notes, built)
     built["model"].check_measured(built["objective"], built["evaluate"], names["evaluate"])
     scalars = merge(
@@ -218,15 +226,43 @@ def _chosen(layers: Layers) -> dict[str, list[type]]:
     return parts | ({"model": [config_class_of(name)]} if isinstance(name, str) and name else {"model": []})
 
 
-def _refuse_unused(layers: Layers, built: dict[str, Any], objective: str) -> None:
-    """Refuses settings of images where the objective takes text, and the reverse."""
-    for section in sorted(unused_sections(built["objective"])):
+def _inputs(layers: Layers, model: str, classes: Mapping[str, type]) -> dict[str, Any]:
+    """The settings of each input.
+
+    Raises:
+        UserError: a layer states some of an input that the model hasn't.
+    """
+    for name in dict.fromkeys(name for layer in layers.section("inputs") for name in layer):
+        if name not in classes:
+            _refuse_other_input(layers, name, f"{model or 'the model'} takes {' and '.join(classes)}", classes)
+    made: dict[str, Any] = {}
+    for name, cls in classes.items():
+        if cls is TextSettings:
+            layers.drop_of_other_tokenizers(f"inputs.{name}.tokenizer")
+        made[name] = build(cls, merge(*layers.section(f"inputs.{name}")), f"inputs.{name}")
+    return made
+
+
+def _refuse_other_input(layers: Layers, name: str, takes: str, known: Collection[str]) -> None:
+    """Refuses what the layers state of an input that the model hasn't; defaults that are stated are none of it."""
+    kind = next((kind for kind, usual in USUAL.items() if usual == name), None)
+    if kind is None:
+        raise UserError(f"inputs.{name}", None, f"is no input here: {takes}; {nearest(name, known)}")
+    cls, field = settings_class(name, kind), f"inputs.{name}"
+    part, plain = build(cls, merge(*layers.section(field)), field), cls()
+    for one in dataclasses.fields(cls):
+        if getattr(part, one.name) != getattr(plain, one.name):
+            raise UserError(f"{field}.{one.name}", to_json(getattr(part, one.name)), f"has no effect: {takes}")
+
+
+def _refuse_unused(layers: Layers, built: dict[str, Any], kinds: Mapping[str, str]) -> None:
+    """Refuses settings of images where the model takes none, and those of text likewise."""
+    for section in sorted(unused_sections(kinds.values())):
         part, plain = built[section], type(built[section])()
         stated = merge(*layers.section(section))
         changed = [field for field in stated if getattr(part, field) != getattr(plain, field)]
         if changed:
-            kind = feed_kind(built["objective"])
-            message = f"has no effect: the objective {objective} takes {kind}"
+            message = f"has no effect: the model takes {' and '.join(kinds)}"
             raise UserError(f"{section}.{changed[0]}", getattr(part, changed[0]), message)
 
 
@@ -253,7 +289,7 @@ def _choice(layers: Layers, section: str, default: str) -> tuple[str, Any]:
     return str(name), build(part, fields, section)
 
 
-def _evaluators(layers: Layers, data: Data, text: TextSettings) -> tuple[dict[str, Any], dict[str, str]]:
+def _evaluators(layers: Layers, data: Data, inputs: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
     file, flags = layers.section("evaluate")
     parts, names = {}, {}
     for key in dict.fromkeys([*file, *flags]):
@@ -262,11 +298,11 @@ def _evaluators(layers: Layers, data: Data, text: TextSettings) -> tuple[dict[st
             continue
         if key == "train" or not re.fullmatch(r"\w[\w-]*", key):
             raise UserError(f"evaluate.{key}", None, "an evaluator's name is letters, digits, _ and -, and not `train`")
-        names[key], parts[key] = _evaluator(layers, key, data, text)
+        names[key], parts[key] = _evaluator(layers, key, data, inputs)
     return parts, names
 
 
-def _evaluator(layers: Layers, key: str, data: Data, text: TextSettings) -> tuple[str, Any]:
+def _evaluator(layers: Layers, key: str, data: Data, inputs: Mapping[str, Any]) -> tuple[str, Any]:
     section = f"evaluate.{key}"
     for layer in layers.section(section):
         patched = _dict_at(layer, "data", section)
@@ -276,14 +312,26 @@ def _evaluator(layers: Layers, key: str, data: Data, text: TextSettings) -> tupl
                 layer.pop("data")
     # typed by the section that each patches, not by the evaluator's dict of anything
     _convert_patch(layers, section, "data", lambda own, prefix: convert_fields(Data, own, prefix))
-    _convert_patch(layers, section, "text", lambda own, prefix: convert_fields(TextSettings, own, prefix))
+    _convert_patch(layers, section, "inputs", functools.partial(_of_inputs, inputs))
     if not {"name"} & {*layers.section(section)[0], *layers.section(section)[1]}:
         hint = nearest(key, [other for other in layers.file.get("evaluate", {}) if other != key])
         raise UserError(f"{section}.name", None, f"must be set for a new evaluator; {hint}")
     name, part = _choice(layers, section, section)
     evaluation_data(data, part, section)
-    patch(text, getattr(part, "text", {}), f"{section}.text")
+    for input, stated in part.inputs.items():
+        patch(inputs[input], stated, f"{section}.inputs.{input}")
     return name, part
+
+
+def _of_inputs(inputs: Mapping[str, Any], own: dict[str, Any], prefix: str) -> dict[str, Any]:
+    """What an evaluator changes of each input, by the types of that input's settings."""
+    typed = {}
+    for name, stated in own.items():
+        if name not in inputs:
+            raise UserError(f"{prefix}.{name}", None, f"is no input here; {nearest(name, inputs)}")
+        typed[name] = convert_fields(type(inputs[name]), stated, f"{prefix}.{name}")
+        typed[name] = {key: to_json(value) for key, value in typed[name].items()}
+    return typed
 
 
 def _dict_at(layer: dict[str, Any], field: str, section: str) -> dict[str, Any]:

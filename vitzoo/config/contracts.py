@@ -4,18 +4,20 @@ import dataclasses
 import importlib
 import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from vitzoo.errors import UserError
 from vitzoo.limits import limits_of
 from vitzoo.parallel.sharding import rules_of
+from vitzoo.registry import PARTS
 from vitzoo.schema import annotations, convert
 
 BASES = {
     "optimizer": "vitzoo.optim.base:Optimizer",
     "schedule": "vitzoo.optim.schedules:Schedule",
     "evaluator": "vitzoo.evaluation.settings:Evaluator",
+    "input": "vitzoo.data.processors.base:ArrayInput",
 }
 """The class whose settings the program reads."""
 
@@ -24,6 +26,7 @@ METHODS = {
     "optimizer": ("method",),
     "schedule": ("shape",),
     "evaluator": ("outputs", "metrics"),
+    "input": ("shape", "array"),
 }
 """What a part of each kind defines itself."""
 
@@ -39,13 +42,8 @@ EMBEDDINGS = ("embeddings", "sums_of")
 MEMORY = ("init", "update")
 """What it has besides if it remembers, both or none."""
 
-FILLED: dict[str, dict[str, Any]] = {
-    "images": {"image_size": (8, 8), "channels": 3, "num_classes": 2},
-    "text": {"vocabulary_size": 8},
-}
-"""Settings of a model that the data fill in, each with a value that it may get, by what the model is given."""
-
-CALL = "model(images, train=False, key=None)"
+WORDS = {"image": "images"}
+"""A kind of input in the plural, where that is another word."""
 
 
 def check_part(kind: str, name: str, part: Any, field: str) -> None:
@@ -64,7 +62,7 @@ def check_part(kind: str, name: str, part: Any, field: str) -> None:
         raise UserError(field, name, "is no dataclass of settings: it wants @dataclasses.dataclass(frozen=True)")
     _check_types(part, name, field)
     if kind == "objective":
-        _check_feed(name, part, field)
+        _check_takes(name, part, field)
         _check_frozen(name, part, field)
     if kind in BASES and not issubclass(part, base := _imported(BASES[kind])):
         raise UserError(field, name, f"is no subclass of {base.__module__}.{base.__name__}")
@@ -78,11 +76,12 @@ def check_part(kind: str, name: str, part: Any, field: str) -> None:
         raise UserError(field, name, f"lacks {_listed(lacking)}")
 
 
-def _check_feed(name: str, objective: Any, field: str) -> None:
-    feed = getattr(objective, "FEED", "images")
-    if feed not in FILLED:
-        raise UserError(field, name, f"its FEED is {feed!r}; there are {', '.join(FILLED)}")
-    if feed == "text" and not ("rows" in annotations(objective) or hasattr(objective, "rows")):
+def _check_takes(name: str, objective: Any, field: str) -> None:
+    takes = getattr(objective, "TAKES", "")
+    if takes and takes not in PARTS["input"]:
+        known = ", ".join(PARTS["input"])
+        raise UserError(field, name, f"its TAKES is {takes!r}; it is empty for inputs of any kind, or one of {known}")
+    if takes == "text" and not ("rows" in annotations(objective) or hasattr(objective, "rows")):
         raise UserError(field, name, "takes text, and lacks `rows`, of what a row is made: windows, pairs, ...")
 
 
@@ -141,29 +140,33 @@ def _lacking(model: Any) -> Iterator[str]:
         yield f"the constructor {model.__name__}(config, rngs=rngs, execution=execution) ({problem})"
 
 
-def check_call(name: str, model: type) -> None:
-    """Checks that a model can be called as what needs its logits does.
+def check_call(name: str, model: type, inputs: Sequence[str]) -> None:
+    """Checks that a model can be called as what needs its logits does: the first input by position, others by name.
 
     Raises:
         UserError: it can't.
     """
-    if problem := _problem(model, "__call__", lambda called: called.bind_partial(None, None, train=False, key=None)):
-        raise UserError("model.name", name, f"lacks the call {CALL} ({problem})")
+    others = dict.fromkeys(inputs[1:])
+    bind = lambda called: called.bind_partial(None, None, **others, train=False, key=None)  # noqa: E731
+    if problem := _problem(model, "__call__", bind):
+        given = ", ".join([WORDS.get(inputs[0], inputs[0]), *(f"{other}={other}" for other in others)])
+        raise UserError("model.name", name, f"lacks the call model({given}, train=False, key=None) ({problem})")
 
 
-def check_filled(name: str, config_class: type, kind: str, classes_for: str = "") -> None:
+def check_filled(name: str, config_class: type, kind: str, fills: Mapping[str, Any], classes_for: str = "") -> None:
     """Checks that a model's settings have room for what the data fill in.
 
     Args:
         name: the model's.
         config_class: its `Config`.
-        kind: what it is given, a key of `FILLED`.
+        kind: of an input that it is given.
+        fills: the settings that such an input fills in, each with a value that it may get.
         classes_for: the setting of what needs it to tell classes of images apart; empty where nothing does.
 
     Raises:
         UserError: a setting is missing, or can't hold such a value.
     """
-    hints, wanted = annotations(config_class), dict(FILLED[kind])
+    hints, wanted = annotations(config_class), dict(fills)
     lacking = [field for field in wanted if field not in hints]
     if "num_classes" in lacking and not classes_for:
         lacking.remove("num_classes")
@@ -173,7 +176,9 @@ def check_filled(name: str, config_class: type, kind: str, classes_for: str = ""
         raise UserError("model.name", name, message)
     if lacking:
         raise UserError(
-            "model.name", name, f"takes no {kind}: its Config lacks {_listed(lacking)}, which the data fill in"
+            "model.name",
+            name,
+            f"takes no {WORDS.get(kind, kind)}: its Config lacks {_listed(lacking)}, which the data fill in",
         )
     for field, value in wanted.items():
         try:

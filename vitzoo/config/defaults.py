@@ -7,6 +7,7 @@ from typing import Any
 from ml_collections import ConfigDict
 
 from vitzoo.config.experiment import Experiment
+from vitzoo.config.inputs import USUAL, settings_class
 from vitzoo.config.missing import Required
 from vitzoo.schema import annotations, default_of
 
@@ -25,6 +26,10 @@ def default() -> "Config":
                 config[field.name] = defaults_of(hints[field.name])  # type: ignore[arg-type]
         elif field.name == "evaluate":
             config._fields["evaluate"] = Config(sections=True)
+        elif field.name == "inputs":
+            inputs = config._fields["inputs"] = Config(sections=True)
+            for kind, name in USUAL.items():
+                inputs[name] = defaults_of(settings_class(name, kind))
         elif field.name not in config:
             config[field.name] = default_of(field)
     config.forget()
@@ -34,7 +39,11 @@ def default() -> "Config":
 def defaults_of(cls: type) -> dict[str, Any]:
     """The defaults of a dataclass, by field."""
     values = {field.name: default_of(field) for field in dataclasses.fields(cls)}
-    return {name: value for name, value in values.items() if value is not dataclasses.MISSING}
+    return {
+        name: Config(defaults_of(type(value))) if dataclasses.is_dataclass(value) else value
+        for name, value in values.items()
+        if value is not dataclasses.MISSING
+    }
 
 
 class Config(ConfigDict):

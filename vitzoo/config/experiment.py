@@ -2,11 +2,11 @@
 
 import dataclasses
 import math
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Collection, Mapping
+from typing import Any, TypeVar
 
 from vitzoo import literals
-from vitzoo.config.contracts import FILLED, check_call, check_filled, check_model
+from vitzoo.config.contracts import check_call, check_filled, check_model
 from vitzoo.config.fits import (
     check_acts,
     check_evaluator,
@@ -17,8 +17,9 @@ from vitzoo.config.fits import (
     needs_classes,
     rows_of,
 )
-from vitzoo.data.settings import Augment, Data, Preprocessing
-from vitzoo.data.text.settings import Mixture, Text, Tokenizer
+from vitzoo.config.inputs import input_kinds, settings_class
+from vitzoo.data.settings import Augment, Data
+from vitzoo.data.text.settings import Mixture, Text
 from vitzoo.errors import UserError
 from vitzoo.parallel.mesh import BATCH_AXES, nearest_multiples, parse_mesh
 from vitzoo.registry import PARTS, find
@@ -28,8 +29,10 @@ from vitzoo.spelling import nearest
 CHOICES = ("objective", "optimizer", "schedule")
 """The sections that name a part, which is built from the rest of the section. `model` and `evaluate` hold parts too."""
 
-FEED_SECTIONS = {"images": ("preprocessing", "augment"), "text": ("tokenizer", "text", "mixture")}
-"""The sections that describe what a model is given, by the kind of it."""
+OF_KIND = {"augment": "image", "mixture": "text"}
+"""The sections that say something of inputs of one kind."""
+
+Settings = TypeVar("Settings")
 
 DURATIONS = ("total_steps", "total_epochs", "total_examples")
 
@@ -103,10 +106,17 @@ class ModelChoice:
 
     def check_takes(self, objective: Any) -> None:
         """Refuses a model that doesn't take what an objective does, images or text, or can't learn what it asks."""
-        kind = feed_kind(objective)
+        kind = getattr(objective, "TAKES", "")
         if kind == "text":
             check_rows(objective.rows)
         if self.name:
+            if kind and kind not in (kinds := input_kinds(self.name, objective)).values():
+                takes = " and ".join(kinds)
+                raise UserError("model.name", self.name, f"takes no {kind}: it takes {takes}")
+            classes_of_images = getattr(objective, "CLASSES", False) and not hasattr(objective, "rows")
+            if classes_of_images and {*input_kinds(self.name, objective).values()} == {"text"}:
+                instead = "for classes of texts take objective.name=sequence_classification or token_classification"
+                raise UserError("model.name", self.name, f"takes no images; {instead}")
             check_head(self.name, self.config_class, self.changes.get("head"), getattr(objective, "HEAD", ""))
             if kind == "text":
                 check_learns(self.name, self.config_class, objective.rows)
@@ -118,11 +128,12 @@ class ModelChoice:
         that lacks what these or the objective need.
         """
         if self.name:
-            kind, classes_for = feed_kind(objective), needs_classes(objective, evaluators)
-            check_filled(self.name, self.config_class, kind, classes_for)
-            if self.name not in PARTS["model"] and (kind == "text" or classes_for):
-                check_call(self.name, find("model", self.name))
-        rows = objective.rows if feed_kind(objective) == "text" else None
+            kinds, classes_for = input_kinds(self.name, objective), needs_classes(objective, evaluators)
+            for name, kind in kinds.items():
+                check_filled(self.name, self.config_class, kind, settings_class(name, kind).FILLS, classes_for)
+            if self.name not in PARTS["model"] and (hasattr(objective, "rows") or classes_for):
+                check_call(self.name, find("model", self.name), list(kinds))
+        rows = getattr(objective, "rows", None)
         config_class = self.config_class if self.name else None
         for key, evaluator in evaluators.items():
             check_evaluator(f"evaluate.{key}", names[key], evaluator, rows, self.name, config_class)
@@ -139,7 +150,8 @@ class ModelChoice:
         known = {key: value for key, value in from_data.items() if value is not None and key in fields}
         if self.base.get("vocabulary_size"):  # a checkpoint may have more ids than its tokenizer
             known.pop("vocabulary_size", None)
-        given = {*known, *(key for fields in FILLED.values() for key in fields if self.base.get(key) is not None)}
+        filled = {key for kind in PARTS["input"] for key in settings_class(kind, kind).FILLS}
+        given = {*known, *(key for key in filled if self.base.get(key) is not None)}
         changes = {key: value for key, value in self.changes.items() if value is not None or key not in given}
         return build(self.config_class, {**base, **known, **changes}, "model")
 
@@ -195,10 +207,8 @@ class Experiment:
     model: ModelChoice
     objective: Any
     data: Data
-    preprocessing: Preprocessing
+    inputs: dict[str, Any]
     augment: Augment
-    tokenizer: Tokenizer
-    text: Text
     mixture: Mixture
     optimizer: Any
     schedule: Any
@@ -245,8 +255,8 @@ class Experiment:
         UserError: settings that don't fit each other.
         """
         self._check_length()
-        if feed_kind(self.objective) == "text":
-            check_acts(self.text, rows_of(self.objective, self.evaluate), self.data)
+        if (text := self.input(Text)) is not None:
+            check_acts(text, rows_of(self.objective, self.evaluate), self.data)
         if self.mixture.sources and self.data.name != "mixture":
             raise UserError("data.name", self.data.name, "must be `mixture`, since mixture.sources are stated")
         self._check_best()
@@ -293,6 +303,10 @@ class Experiment:
         if self.profile and (start is None or stop is None or start >= stop):
             raise UserError("profile", self.profile, "must be START:STOP, two steps: 10:20")
 
+    def input(self, settings: type[Settings]) -> Settings | None:
+        """The settings of the first input that has such; None without one."""
+        return next((one for one in self.inputs.values() if isinstance(one, settings)), None)
+
     def evaluation_data(self, name: str) -> Data:
         """The data section that the evaluator `name` reads: `config.data` with its own patch, split and batch size."""
         return evaluation_data(self.data, self.evaluate[name], f"evaluate.{name}")
@@ -306,15 +320,9 @@ def evaluation_data(data: Data, evaluator: Any, prefix: str = "") -> Data:
     return patch(data, changes, f"{prefix}.data" if prefix else "data")
 
 
-def feed_kind(objective: Any) -> str:
-    """What an objective's model takes: `images` or `text`."""
-    return getattr(objective, "FEED", "images")
-
-
-def unused_sections(objective: Any) -> set[str]:
-    """Sections of the config that describe another kind of input."""
-    kind = feed_kind(objective)
-    return {section for other, sections in FEED_SECTIONS.items() if other != kind for section in sections}
+def unused_sections(kinds: Collection[str]) -> set[str]:
+    """Sections of the config that describe inputs of other kinds than these."""
+    return {section for section, kind in OF_KIND.items() if kind not in kinds}
 
 
 def values_of(experiment: Experiment, names: Mapping[str, Any]) -> dict[str, Any]:
@@ -325,7 +333,7 @@ def values_of(experiment: Experiment, names: Mapping[str, Any]) -> dict[str, Any
         names: the part named in each of `CHOICES`, and under `evaluate` by evaluator.
     """
     values = {}
-    unused = unused_sections(experiment.objective)
+    unused = unused_sections(input_kinds(experiment.model.name, experiment.objective).values())
     for field in dataclasses.fields(experiment):
         if field.name in unused:
             continue
@@ -334,6 +342,8 @@ def values_of(experiment: Experiment, names: Mapping[str, Any]) -> dict[str, Any
             values["model"] = _model_values(value, bool(experiment.init_from))
         elif field.name in CHOICES:
             values[field.name] = {"name": names[field.name], **to_json(value)}
+        elif field.name == "inputs":
+            values["inputs"] = {name: to_json(part) for name, part in value.items()}
         elif field.name == "evaluate":
             values["evaluate"] = {key: {"name": names["evaluate"][key], **to_json(part)} for key, part in value.items()}
         else:

@@ -6,6 +6,7 @@ from typing import Any
 
 from vitzoo.config.build import leaves
 from vitzoo.config.experiment import Experiment, config_class_of
+from vitzoo.config.inputs import input_kinds, settings_class
 from vitzoo.config.places import KINDS
 from vitzoo.errors import UserError
 from vitzoo.limits import limits_of
@@ -22,11 +23,16 @@ def field_of(path: Sequence[str], values: Mapping[str, Any]) -> dataclasses.Fiel
     """
     if len(path) == 1:
         return _fields(Experiment).get(path[0])
-    depth = 2 if path[0] == "evaluate" else 1
-    if len(path) != depth + 1:
+    depth = 2 if path[0] in ("evaluate", "inputs") else 1
+    if len(path) <= depth:
         return None
-    section = _section_class(path[:depth], values)
-    return _fields(section).get(path[depth]) if section else None
+    section, field = _section_class(path[:depth], values), None
+    for name in path[depth:]:
+        if section is None:
+            return None
+        field, hint = _fields(section).get(name), annotations(section).get(name)
+        section = hint if isinstance(hint, type) and dataclasses.is_dataclass(hint) else None
+    return field
 
 
 def _fields(cls: type) -> dict[str, dataclasses.Field]:
@@ -37,6 +43,8 @@ def _section_class(path: Sequence[str], values: Mapping[str, Any]) -> type | Non
     hint = annotations(Experiment).get(path[0])
     if path[0] != "model" and dataclasses.is_dataclass(hint):
         return hint  # type: ignore[return-value]
+    if path[0] == "inputs":
+        return _input_class(path[1], values)
     section: Any = values
     for key in path:
         section = section.get(key) if isinstance(section, Mapping) else None
@@ -46,6 +54,15 @@ def _section_class(path: Sequence[str], values: Mapping[str, Any]) -> type | Non
     try:
         return config_class_of(name) if path[0] == "model" else find(KINDS[path[0]], name)
     except UserError:
+        return None
+
+
+def _input_class(name: str, values: Mapping[str, Any]) -> type | None:
+    try:
+        objective = find("objective", values["objective"]["name"])
+        kinds = input_kinds(values["model"].get("name", ""), objective)
+        return settings_class(name, kinds[name]) if name in kinds else None
+    except (UserError, LookupError, TypeError, AttributeError):  # of a config that is told of where it is resolved
         return None
 
 

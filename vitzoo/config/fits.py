@@ -178,17 +178,21 @@ def check_acts(text: Text, rows: Sequence[str], data: Data) -> None:
     """
     for name, are in (("paired", "pairs of texts"), ("chat", "conversations")):
         if (value := getattr(text, name)) is not None:
-            raise UserError(f"text.{name}", value, f"can't be set: the training data are {are} or aren't")
+            raise UserError(f"inputs.tokens.{name}", value, f"can't be set: the training data are {are} or aren't")
     if text.fields:
-        raise UserError("text.fields", text.fields, "can't be set: data.text_field, source_field ... name them")
+        raise UserError(
+            "inputs.tokens.fields", text.fields, "can't be set: data.text_field, source_field ... name them"
+        )
     plain = Text()
-    changed = {f"text.{name}": acts for name, acts in ACTS.items() if getattr(text, name) != getattr(plain, name)}
+    changed = {
+        f"inputs.tokens.{name}": acts for name, acts in ACTS.items() if getattr(text, name) != getattr(plain, name)
+    }
     changed |= {"data.regression": ("labelled",)} if data.regression else {}
     for field, acts in changed.items():
         if not set(acts) & set(rows):
             message = f"has no effect on rows of {_listed(list(dict.fromkeys(rows)))}; it acts on {_listed(acts)}"
-            section, _, name = field.partition(".")
-            raise UserError(field, getattr({"data": data, "text": text}[section], name), message)
+            section, _, name = field.rpartition(".")
+            raise UserError(field, getattr(data if section == "data" else text, name), message)
 
 
 def rows_of(objective: Any, evaluators: Mapping[str, Any]) -> list[str]:

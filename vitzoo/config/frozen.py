@@ -8,8 +8,9 @@ import jax
 
 from vitzoo import spelling
 from vitzoo.config.experiment import ModelChoice
-from vitzoo.data.image_feed import ImageFeed, for_channels, preprocessing_of
+from vitzoo.data.inputs import Inputs, input_of
 from vitzoo.data.mixing import denormalise, normalise
+from vitzoo.data.processors.image import ImageProcessor, for_channels, preprocessing_of
 from vitzoo.errors import UserError
 from vitzoo.models.geometry import image_shape
 from vitzoo.nn.execution import Execution
@@ -38,7 +39,7 @@ def frozen_model(
     checkpoint: str,
     description: Mapping[str, Any],
     *,
-    feed: Any,
+    inputs: Inputs,
     config: Any,
     classes: Sequence[str] | None,
     execution: Execution,
@@ -49,7 +50,7 @@ def frozen_model(
         field: the setting that names it.
         checkpoint: as it is named.
         description: the content of its `model.json`.
-        feed: the student's.
+        inputs: the student's.
         config: the student's model.
         classes: the names of the student's classes, where they are known.
         execution: how it is computed.
@@ -58,7 +59,8 @@ def frozen_model(
         UserError: it takes no images, or of another number of channels.
     """
     name = description["model"]["name"]
-    if not isinstance(feed, ImageFeed) or description.get("preprocessing") is None or description.get("tokenizer"):
+    images_of, mine_of = input_of(description, "image"), inputs.find(ImageProcessor)
+    if images_of is None or mine_of is None:
         raise UserError(field, checkpoint, f"holds {name}, and a model to learn from must take images")
     own, model = ModelChoice("").over(description["model"]).config(), find("model", name)
     *size, channels = image_shape(own)
@@ -66,7 +68,7 @@ def frozen_model(
         message = f"takes images of {channels} channel(s), the student of {config.channels}"
         raise UserError(field, checkpoint, message)
     graph, shapes = abstract(lambda rngs: model(own, rngs=rngs, execution=execution))  # type: ignore[call-arg]
-    theirs, mine = for_channels(preprocessing_of(description), channels), for_channels(feed.preprocessing, channels)
+    theirs, mine = for_channels(preprocessing_of(images_of), channels), mine_of.of(config)
 
     def images(image: jax.Array) -> jax.Array:
         if theirs != mine:

@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 
 from vitzoo.config.experiment import Experiment, config_class_of
+from vitzoo.config.inputs import USUAL, settings_class
 from vitzoo.registry import PARTS, find
 from vitzoo.schema import annotations
 from vitzoo.spelling import closest
@@ -28,11 +29,21 @@ def settings(parts: Parts) -> Iterator[str]:
     hints = annotations(Experiment)
     plain = {name: [hint] for name, hint in hints.items() if isinstance(hint, type)}
     sections = {**{name: part for name, part in plain.items() if dataclasses.is_dataclass(part[0])}, **parts}
-    yield from (name for name in hints if name not in sections)
+    for input, kind in {name: kind for kind, name in USUAL.items()}.items():
+        sections |= dict(_nested(f"inputs.{input}", settings_class(input, kind)))
+    yield from (name for name in hints if name not in sections and name != "inputs")
     for section in sorted(sections, key=lambda name: name == "evaluate"):
         place = "evaluate.EVALUATOR" if section == "evaluate" else section
         fields = dict.fromkeys(field for part in sections[section] for field in annotations(part))
         yield from (f"{place}.{field}" for field in (*["name"] * (section in parts), *fields))
+
+
+def _nested(section: str, cls: type) -> Iterator[tuple[str, list[type]]]:
+    """A section's settings, and those of the sections within it."""
+    yield section, [cls]
+    for name, hint in annotations(cls).items():
+        if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+            yield from _nested(f"{section}.{name}", hint)
 
 
 def every_part() -> dict[str, list[type]]:

@@ -40,9 +40,9 @@ ACTS: Mapping[str, tuple[str, ...]] = {
     "data.document": _STAND,
     "data.files": ("text folder",),
     **{f"data.{field}": _RECORDS for field in _FIELDS},
-    "text.answer_roles": _TURNS,
-    "text.turn_prefix": _TURNS,
-    "text.turn_suffix": _TURNS,
+    "inputs.tokens.answer_roles": _TURNS,
+    "inputs.tokens.turn_prefix": _TURNS,
+    "inputs.tokens.turn_suffix": _TURNS,
 }
 """The kinds of data on which a setting acts; settings that aren't listed act on all."""
 

@@ -1,77 +1,59 @@
-"""Small datasets are decoded and resized once, kept in RAM, and batched by indexing."""
+"""Rows of small datasets are made once, kept in RAM, and batched by indexing."""
 
 import functools
 import os
 import weakref
+from collections.abc import Hashable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
 import numpy as np
 
-from vitzoo.data.images import pixel_type
-from vitzoo.data.settings import Data, Preprocessing
+from vitzoo.data.settings import Data
 
 AUTO_BYTES = 2**30
 
 
-class Decodes(Protocol):
-    """What decodes the images of a source, all to one size, as `image_rows.ImageRows` does."""
+class Fixed(Protocol):
+    """Rows that can be kept, as `examples.ExampleRows` are."""
 
     @property
     def source(self) -> Any: ...
     @property
-    def data(self) -> Data: ...
-    @property
-    def preprocessing(self) -> Preprocessing: ...
-    @property
-    def size(self) -> tuple[int, int]: ...
-    @property
-    def channels(self) -> int: ...
-    @property
-    def label_shape(self) -> tuple[int, ...]: ...
-    @property
-    def label_type(self) -> Any: ...
+    def fixed(self) -> Hashable: ...
     def __len__(self) -> int: ...
     def eval_row(self, index: int, /) -> dict[str, Any]: ...
+    def padding(self) -> dict[str, Any]: ...
 
 
 def fits(data: Data, size: int) -> bool:
-    """Whether images of so many bytes together are to be held in RAM."""
+    """Whether rows of so many bytes together are to be held in RAM."""
     if data.in_memory == "auto":
         return size <= AUTO_BYTES
     return data.in_memory == "always"
 
 
-class HeldImages:
-    """The examples of a source as arrays, each filled when first asked for.
+class HeldRows:
+    """The rows of a source as arrays, each filled when first asked for.
 
-    A row that can't be read stays at weight 0 under `bad_files=skip`, and raises under `stop`.
+    One that can't be read stays at weight 0 under `bad_files=skip`, and raises under `stop`.
     """
 
-    def __init__(self, rows: Decodes, count: int):
-        height, width = rows.size
-        self.filled = np.zeros(count, bool)
-        self.images: np.ndarray = np.zeros((count, height, width, rows.channels), pixel_type(rows.preprocessing))
-        self.labels: np.ndarray = np.zeros((count, *rows.label_shape), rows.label_type)
-        self.weights = np.zeros(count, np.float32)
-        self.ids = np.zeros(count, np.int64)
+    def __init__(self, rows: Fixed):
+        self.filled = np.zeros(len(rows), bool)
+        row = {key: np.asarray(value) for key, value in rows.padding().items()}
+        self.arrays = {key: np.zeros((len(rows), *value.shape), value.dtype) for key, value in row.items()}
 
-    def gather(self, rows: Decodes, indices: np.ndarray) -> dict[str, np.ndarray]:
-        """The batch of these examples, [len(indices), ...]."""
+    def gather(self, rows: Fixed, indices: np.ndarray) -> dict[str, np.ndarray]:
+        """The batch of these rows, [len(indices), ...]."""
         missing = np.unique(indices[~self.filled[indices]])
         if len(missing):
             list(_threads().map(functools.partial(self._fill, rows), missing))
-        return {
-            "image": self.images[indices],
-            "label": self.labels[indices],
-            "weight": self.weights[indices],
-            "id": self.ids[indices],
-        }
+        return {key: array[indices] for key, array in self.arrays.items()}
 
-    def _fill(self, rows: Decodes, index: int) -> None:
-        row = rows.eval_row(int(index))
-        self.images[index], self.labels[index] = row["image"], row["label"]
-        self.weights[index], self.ids[index] = row["weight"], row["id"]
+    def _fill(self, rows: Fixed, index: int) -> None:
+        for key, value in rows.eval_row(int(index)).items():
+            self.arrays[key][index] = value
         self.filled[index] = True
 
 
@@ -84,12 +66,11 @@ def _threads() -> ThreadPoolExecutor:
 _HELD: weakref.WeakKeyDictionary[Any, dict] = weakref.WeakKeyDictionary()
 
 
-def gather(rows: Decodes, indices: np.ndarray) -> dict[str, np.ndarray]:
-    """The batch of these examples, [len(indices), ...], from what is held of the rows' source, which all streams and
+def gather(rows: Fixed, indices: np.ndarray) -> dict[str, np.ndarray]:
+    """The batch of these rows, [len(indices), ...], from what is held of their source, which all streams and
     evaluations share that read it in the same way.
     """
     held = _HELD.setdefault(rows.source, {})
-    key = (rows.size, rows.channels, rows.preprocessing, rows.data.bad_files)
-    if key not in held:
-        held[key] = HeldImages(rows, len(rows))
-    return held[key].gather(rows, indices)
+    if rows.fixed not in held:
+        held[rows.fixed] = HeldRows(rows)
+    return held[rows.fixed].gather(rows, indices)

@@ -24,28 +24,33 @@ ERASED_ASPECT = (0.3, 1 / 0.3)
 
 
 def make_prepare(
-    augment: Augment | None, preprocessing: Preprocessing, num_classes: int, multi_label: bool = False
+    augment: Augment | None,
+    preprocessing: Preprocessing,
+    num_classes: int,
+    multi_label: bool = False,
+    name: str = "image",
 ) -> Prepare:
     """`prepare(batch, key)` for a jitted step.
 
-    The batch's `image` uint8 [B, H, W, C] becomes float32, normalised. With `augment` and a key, images are erased and
-    mixed; where mixup or CutMix is on, `label` becomes float32 [B, num_classes] whose rows sum to 1 (or, for several
-    labels, are mixtures of the rows). Rows of weight 0 take no part: they are mixed into no row, nor any into them.
+    The batch's images, `name`, uint8 [B, H, W, C] become float32, normalised. With `augment` and a key, images are
+    erased and mixed; where mixup or CutMix is on, `label` becomes float32 [B, num_classes] whose rows sum to 1 (or, for
+    several labels, are mixtures of the rows). Rows of weight 0 take no part: they are mixed into no row, nor any into
+    them.
     """
     mixing = augment is not None and (augment.mixup > 0 or augment.cutmix > 0)
 
     def prepare(given: Mapping[str, jax.Array], key: jax.Array | None) -> Batch:
-        batch = {**given, "image": normalise(given["image"], preprocessing)}
+        batch = {**given, name: normalise(given[name], preprocessing)}
         if augment is None or key is None:
             return batch
         erase_key, mix_key = jax.random.split(key)
         if augment.random_erasing:
             noise = augment.random_erasing_fill == "noise"
-            batch["image"] = erase(batch["image"], augment.random_erasing, erase_key, noise)
+            batch[name] = erase(batch[name], augment.random_erasing, erase_key, noise)
         if mixing:
             if not multi_label:
                 batch["label"] = jax.nn.one_hot(batch["label"], num_classes, dtype=jnp.float32)
-            batch = mix(batch, augment, mix_key)
+            batch = mix(batch, augment, mix_key, name)
         return batch
 
     return prepare
@@ -77,7 +82,7 @@ def _scale(preprocessing: Preprocessing, channels: int) -> tuple[jax.Array, jax.
     return scale["mean"], scale["std"]
 
 
-def mix(batch: Batch, augment: Augment, key: jax.Array) -> Batch:
+def mix(batch: Batch, augment: Augment, key: jax.Array, name: str = "image") -> Batch:
     """Mixup (Zhang et al. 2018, https://arxiv.org/abs/1710.09412) or CutMix (Yun et al. 2019, https://arxiv.org/abs/1905.04899)
     with one share and one window for the batch, each row with the one half a batch before it. The rows stand in random
     order already, and copies of an image (repeated augmentation) next to each other; each device needs the rows of
@@ -86,8 +91,8 @@ def mix(batch: Batch, augment: Augment, key: jax.Array) -> Batch:
     A mixed row weighs what its parts weigh, in proportion; the batch's total weight stays.
     """
     share_key, window_key, choice_key, apply_key = jax.random.split(key, 4)
-    image, label, weight = batch["image"], batch["label"], batch["weight"]
-    partner = {name: jnp.roll(batch[name], image.shape[0] // 2, axis=0) for name in ("image", "label", "weight")}
+    image, label, weight = batch[name], batch["label"], batch["weight"]
+    partner = {key: jnp.roll(batch[key], image.shape[0] // 2, axis=0) for key in (name, "label", "weight")}
     use_cutmix = _chooses_cutmix(augment, choice_key)
     share = jnp.where(use_cutmix, _beta(augment.cutmix, share_key), _beta(augment.mixup, share_key))
     inside = _window(image.shape[1:3], 1 - share, window_key)
@@ -99,7 +104,7 @@ def mix(batch: Batch, augment: Augment, key: jax.Array) -> Batch:
     kept = jnp.where(both_real, kept, 1.0)
     return {
         **batch,
-        "image": kept_where * image + (1 - kept_where) * partner["image"],
+        name: kept_where * image + (1 - kept_where) * partner[name],
         "label": kept[:, None] * label + (1 - kept[:, None]) * partner["label"],
         "weight": kept * weight + (1 - kept) * partner["weight"],
     }

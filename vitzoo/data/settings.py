@@ -3,7 +3,9 @@
 import dataclasses
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path, PurePath
+from typing import Any, ClassVar
 
 from vitzoo.errors import UserError
 from vitzoo.paths import LONGEST
@@ -119,6 +121,9 @@ def _check_pattern(files: str) -> None:
 @dataclasses.dataclass(frozen=True)
 class Preprocessing:
     """How any image becomes the model's input. It travels with the checkpoint."""
+
+    FILLS: ClassVar[Mapping[str, Any]] = {"image_size": (8, 8), "channels": 3, "num_classes": 2}
+    """Settings of a model that such an input fills in, each with a value that it may get."""
 
     resize: str = setting(
         "squash",

@@ -10,6 +10,17 @@ import numpy as np
 
 from vitzoo import spelling
 from vitzoo.errors import UserError
+from vitzoo.objectives.inputs import inputs_of
+
+
+class Selected:
+    """A model with some of its logits."""
+
+    def __init__(self, model: Callable, columns: jax.Array):
+        self._model, self._columns, self.INPUTS = model, columns, inputs_of(model)
+
+    def __call__(self, *inputs: jax.Array, **options: Any) -> jax.Array:
+        return self._model(*inputs, **options)[..., self._columns]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,8 +45,7 @@ class ClassMapping:
         """The model with the logits that predictions are among, so that arg-max and softmax see no other class."""
         if self.columns is None or not self.restricted:
             return model
-        columns = jnp.asarray(self.columns)
-        return lambda *inputs, **options: model(*inputs, **options)[..., columns]
+        return Selected(model, jnp.asarray(self.columns))
 
     def relabel(self, label: jax.Array) -> jax.Array:
         """The dataset's labels, int `[batch]` (or `[batch, tokens]`) or float `[batch, classes]`, numbered as those

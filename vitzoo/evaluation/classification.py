@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from vitzoo.data.inputs import Inputs
 from vitzoo.errors import UserError
 from vitzoo.evaluation.classes import PresentClasses
 from vitzoo.evaluation.label_metrics import calibration_error, f1_scores, multi_label_metrics
@@ -67,15 +68,14 @@ class ClassificationEvaluator(Evaluator):
         top5 = ("top5_accuracy",) if num_classes > 5 else ()
         return "accuracy", *top5, "f1_macro", "loss", "calibration_error"
 
-    def examples_of(self, feed: Any, data: Any) -> Any:
+    def examples_of(self, inputs: Inputs, data: Any) -> Any:
         """Those of `data`, by name of the classes that occur where that is asked for."""
-        source = feed.source(data)
+        source = inputs.source(data)
         return PresentClasses(source) if self.present_classes else source
 
-    def bind(self, *, feed: Any, source: Any, config: Any) -> Self:
+    def bind(self, *, inputs: Inputs, source: Any, config: Any) -> Self:
         """Refuses texts without classes."""
-        if hasattr(feed, "rows_of"):
-            check_rows("classification", feed, config, "labelled", "classes")
+        check_rows("classification", inputs, config, "labelled", "classes", or_examples=True)
         return self
 
     def outputs(self, model: Callable, batch: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
@@ -175,10 +175,9 @@ class CalibrationEvaluator(Evaluator):
         "brier": min,
     }
 
-    def bind(self, *, feed: Any, source: Any, config: Any) -> Self:
+    def bind(self, *, inputs: Inputs, source: Any, config: Any) -> Self:
         """Refuses several labels to an example."""
-        if hasattr(feed, "rows_of"):
-            check_rows("calibration", feed, config, "labelled", "classes")
+        check_rows("calibration", inputs, config, "labelled", "classes", or_examples=True)
         if source.info.multi_label:
             raise UserError(
                 "data.name", source.info.name, "has several labels to an example; calibration is of one each"
@@ -232,7 +231,7 @@ class RealAccuracyEvaluator(Evaluator):
     LEFT_OUT: ClassVar[str] = "without a label or unreadable"
     BETTER: ClassVar[dict[str, Callable]] = {"accuracy": max}
 
-    def bind(self, *, feed: Any, source: Any, config: Any) -> Self:
+    def bind(self, *, inputs: Inputs, source: Any, config: Any) -> Self:
         """Refuses data with one label to an example."""
         if not source.info.multi_label:
             raise UserError(

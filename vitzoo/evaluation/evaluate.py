@@ -219,7 +219,7 @@ def bound(ready: Ready, name: str) -> Evaluation:
     return Evaluation(
         ready.evaluators[name],
         ready.graph,
-        feed=ready.feed,
+        inputs=ready.inputs,
         config=ready.config,
         data=ready.experiment.data,
         classes=ready.info.classes,

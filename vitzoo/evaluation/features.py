@@ -10,6 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from vitzoo import spelling
+from vitzoo.data.inputs import Inputs
+from vitzoo.data.processors.base import EXAMPLES
 from vitzoo.data.sources.base import fingerprint
 from vitzoo.data.sources.labels import refuse_unlabelled
 from vitzoo.errors import UserError
@@ -91,21 +93,21 @@ class FrozenEvaluator(Evaluator, abc.ABC):
 
     ROWS: ClassVar[tuple[str, ...]] = ("labelled",)
 
-    def examples_of(self, feed: Any, data: Any) -> Both:
+    def examples_of(self, inputs: Inputs, data: Any) -> Both:
         """Those to learn from, then those to measure."""
-        test = feed.source(data)
+        test = inputs.source(data)
         try:
-            train = feed.source(data, self.train_split)
+            train = inputs.source(data, self.train_split)
         except UserError as refusal:
             if refusal.field != "data.split":
                 raise
             raise UserError("train_split", refusal.value, refusal.message) from None
         return Both(train, test)
 
-    def bind(self, *, feed: Any, source: Any, config: Any) -> "FeatureMeasurer":
+    def bind(self, *, inputs: Inputs, source: Any, config: Any) -> "FeatureMeasurer":
         """Refuses data without one class to an example."""
-        if getattr(feed, "rows_of", "labelled") != "labelled":
-            raise UserError("name", type(self).__name__, f"measures labelled rows, and these are {feed.rows_of}")
+        if inputs.row_kind not in (EXAMPLES, "labelled"):
+            raise UserError("name", type(self).__name__, f"measures labelled rows, and these are {inputs.row_kind}")
         info = source.info
         if info.multi_label or info.classes is None:
             has = "several labels to an example" if info.multi_label else "no classes"

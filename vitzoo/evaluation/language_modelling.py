@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from vitzoo.data.inputs import Inputs
 from vitzoo.data.text.last_word import split_last
 from vitzoo.data.text.row_kinds import LEARNED
 from vitzoo.data.text.scored_bytes import scored_bytes
@@ -37,7 +38,7 @@ class PerplexityEvaluator(TextEvaluator):
     stride: int | None = setting(
         None,
         "windows overlap: tokens from one's start to the next one's. Each token is scored once, after the first window "
-        "with at least sequence_length - stride tokens before it; none: no overlap",
+        "with at least length - stride tokens before it; none: no overlap",
         minimum=1,
         execution=True,
     )
@@ -50,16 +51,17 @@ class PerplexityEvaluator(TextEvaluator):
     ROWS: ClassVar[tuple[str, ...]] = tuple(dict.fromkeys(LEARNED["decoder"] + LEARNED["encoder_decoder"]))
     BETTER: ClassVar[dict[str, Callable]] = {"loss": min, "perplexity": min, "accuracy": max, "bits_per_byte": min}
 
-    def bind(self, *, feed: Any, source: Any, config: Any) -> "Perplexity":
-        if feed.head is not None:
-            raise UserError("name", "perplexity", f"measures the next token, and these rows are {feed.rows_of}")
+    def bind(self, *, inputs: Inputs, source: Any, config: Any) -> "Perplexity":
+        text = inputs.text
+        if text.head is not None:
+            raise UserError("name", "perplexity", f"measures the next token, and these rows are {text.rows_of}")
 
         def total() -> int | None:
             if self.max_rows is not None:
                 return None  # what the rows themselves hold is counted
-            return scored_bytes(source, feed.tokenizer, feed.text, feed.rows_of)
+            return scored_bytes(source, text.tokenizer, text.text, text.rows_of)
 
-        return Perplexity(self.split, feed.tokenizer.byte_lengths, functools.cache(total))
+        return Perplexity(self.split, text.tokenizer.byte_lengths, functools.cache(total))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -105,7 +107,7 @@ class Perplexity:
 
 @dataclasses.dataclass(frozen=True)
 class MaskedEvaluator(TextEvaluator):
-    """Loss of a hidden token (nats), perplexity and accuracy, all weighted by token, and, with `text.next_sentence`,
+    """Loss of a hidden token (nats), perplexity and accuracy, all weighted by token, and, with `next_sentence`,
     loss and accuracy of the next sentence, by row. Which tokens are hidden, and which second part stands where, is
     drawn the same in every run. No label smoothing.
     """
@@ -123,10 +125,10 @@ class MaskedEvaluator(TextEvaluator):
         "next_sentence_accuracy": max,
     }
 
-    def bind(self, *, feed: Any, source: Any, config: Any) -> "BoundMaskedEvaluator":
+    def bind(self, *, inputs: Inputs, source: Any, config: Any) -> "BoundMaskedEvaluator":
         """What measures these rows; refuses others, and a model that names no hidden tokens."""
-        check_rows("masked_lm", feed, config, "masked", "pretraining")
-        return BoundMaskedEvaluator(self.split, feed.text.next_sentence)
+        check_rows("masked_lm", inputs, config, "masked", "pretraining")
+        return BoundMaskedEvaluator(self.split, inputs.text.text.next_sentence)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -187,7 +189,7 @@ class LastWordEvaluator(TextEvaluator):
     ROWS: ClassVar[tuple[str, ...]] = ("last_word",)
     BETTER: ClassVar[dict[str, Callable]] = {"accuracy": max, "perplexity": min}
 
-    def bind(self, *, feed: Any, source: Any, config: Any) -> "LastWord":
+    def bind(self, *, inputs: Inputs, source: Any, config: Any) -> "LastWord":
         check_says("last_word", config)
         return LastWord(source)
 

@@ -31,7 +31,7 @@ def bound_objective(ready: Ready, info: SourceInfo) -> Objective:
     """
     data = ready.experiment.data
     if ready.own:
-        info = ready.feed.rows(ready.feed.source(data), data, ready.config, train=True).info
+        info = ready.inputs.rows(ready.inputs.source(data), data, ready.config, train=True).info
     return ready.experiment.objective.bind(info, ready.config, **ready.frozen_models.models)
 
 

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from vitzoo.data.inputs import Inputs
 from vitzoo.data.text.questions import AskedSource, Questions
 from vitzoo.errors import UserError
 from vitzoo.evaluation.settings import Rows, TextEvaluator
@@ -24,7 +25,7 @@ from vitzoo.schema import setting
 class AskingEvaluator(TextEvaluator):
     """The settings of an evaluator that asks questions.
 
-    A prompt is `text.prefix`, then for each shot its question and answer, then the question; the answer stands directly
+    A prompt is `prefix`, then for each shot its question and answer, then the question; the answer stands directly
     behind its question, and `shot_separator` between two. So `question_format="Q: {question}\\nA:"` with
     `answer_format=" {answer}"` gives
 
@@ -111,7 +112,7 @@ class MultipleChoiceEvaluator(AskingEvaluator):
     ROWS: ClassVar[tuple[str, ...]] = ("choices",)
     BETTER: ClassVar[dict[str, Callable]] = dict.fromkeys(("accuracy", *LENGTHS), max)
 
-    def bind(self, *, feed: Any, source: Any, config: Any) -> "MultipleChoice":
+    def bind(self, *, inputs: Inputs, source: Any, config: Any) -> "MultipleChoice":
         self.check_bound("multiple_choice", "choices", source, config)
         return MultipleChoice(source)
 

@@ -10,12 +10,12 @@ from jax.sharding import Mesh
 from vitzoo.checkpoints.locate import Located
 from vitzoo.config import resolve
 from vitzoo.config.agreement import check_same
-from vitzoo.config.experiment import Experiment, feed_kind
-from vitzoo.config.feeds import feed_of
+from vitzoo.config.experiment import Experiment
+from vitzoo.config.inputs import inputs_of
 from vitzoo.config.kept import read_kept
 from vitzoo.config.resolution import Overrides, nested
-from vitzoo.data.feed import Feed
-from vitzoo.data.image_feed import preprocessing_for
+from vitzoo.data.inputs import Inputs
+from vitzoo.data.processors.image import ImageProcessor
 from vitzoo.data.settings import Preprocessing
 from vitzoo.errors import UserError
 from vitzoo.nn import state
@@ -33,8 +33,8 @@ from vitzoo.weights.open import open_weights
 HERE = {"mesh": "auto", "platform": "", "init_from": "", "init_from_state": False, "profile": ""}
 """Settings of a run that don't concern where it is evaluated."""
 
-EVALUATORS = {"images": "classification", "text": "perplexity"}
-"""Which evaluator measures other data than the run's own, where the objective doesn't say."""
+EVALUATORS = {"text": "perplexity"}
+"""Which evaluator measures other data than the run's own, where the objective doesn't say, by what it is for."""
 
 ANY_DATA = ("batch_size", "dir", "workers", "prefetch", "bad_files", "in_memory")
 """Settings of a run's data section that make sense for other data too."""
@@ -52,7 +52,7 @@ class Ready:
         info: what it knows of itself; its preprocessing has the overrides.
         notes: what an override left out of the run's config, and where one departs from what the weights were trained
             with.
-        feed: how examples become what the model is given.
+        inputs: how examples become what the model is given.
         config: the model's settings.
         graph: the model's static structure.
         params: its parameters.
@@ -65,7 +65,7 @@ class Ready:
     own: bool
     info: Info
     notes: list[str]
-    feed: Feed
+    inputs: Inputs
     config: Any
     graph: Any
     params: Any
@@ -79,7 +79,7 @@ class Ready:
             UserError: one isn't there any more.
         """
         execution = execution_of(self.experiment, self.mesh)
-        student = {"feed": self.feed, "config": self.config, "classes": self.info.classes, "execution": execution}
+        student = {"inputs": self.inputs, "config": self.config, "classes": self.info.classes, "execution": execution}
         return FrozenCheckpoints.open(self.experiment.objective, **student)
 
 
@@ -117,22 +117,23 @@ def make_ready(
         check(resolved.values, evaluators)
     choice = experiment.model.over(located.description["model"])
     config, classes = with_sizes(choice.config()), located.description["classes"]
-    feed = feed_of(experiment).adopt(located.description, located.folder, flags)
+    inputs = inputs_of(experiment).adopt(located.description, located.folder, flags.get("inputs", {}))
     mesh = make_mesh(experiment.mesh, devices(experiment.platform))
     make = builder(experiment.model.name, config, execution_of(experiment, mesh))
-    images = preprocessing_for(feed, config)
-    params, report, which = fitted(located, config, classes, make, weights, preprocessing=images)
+    images = inputs.find(ImageProcessor)
+    preprocessing = None if images is None else images.of(config)
+    params, report, which = fitted(located, config, classes, make, weights, preprocessing=preprocessing)
     graph, shapes = state.abstract(make)
     rules = rules_of(find("model", experiment.model.name))
     params = place_all(params, param_shardings(shapes, rules, mesh))
     info = information(checkpoint, located, config, classes, which, report)
     # where benchmarks lie is stated by data.dir too, which the run's own data may have no use for
     notes = [f"config   {note}" for note in resolved.notes if not note.startswith("data.dir ")]
-    if images is not None and isinstance(info, ImageInfo):
-        notes += departures(info.preprocessing, images)
-        info = dataclasses.replace(info, preprocessing=images)
+    if preprocessing is not None and isinstance(info, ImageInfo):
+        notes += departures(info.preprocessing, preprocessing)
+        info = dataclasses.replace(info, preprocessing=preprocessing)
     own = "split" not in flags.get("data", {})
-    return Ready(located, experiment, evaluators, own, info, notes, feed, config, graph, params, mesh)
+    return Ready(located, experiment, evaluators, own, info, notes, inputs, config, graph, params, mesh)
 
 
 def config_of_run(located: Located, flags: dict[str, Any], instead: str = "") -> dict[str, Any]:
@@ -165,7 +166,7 @@ def evaluators_of(experiment: Experiment, flags: dict[str, Any], with_classes: b
             message = "has no effect with data.split, which is measured in place of the run's evaluators; leave one out"
             raise UserError(f"evaluate.{own[0]}", None, message)
         objective = experiment.objective
-        other = EVALUATORS[feed_kind(objective)] if with_classes or feed_kind(objective) == "text" else "objective"
+        other = EVALUATORS.get(getattr(objective, "TAKES", ""), "classification" if with_classes else "objective")
         evaluator = find("evaluator", getattr(objective, "EVALUATOR", other))
         return {"eval": evaluator(split=experiment.data.split)}
     if "name" in asked:
@@ -206,7 +207,7 @@ def departures(then: Preprocessing, now: Preprocessing) -> list[str]:
     """A warning for each setting in which the evaluation departs from the training."""
     pairs = ((f.name, getattr(now, f.name), getattr(then, f.name)) for f in dataclasses.fields(then))
     return [
-        f"warning: preprocessing.{name} = {value}, but the weights were trained with {trained}"
+        f"warning: inputs.image.{name} = {value}, but the weights were trained with {trained}"
         for name, value, trained in pairs
         if value != trained
     ]

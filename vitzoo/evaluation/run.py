@@ -11,7 +11,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from vitzoo.config.experiment import evaluation_data
-from vitzoo.data.feed import Feed
+from vitzoo.data.inputs import Inputs
 from vitzoo.data.pipeline import eval_batches
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.base import SourceInfo
@@ -109,7 +109,7 @@ class Evaluation:
     Args:
         evaluator: the part of the config (`split`, a patch of `data`, `outputs`, `metrics`).
         graph: the model's static structure.
-        feed: how examples become what the model is given.
+        inputs: how examples become what the model is given.
         config: the model's settings.
         data: the config's data section, which the evaluator patches.
         classes: the names of the model's classes, if known.
@@ -126,7 +126,7 @@ class Evaluation:
         evaluator: Any,
         graph: Any,
         *,
-        feed: Feed,
+        inputs: Inputs,
         config: Any,
         data: Data,
         classes: tuple[str, ...] | None,
@@ -134,9 +134,9 @@ class Evaluation:
         objective: Any = None,
         bound_objective: Callable[[SourceInfo], Objective] | None = None,
     ):
-        self.mesh, self.data, feed = mesh, evaluation_data(data, evaluator), feed.evaluating(evaluator)
-        self.source = evaluator.examples_of(feed, self.data)
-        self.evaluator = with_loss(evaluator, objective).bind(feed=feed, source=self.source, config=config)
+        self.mesh, self.data, inputs = mesh, evaluation_data(data, evaluator), inputs.evaluating(evaluator)
+        self.source = evaluator.examples_of(inputs, self.data)
+        self.evaluator = with_loss(evaluator, objective).bind(inputs=inputs, source=self.source, config=config)
         self.left_out, self._label = evaluator.LEFT_OUT, evaluator.LABEL
         info = self.source.info
         self.classes: ClassMapping | None = None
@@ -148,7 +148,7 @@ class Evaluation:
             count = len(info.classes or ()) or logits
             self.classes = match(classes, logits, info.classes, count, restrict=restrict)
             self.evaluator = self.evaluator.of_classes(self.classes.names)
-        self.examples = feed.rows(self.source, self.data, config, train=False)
+        self.examples = inputs.rows(self.source, self.data, config, train=False)
         if (most := getattr(evaluator, "max_rows", None)) is not None:
             self.examples = Spread(self.examples, most)
         self.objective: Objective | None = None
@@ -158,7 +158,7 @@ class Evaluation:
             sizes = self.data.batch_size, padded_batch_size(self.data.batch_size, mesh)
             self.objective = bound_objective(self.examples.info)
             self.evaluator = self.evaluator.of_objective(self.objective, sizes)
-        prepare = feed.prepare(config, info, train=False)
+        prepare = inputs.prepare(config, info, train=False)
         # where the parameters lie is left to the parameters: one compilation serves raw and averaged ones
         self._step = compile_eval_step(make_eval_step(graph, self._outputs, prepare), mesh)
 

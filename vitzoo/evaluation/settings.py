@@ -6,6 +6,8 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
+from vitzoo.data.inputs import Inputs
+from vitzoo.data.processors.base import EXAMPLES
 from vitzoo.errors import UserError
 from vitzoo.schema import setting
 
@@ -19,6 +21,7 @@ class Evaluator:
 
     split: str = setting("validation", "which examples, in TFDS's syntax", execution=True)
     data: dict = setting(factory=dict, help="what differs from config.data, for instance another name", execution=True)
+    inputs: dict = setting(factory=dict, help="what differs from config.inputs, by input", execution=True)
     every_steps: int | None = setting(None, "evaluate after this many steps", minimum=1, execution=True)
     every_epochs: float | None = setting(None, "evaluate after this many epochs", above=0, execution=True)
     every_examples: int | None = setting(None, "evaluate after this many examples", minimum=1, execution=True)
@@ -48,15 +51,15 @@ class Evaluator:
         if "split" in self.data:
             raise UserError("data.split", self.data["split"], "belongs one level up: the evaluator's own split")
 
-    def examples_of(self, feed: Any, data: Any) -> Any:
+    def examples_of(self, inputs: Inputs, data: Any) -> Any:
         """The examples that it goes through, by default those of `data`."""
-        return feed.source(data)
+        return inputs.source(data)
 
-    def bind(self, *, feed: Any, source: Any, config: Any) -> Any:
+    def bind(self, *, inputs: Inputs, source: Any, config: Any) -> Any:
         """What measures these data: has `outputs(model, batch)` and `metrics(rows, num_classes)`. By default itself.
 
         Args:
-            feed: how examples become what the model is given; that of text has the tokenizer.
+            inputs: how examples become what the model is given; that of text has the tokenizer.
             source: the examples.
             config: the model's settings.
         """
@@ -71,7 +74,6 @@ class Evaluator:
 class TextEvaluator(Evaluator):
     """The settings of an evaluator of text."""
 
-    text: dict = setting(factory=dict, help="what differs from config.text, for instance prefix", execution=True)
     rows: str = setting("", "what a row holds, as in config.objective; empty: as there", execution=True)
 
 
@@ -102,20 +104,23 @@ class WithExamples(Protocol):
         ...
 
 
-def check_rows(evaluator: str, feed: Any, config: Any, rows: str, head: str) -> None:
+def check_rows(evaluator: str, inputs: Inputs, config: Any, rows: str, head: str, *, or_examples: bool = False) -> None:
     """Refuses what an evaluator of an encoder can't measure.
 
     Args:
         evaluator: its name.
-        feed: that of the evaluation.
+        inputs: that of the evaluation.
         config: the model's settings.
-        rows: what a row has to hold, a key of `data.text.feed.MAKERS`.
+        rows: what a row has to hold, a key of `data.processors.text.MAKERS`.
         head: what the model's head has to give, where its settings say.
+        or_examples: whether rows that are an example each, of whatever kind, are measured too.
 
     Raises:
         UserError: the rows are others, or the head is another.
     """
-    given = getattr(feed, "rows_of", "images")
+    given = inputs.row_kind
+    if or_examples and given == EXAMPLES:
+        return
     if given != rows:
         raise UserError("name", evaluator, f"measures {rows} rows, and these are {given}")
     if getattr(config, "head", head) != head:

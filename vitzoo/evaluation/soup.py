@@ -25,7 +25,7 @@ from vitzoo.parallel.processes import place_all
 from vitzoo.spelling import nearest
 from vitzoo.weights.open import locate_own
 
-ALIKE = ("model", "classes", "preprocessing", "tokenizer")
+ALIKE = ("model", "classes", "inputs")
 """What all ingredients must share, of a checkpoint's description."""
 IN_TRAINING = ("variant", "dropout", "attention_dropout", "drop_path", "drop_path_schedule", "patch_dropout")
 """Settings of a model that its outputs don't depend on."""

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from vitzoo.data.inputs import Inputs
 from vitzoo.errors import UserError
 from vitzoo.evaluation.classification import rank
 from vitzoo.evaluation.label_metrics import f1_scores
@@ -107,9 +108,9 @@ class TokenClassificationEvaluator(TextEvaluator):
         **dict.fromkeys(ENTITIES, max),
     }
 
-    def bind(self, *, feed: Any, source: Any, config: Any) -> Self:
+    def bind(self, *, inputs: Inputs, source: Any, config: Any) -> Self:
         """Refuses data or a model without classes of words."""
-        check_rows("token_classification", feed, config, "tagged", "token_classes")
+        check_rows("token_classification", inputs, config, "tagged", "token_classes")
         return self
 
     def of_classes(self, names: tuple[str, ...] | None) -> "Tagging":
@@ -195,9 +196,9 @@ class RegressionEvaluator(TextEvaluator):
     ROWS: ClassVar[tuple[str, ...]] = ("labelled",)
     BETTER: ClassVar[dict[str, Callable]] = {"mean_squared_error": min, "pearson": max, "spearman": max}
 
-    def bind(self, *, feed: Any, source: Any, config: Any) -> Self:
+    def bind(self, *, inputs: Inputs, source: Any, config: Any) -> Self:
         """Refuses data or a model without numbers."""
-        check_rows("regression", feed, config, "labelled", "number")
+        check_rows("regression", inputs, config, "labelled", "number")
         return self
 
     def outputs(self, model: Any, batch: Mapping[str, jax.Array]) -> dict[str, jax.Array]:

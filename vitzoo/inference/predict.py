@@ -12,6 +12,7 @@ import numpy as np
 
 from vitzoo.argument_types import checked
 from vitzoo.data.image_files import IMAGE_ENDINGS
+from vitzoo.data.inputs import input_of
 from vitzoo.data.text.lines import STANDARD_INPUT
 from vitzoo.errors import UserError
 from vitzoo.inference.inputs import gather
@@ -108,7 +109,7 @@ def _are_texts(checkpoint: str | Path, inputs: Any) -> bool:
     several = [inputs] if isinstance(inputs, str | Mapping) else inputs if isinstance(inputs, list | tuple) else []
     if not any(isinstance(one, Mapping) or (isinstance(one, str) and not _is_there(one)) for one in several):
         return False
-    if open_weights(checkpoint).description["tokenizer"] is None:
+    if input_of(open_weights(checkpoint).description, "text") is None:
         return False
     for one in several:
         if isinstance(one, str) and _is_there(one):

@@ -59,7 +59,7 @@ class Task(abc.ABC):
 
     def __init__(self, model: Any, info: TextInfo):
         self.config, self.info, self.tokenizer = model.config, info, info.tokenizer
-        self.layout = Layout(info.tokenizer, info.text.sequence_length)
+        self.layout = Layout(info.tokenizer, info.text.length)
 
     @property
     def longest(self) -> int:

@@ -45,6 +45,7 @@ class BERT(Capturing, nnx.Module):
 
     Config = BERTConfig
     VARIANTS = VARIANTS
+    INPUTS = {"tokens": "text"}
     PUBLISHED = PUBLISHED
     TRANSFER = TransferRules(
         fixed=("width", "depth", "mlp_dim", "num_heads"),

@@ -137,6 +137,7 @@ class GPT(Capturing, nnx.Module):
 
     Config = GPTConfig
     VARIANTS = VARIANTS
+    INPUTS = {"tokens": "text"}
     PUBLISHED = PUBLISHED
     TRANSFER = TransferRules(
         fixed=(

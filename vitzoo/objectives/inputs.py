@@ -15,8 +15,21 @@ ROW_KEYS = "row_keys"
 example, whatever micro-batch that is in.
 """
 
+OF_ROWS = {"weight": "weight", "key": "key", "label": "label"}
+"""Kinds of inputs that no processor makes, since every row has them, and their keys in a batch."""
+
 TOKENS = ("source_tokens", "tokens")
 PLACES = ("sentence_types", "segments", "positions", "prefix", "source_segments", "source_positions")
+
+
+def inputs_of(model: Any) -> Mapping[str, str]:
+    """What a model says that it is given, by name the kind; nothing where it doesn't say."""
+    return getattr(model, "INPUTS", {})
+
+
+def made_inputs(model: Any) -> dict[str, str]:
+    """Those of a model's inputs that a processor makes of the data."""
+    return {name: kind for name, kind in inputs_of(model).items() if kind not in OF_ROWS}
 
 
 def logits_of(model: Any, batch: Mapping[str, jax.Array], **how: Any) -> jax.Array:
@@ -24,22 +37,22 @@ def logits_of(model: Any, batch: Mapping[str, jax.Array], **how: Any) -> jax.Arr
     [batch, tokens, vocabulary] of their tokens.
 
     Args:
-        model: of images, or an encoder, a decoder or both of text.
-        batch: `image`, or `tokens` and what tells where they stand.
+        model: of any inputs; the first is given by position, the others by name.
+        batch: what each of its `INPUTS` is; `tokens` with what tells where they stand.
         how: `train` and `key`, as the model takes them.
     """
     how |= of_rows(model, batch)
-    if "image" in batch:
-        return model(batch["image"], **how)
-    given = [batch[name] for name in TOKENS if name in batch]
-    return model(*given, **told(batch), **how)
+    if any(name in batch for name in PLACES):
+        given = [batch[name] for name in TOKENS if name in batch]
+        return model(*given, **told(batch), **how)
+    first, *others = made_inputs(model) or ("image",)
+    return model(batch[first], **{name: batch[name] for name in others}, **how)
 
 
 def of_rows(model: Any, batch: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
     """What a model takes of a batch besides its inputs, where it has it among its `INPUTS`."""
-    known = {EXAMPLE_WEIGHT: "weight", ROW_KEYS: "key"}
-    wanted = getattr(model, "INPUTS", ())
-    return {name: batch[key] for name, key in known.items() if name in wanted and key in batch}
+    keys = {name: OF_ROWS[kind] for name, kind in inputs_of(model).items() if kind in OF_ROWS}
+    return {name: batch[key] for name, key in keys.items() if key in batch}
 
 
 def told(batch: Mapping[str, jax.Array]) -> dict[str, jax.Array]:

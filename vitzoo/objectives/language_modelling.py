@@ -25,7 +25,7 @@ class TokenObjective:
     label_smoothing: float = setting(0.0, "fraction of a target spread over the vocabulary", minimum=0.0, below=1.0)
     z_loss: float = setting(0.0, "weight of the squared log-normaliser; PaLM and T5 v1.1 have 1e-4", minimum=0.0)
 
-    FEED: ClassVar[str] = "text"
+    TAKES: ClassVar[str] = "text"
     HEAD: ClassVar[str] = ""
     """Which head of an encoder it teaches; none: it takes a model that says the next token."""
     EVALUATOR: ClassVar[str] = "perplexity"
@@ -97,8 +97,8 @@ class CausalLanguageModelling(TokenObjective):
 
     rows: str = setting(
         "windows",
-        "windows: cut from one long text; documents: each text for itself, packed with text.packing; answers: prompts "
-        "and completions or turns, of which the answers are learned",
+        "windows: cut from one long text; documents: each text for itself, packed with inputs.tokens.packing; answers: "
+        "prompts and completions or turns, of which the answers are learned",
         choices=("windows", "documents", "answers"),
     )
 
@@ -141,7 +141,7 @@ NEXT_SENTENCE_TERM = "next_sentence"
 
 @dataclasses.dataclass(frozen=True)
 class MaskedLanguageModelling(TokenObjective):
-    """Of an encoder: the mean cross-entropy over the chosen tokens of a batch, plus, with `text.next_sentence`, the
+    """Of an encoder: the mean cross-entropy over the chosen tokens of a batch, plus, with `next_sentence`, the
     mean over rows of that of the next sentence (Devlin et al. 2019, appendix A.2).
 
     Batches hold what `TokenObjective` says and `chosen` int [B, K], the places of the chosen tokens, filled up with

@@ -17,7 +17,7 @@ from vitzoo.schema import setting
 class SequenceClassification(Classification):
     """One class for each text or pair, by an encoder's first token; the loss is that of images."""
 
-    FEED: ClassVar[str] = "text"
+    TAKES: ClassVar[str] = "text"
     HEAD: ClassVar[str] = "classes"
     EVALUATOR: ClassVar[str] = "classification"
     rows: ClassVar[str] = "labelled"
@@ -45,7 +45,7 @@ class Regression:
     far from -10 to 10 are better scaled in the data.
     """
 
-    FEED: ClassVar[str] = "text"
+    TAKES: ClassVar[str] = "text"
     HEAD: ClassVar[str] = "number"
     EVALUATOR: ClassVar[str] = "regression"
     rows: ClassVar[str] = "labelled"

@@ -9,10 +9,12 @@ from typing import Any
 import jax
 
 from vitzoo.config.experiment import ModelChoice
-from vitzoo.config.feeds import feed_of
 from vitzoo.config.frozen import frozen_models
-from vitzoo.data.images import pixel_type
+from vitzoo.config.inputs import inputs_of
+from vitzoo.data.inputs import Inputs
 from vitzoo.data.mixing import Prepare
+from vitzoo.data.processors.base import EXAMPLES
+from vitzoo.data.processors.text import TextProcessor
 from vitzoo.data.text.settings import SIZED
 from vitzoo.data.text.tokenizers.open import open_tokenizer
 from vitzoo.errors import UserError
@@ -169,13 +171,14 @@ def blueprint(
         raise UserError(
             "model.name", None, "must be given: a checkpoint in init_from, or --config.model.name and .variant"
         )
-    if training_data.is_text(experiment):
-        config, info, row, notes = _of_text(experiment, choice, examples)
+    inputs = inputs_of(experiment)
+    if inputs.row_kind != EXAMPLES:
+        config, info, row, notes = _of_text(experiment, inputs.text, choice, examples)
         count = examples
     else:
-        config, info, row, count, notes = _of_images(experiment, choice, examples)
-    models, assumed = _frozen(experiment, platform, choice, config, frozen)
-    objective, feed = experiment.objective.bind(info, config, **models), feed_of(experiment)
+        config, info, row, count, notes = _of_examples(experiment, inputs, choice, examples)
+    models, assumed = _frozen(experiment, inputs, platform, choice, config, frozen)
+    objective = experiment.objective.bind(info, config, **models)
     return Blueprint(
         experiment=experiment,
         choice=choice,
@@ -183,7 +186,7 @@ def blueprint(
         objective=objective,
         frozen=models,
         row=row,
-        prepare=feed.prepare(config, info, train=True),
+        prepare=inputs.prepare(config, info, train=True),
         examples=count,
         steps=total_steps(experiment, count),
         platform=platform,
@@ -192,15 +195,20 @@ def blueprint(
 
 
 def _frozen(
-    experiment: Any, platform: str, choice: ModelChoice, config: Any, known: Mapping[str, Mapping[str, Any]]
+    experiment: Any,
+    inputs: Inputs,
+    platform: str,
+    choice: ModelChoice,
+    config: Any,
+    known: Mapping[str, Mapping[str, Any]],
 ) -> tuple[dict[str, Frozen], tuple[str, ...]]:
     """The models that the objective learns from, by setting, and what was assumed of them."""
     unknown = [name for name in checkpoints_of(experiment.objective) if name not in known]
-    feed, execution = feed_of(experiment), Execution.on(platform, experiment.precision, experiment.scan)
+    execution = Execution.on(platform, experiment.precision, experiment.scan)
     if unknown:
-        alike = {"model": {"name": choice.name, **to_json(config)}, "classes": None, **feed.described(config)}
+        alike = {"model": {"name": choice.name, **to_json(config)}, "classes": None, "inputs": inputs.described(config)}
         known = {**known, **dict.fromkeys(unknown, alike)}
-    models = frozen_models(experiment.objective, known, feed=feed, config=config, classes=None, execution=execution)
+    models = frozen_models(experiment.objective, known, inputs=inputs, config=config, classes=None, execution=execution)
     # which of its classes the student's are, only the data say
     columns = tuple(range(getattr(config, "num_classes", None) or 0))
     models = {name: dataclasses.replace(one, columns=lambda: columns) for name, one in models.items()}
@@ -209,35 +217,39 @@ def _frozen(
     return models, notes
 
 
-def _of_images(experiment: Any, choice: ModelChoice, examples: int | None) -> tuple:
+def _of_examples(experiment: Any, inputs: Inputs, choice: ModelChoice, examples: int | None) -> tuple:
+    """Of rows that are an example each."""
     stated = choice.changes.get("num_classes") or choice.base.get("num_classes")
-    info, count, notes = training_data.images(experiment.data, examples, stated)
+    info, count, notes = training_data.examples(experiment.data, examples, stated)
     # all that is asked of a source
-    source, feed = types.SimpleNamespace(info=info, fields={"image": "image", "label": "label"}), feed_of(experiment)
-    config = feed.complete(choice.config(**feed.model_fields(source)), source)
-    size = config.image_size if isinstance(config.image_size, tuple) else (config.image_size,) * 2
-    row = training_data.image_row(
-        size,
-        config.channels,
-        getattr(config, "num_classes", None),
-        info.multi_label,
-        pixel_type(experiment.preprocessing),
-    )
+    source: Any = types.SimpleNamespace(info=info, fields={"image": "image", "label": "label"})
+    fields: dict[str, Any] = {}
+    for one in inputs.processors.values():
+        if isinstance(one, TextProcessor):  # whose tokenizer may have to be made of the data
+            fields["vocabulary_size"], more = _vocabulary(one.text.tokenizer, choice)
+            notes = (*notes, *more)
+        else:
+            fields |= one.model_fields(source)
+    config = choice.config(**fields)
+    row: dict[str, jax.ShapeDtypeStruct] = {}
+    for one in inputs.processors.values():
+        config = config if isinstance(one, TextProcessor) else one.complete(config, source)
+        row |= {key: jax.ShapeDtypeStruct(array.shape, array.dtype) for key, array in one.blank(config).items()}
+    row |= training_data.end_of_row(getattr(config, "num_classes", None), info.multi_label)
     return config, info, row, count, notes
 
 
-def _of_text(experiment: Any, choice: ModelChoice, examples: int | None) -> tuple:
-    feed: Any = feed_of(experiment)
-    info = training_data.texts(experiment, examples)
-    size, notes = _vocabulary(experiment.tokenizer, choice)
-    fields: dict[str, Any] = {"vocabulary_size": size, "head": feed.head, "prefix_lm": feed.prefix_lm}
-    if feed.head in ("classes", "token_classes"):
+def _of_text(experiment: Any, text: TextProcessor, choice: ModelChoice, examples: int | None) -> tuple:
+    info = training_data.texts(experiment, text, examples)
+    size, notes = _vocabulary(text.text.tokenizer, choice)
+    fields: dict[str, Any] = {"vocabulary_size": size, "head": text.head, "prefix_lm": text.prefix_lm}
+    if text.head in ("classes", "token_classes"):
         fields["num_classes"] = TEXT_CLASSES
         if not choice.changes.get("num_classes"):
             notes = (*notes, f"{TEXT_CLASSES} classes assumed (--config.model.num_classes states them)")
     config = choice.config(**fields)
-    feed.check_length(config, experiment.text)
-    row = training_data.text_row(experiment.objective.rows, experiment.text, config, number=feed.head == "number")
+    text.check_length(config, text.text)
+    row = training_data.text_row(text.rows_of, text.text, config, number=text.head == "number")
     return config, info, row, notes
 
 

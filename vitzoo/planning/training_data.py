@@ -10,10 +10,10 @@ from typing import Any, overload
 import jax
 import numpy as np
 
-from vitzoo.config.experiment import feed_kind
 from vitzoo.data import splits
 from vitzoo.data.folders import PATH_KINDS
 from vitzoo.data.open import open_source
+from vitzoo.data.processors.text import TextProcessor
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.base import SourceInfo
 from vitzoo.data.text.masked import chosen_of
@@ -52,7 +52,7 @@ ASSUMED_CLASSES = 1000
 UNKNOWN = 1_000_000  # in place of a count that no one stated: shapes don't depend on it
 
 
-def images(data: Data, stated: int | None, classes: int | None) -> tuple[SourceInfo, int | None, tuple[str, ...]]:
+def examples(data: Data, stated: int | None, classes: int | None) -> tuple[SourceInfo, int | None, tuple[str, ...]]:
     """The training split's description, its number of examples (None: not known), and what was assumed.
 
     Args:
@@ -69,22 +69,17 @@ def images(data: Data, stated: int | None, classes: int | None) -> tuple[SourceI
         count = sum(piece.stop - piece.start for piece in splits.parse(data.split, known.splits))
         return _info(data, stated or count, known.classes, known.image_shape, known.channels), stated or count, ()
     if _is_there(data):
-        info = open_source(data, needs="image").info
+        info = open_source(data).info
         return dataclasses.replace(info, n=stated or info.n), stated or info.n, ()
     notes = [] if classes else [f"{ASSUMED_CLASSES} classes assumed (--config.model.num_classes states them)"]
     return _info(data, stated, classes or ASSUMED_CLASSES, None, 3), stated, tuple(notes)
 
 
-def texts(experiment: Any, stated: int | None) -> SourceInfo:
+def texts(experiment: Any, text: TextProcessor, stated: int | None) -> SourceInfo:
     """A description of rows of text: what an objective is bound to. Text isn't read, so only `stated` counts."""
-    two_parts = experiment.text.next_sentence and experiment.objective.rows == "masked"
+    two_parts = text.text.next_sentence and text.rows_of == "masked"
     classes = ("follows", "random") if two_parts else None
     return dataclasses.replace(_info(experiment.data, stated, 0, None, 0), classes=classes)
-
-
-def is_text(experiment: Any) -> bool:
-    """Whether the model is given text."""
-    return feed_kind(experiment.objective) == "text"
 
 
 def _is_there(data: Data) -> bool:
@@ -93,7 +88,7 @@ def _is_there(data: Data) -> bool:
     if kind in PATH_KINDS:
         return expanded(path).exists()
     try:
-        open_source(data, needs="image")
+        open_source(data)
     except UserError:
         return False
     return True
@@ -157,24 +152,22 @@ def exact(number: float) -> Fraction:
 Shapes = dict[str, jax.ShapeDtypeStruct]
 
 
-def image_row(
-    size: tuple[int, int], channels: int, classes: int | None, multi_label: bool, pixel: type = np.uint8
-) -> Shapes:
-    """A row of images, as training loads it."""
+def end_of_row(classes: int | None, multi_label: bool) -> Shapes:
+    """What rows of examples have besides the model's inputs."""
     label = _array(np.float32, classes or 0) if multi_label else _array(np.int32)
-    return {"image": _array(pixel, *size, channels), "label": label, "weight": _array(np.float32)}
+    return {"label": label, "weight": _array(np.float32)}
 
 
 def text_row(rows: str, text: Any, config: Any, number: bool = False) -> Shapes:
     """A row of text, as training loads it.
 
     Args:
-        rows: a key of `vitzoo.data.text.feed.MAKERS` from which models learn.
+        rows: a key of `vitzoo.data.processors.text.MAKERS` from which models learn.
         text: the config's section.
         config: the model's settings.
         number: labels are numbers, not classes.
     """
-    length = text.sequence_length
+    length = text.length
     integers, more = ["tokens", "targets", "segments", "positions"], {}
     if has_source(rows, kind_of(config)):
         source = ("source_tokens", "source_segments", "source_positions")

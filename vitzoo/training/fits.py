@@ -7,8 +7,9 @@ import jax
 
 from vitzoo.config import Resolved
 from vitzoo.config.experiment import ModelChoice
-from vitzoo.data.feed import Feed
-from vitzoo.data.image_feed import ImageFeed
+from vitzoo.config.inputs import input_kinds
+from vitzoo.data.inputs import Inputs
+from vitzoo.data.processors.base import EXAMPLES
 from vitzoo.data.splits import NoSuchSplit
 from vitzoo.errors import UserError
 from vitzoo.evaluation.run import Evaluation
@@ -30,6 +31,10 @@ def check_fits(choice: ModelChoice, resolved: Resolved) -> None:
     names = {key: part["name"] for key, part in resolved.values["evaluate"].items()}
     try:
         choice.check_takes(experiment.objective)
+        if (kinds := input_kinds(choice.name, experiment.objective)).keys() != experiment.inputs.keys():
+            takes = " and ".join(kinds)
+            message = f"takes {takes}, and the config has settings of {' and '.join(experiment.inputs)}: set model.name"
+            raise UserError("model.name", choice.name, message)
         choice.check_measured(experiment.objective, experiment.evaluate, names)
     except UserError as refusal:
         if refusal.field != "model.name" or experiment.model.name:
@@ -37,16 +42,16 @@ def check_fits(choice: ModelChoice, resolved: Resolved) -> None:
         raise UserError("init_from", source, f"holds {choice.name}, which {refusal.message}") from None
 
 
-def check_outputs(name: str, graph: Any, shapes: dict, feed: Feed, config: Any) -> None:
+def check_outputs(name: str, graph: Any, shapes: dict, inputs: Inputs, config: Any) -> None:
     """Refuses a user's own model of images that doesn't give each image a number for each class.
 
     Raises:
         UserError: it gives something else than logits `[batch, classes]`.
     """
-    if not isinstance(feed, ImageFeed):
+    if inputs.row_kind != EXAMPLES:
         return
     call = lambda params, *given: modules.merge(graph, params)(*given, train=False, key=None)  # noqa: E731
-    outputs = jax.eval_shape(call, shapes, *feed.arguments(config))
+    outputs = jax.eval_shape(call, shapes, *inputs.arguments(config))
     if getattr(outputs, "shape", None) != (1, config.num_classes):
         given = getattr(outputs, "shape", type(outputs).__name__)
         raise UserError("model.name", name, f"gives {given} for one image; wanted are logits (1, {config.num_classes})")

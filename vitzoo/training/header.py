@@ -10,6 +10,8 @@ from vitzoo.checkpoints import steps
 from vitzoo.checkpoints.store import Store
 from vitzoo.config.comparison import Differences
 from vitzoo.data import left_out
+from vitzoo.data.inputs import input_of
+from vitzoo.data.processors.text import TextProcessor
 from vitzoo.parallel import processes
 from vitzoo.parallel.mesh import show_mesh
 from vitzoo.registry import find
@@ -53,7 +55,7 @@ def _subject(task: Task) -> dict[str, str]:
     frozen = f" ({task.frozen:,} frozen)" if task.frozen else ""
     return {
         "data": f"{info.name} {info.split}: {info.n:,} examples{classes}",
-        "model": f"{_model_name(task)}: {task.parameters:,} parameters{frozen}, {task.feed.shown(config)}",
+        "model": f"{_model_name(task)}: {task.parameters:,} parameters{frozen}, {task.inputs.shown(config)}",
         **_statistics(task),
         **{name: _frozen(task, name) for name in task.frozen_models.models},
     }
@@ -128,7 +130,7 @@ def _remembers_its_start(experiment: Any, total: int) -> str:
 def _tokens_stay_whole(task: Any) -> str:
     """That sequences were to be cut, and can't be."""
     parts, config = task.mesh.shape["sequence"], task.model_config
-    lengths = [rows.shape[1] for rows in task.feed.arguments(config) if len(rows.shape) == 2]
+    lengths = [rows.shape[1] for rows in task.inputs.arguments(config) if len(rows.shape) == 2]
     if hasattr(config, "prefix_tokens"):
         lengths.append(config.prefix_tokens + config.patches)
     whole = [length for length in lengths if length % parts]
@@ -163,7 +165,7 @@ def say_finished(store: Store, workdir: Path, step: int, out: TextIO) -> dict[st
     print(f"{workdir} is finished (step {step}); nothing to do", file=out)
     best = store.loop(step).get("best")
     made = store.description(step)
-    _say_next(workdir, best, made["model"]["name"], (made["preprocessing"] or {}).get("chat"), out)
+    _say_next(workdir, best, made["model"]["name"], (input_of(made, "text") or {}).get("chat"), out)
     return summary(workdir, step, step, best, 0)
 
 
@@ -182,9 +184,9 @@ def say_end(
     if lost := len(set().union(*processes.gather(left_out.named()))):
         print(f"unread  {lost:,} left out, each named above (data.bad_files = skip)", file=out)
     print(f"done    {step:,} steps; curves in {workdir / 'curves.png'}", file=out)
-    text = getattr(task.feed, "text", None)
+    text = task.inputs.find(TextProcessor)
     if text is not None or getattr(task.model_config, "num_classes", None):  # of images, only classes are predicted
-        _say_next(workdir, best, task.choice.name, text is not None and text.chat, out)
+        _say_next(workdir, best, task.choice.name, text is not None and text.text.chat, out)
     return summary(workdir, step, step, best, 0)
 
 

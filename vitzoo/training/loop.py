@@ -83,7 +83,7 @@ def train(config: Any, workdir: str | Path, out: TextIO | None = None) -> dict[s
         window = Window(experiment.non_finite == "stop", loop.get("window"))
         records, saving = Records(task, loop), Saving(task)
         folder = workdir / "assets"
-        assets = folder if processes.first(lambda: task.feed.assets(folder) is not None) else None
+        assets = folder if processes.first(lambda: task.inputs.assets(folder) is not None) else None
         records.evaluate(step, state, metrics, progress, signals)  # one that a signal had cut off
         batches = progress.goodput.waiting(task.stream.iterate(step), window.busy)
         signals.poll()

@@ -6,9 +6,10 @@ from typing import Any
 
 from vitzoo.checkpoints.locate import Located
 from vitzoo.config import Resolved
-from vitzoo.config.experiment import FEED_SECTIONS, feed_kind
-from vitzoo.data.feed import Feed
-from vitzoo.data.image_feed import preprocessing_for
+from vitzoo.data.inputs import Inputs
+from vitzoo.data.processors.image import ImageProcessor
+from vitzoo.data.processors.text import TextProcessor
+from vitzoo.data.text.tokenizers.published import differing
 from vitzoo.errors import UserError
 from vitzoo.training.run_folder import read_config
 from vitzoo.weights.load import fitted
@@ -52,7 +53,7 @@ class Pretrained:
         """`name`, `variant` and every setting of its model."""
         return self.located.description["model"]
 
-    def feed(self, feed: Feed, resolved: Resolved) -> Feed:
+    def inputs(self, inputs: Inputs, resolved: Resolved) -> Inputs:
         """The checkpoint's way of feeding its model, with what the config itself states.
 
         Raises:
@@ -60,46 +61,55 @@ class Pretrained:
         """
         stated = _stated(resolved, ("file", "flag"))
         # a config that comes with vitzoo states a tokenizer for training from nothing: see `left_out`
-        own, flags = self._own_tokenizer(), _stated(resolved, ("flag",)).get("tokenizer", {})
-        stated["tokenizer"] = {name: value for name, value in flags.items() if name not in own or own[name] != value}
-        return feed.adopt(self.located.description, self.located.folder, stated)
+        own, flags = self._own_inputs(), _stated(resolved, ("flag",))
+        for name in stated:
+            before, given = own.get(name, {}).get("tokenizer", {}), flags.get(name, {}).get("tokenizer", {})
+            stated[name].pop("tokenizer", None)
+            differ = {key: value for key, value in given.items() if key not in before or before[key] != value}
+            stated[name] |= {"tokenizer": differ} if differ else {}
+        return inputs.adopt(self.located.description, self.located.folder, stated)
 
-    def left_out(self, resolved: Resolved, feed: Any) -> list[str]:
+    def left_out(self, resolved: Resolved, inputs: Inputs) -> list[str]:
         """A line for what the config's file states of a tokenizer and the checkpoint's isn't."""
-        if feed_kind(resolved.experiment.objective) != "text":
+        text = inputs.find(TextProcessor)
+        if text is None:
             return []
-        from vitzoo.data.text.tokenizers.published import differing
-
-        stated = _stated(resolved, ("file",)).get("tokenizer", {})
-        other = differing(resolved.experiment.tokenizer, stated, feed.tokenizer)
+        stated = _stated(resolved, ("file",)).get(text.name, {}).get("tokenizer", {})
+        other = differing(resolved.experiment.inputs[text.name].tokenizer, stated, text.tokenizer)
         if not other:
             return []
-        listed = ", ".join(f"tokenizer.{name} = {stated[name]}" for name in other)
-        return [f"tokenizer: the checkpoint's {feed.tokenizer.kind}; {listed} of the config has no effect"]
+        listed = ", ".join(f"inputs.{text.name}.tokenizer.{name} = {stated[name]}" for name in other)
+        return [f"tokenizer: the checkpoint's {text.tokenizer.kind}; {listed} of the config has no effect"]
 
-    def _own_tokenizer(self) -> dict[str, Any]:
-        """What the checkpoint's run states of its tokenizer; nothing where that came from elsewhere itself."""
+    def _own_inputs(self) -> dict[str, Any]:
+        """What the checkpoint's run states of its inputs; nothing where these came from elsewhere themselves."""
         config = None if self.located.run is None else read_config(self.located.run)
-        return {} if config is None or config.get("init_from") else config.get("tokenizer", {})
+        return {} if config is None or config.get("init_from") else config.get("inputs", {})
 
     def parameters(
-        self, config: Any, classes: Sequence[str] | None, build: Callable, seed: int, feed: Feed
+        self, config: Any, classes: Sequence[str] | None, build: Callable, seed: int, inputs: Inputs
     ) -> tuple[dict[str, Any], list[str]]:
         """The weights made to fit a model that this feeds, as nested NumPy arrays, and lines on what became of them."""
+        images = inputs.find(ImageProcessor)
         params, report, which = fitted(
-            self.located, config, classes, build, seed=seed, preprocessing=preprocessing_for(feed, config)
+            self.located, config, classes, build, seed=seed, preprocessing=None if images is None else images.of(config)
         )
         first = f"from    {self.name}, step {self.located.step}, {WEIGHTS[which]}"
         return params, [first, *report.lines()]
 
 
 def _stated(resolved: Resolved, layers: tuple[str, ...]) -> dict[str, dict[str, Any]]:
-    """The settings of what feeds a model that these layers of a config state, by section."""
+    """The settings of each input that these layers of a config state."""
     stated: dict[str, dict[str, Any]] = {}
-    sections = {section for several in FEED_SECTIONS.values() for section in several}
     for name, source in resolved.sources.items():
-        section, _, field = name.partition(".")
-        if source in layers and section in sections:
-            field = field.partition(".")[0]  # of a field that holds several by name, all
-            stated.setdefault(section, {})[field] = resolved.values[section][field]
+        section, *path = name.split(".")
+        if source not in layers or section != "inputs":
+            continue
+        input, field, *within = path
+        values = resolved.values["inputs"][input][field]
+        found = stated.setdefault(input, {})
+        if field == "tokenizer":
+            found.setdefault(field, {})[within[0]] = values[within[0]]
+        else:
+            found[field] = values  # of a field that holds several by name, all
     return stated

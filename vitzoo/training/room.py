@@ -50,7 +50,7 @@ def blueprint_of(task: Task) -> Blueprint:
         objective=task.objective,
         frozen=task.frozen_models.models,
         row={name: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype) for name, leaf in row.items()},
-        prepare=task.feed.prepare(config, task.info, train=True),
+        prepare=task.inputs.prepare(config, task.info, train=True),
         examples=task.info.n,
         steps=task.total_steps,
         platform=task.mesh.devices.flat[0].platform,

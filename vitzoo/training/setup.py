@@ -16,9 +16,9 @@ from vitzoo.checkpoints import metadata
 from vitzoo.config import Resolved
 from vitzoo.config.contracts import check_bound
 from vitzoo.config.experiment import CHOICES, ModelChoice
-from vitzoo.config.feeds import feed_of
 from vitzoo.config.fits import needs_classes
-from vitzoo.data.feed import Feed
+from vitzoo.config.inputs import inputs_of
+from vitzoo.data.inputs import Inputs
 from vitzoo.data.pipeline import TrainStream
 from vitzoo.data.sources.base import SourceInfo
 from vitzoo.evaluation.run import Evaluation
@@ -61,7 +61,7 @@ class Task:
         source: the training's examples.
         choice: the model's name and variant.
         model_config: every setting of the model, those from the data filled in.
-        feed: how examples become what the model is given; the checkpoint's where the config sets nothing.
+        inputs: how examples become what the model is given; the checkpoint's where the config sets nothing.
         build: makes the model from its random keys.
         chain: the optimizer, which also knows what each leaf gets.
         state: the state's shapes, types and shardings.
@@ -82,7 +82,7 @@ class Task:
     source: Any
     choice: ModelChoice
     model_config: Any
-    feed: Feed
+    inputs: Inputs
     build: Callable
     chain: optim.Chain
     state: dict
@@ -131,7 +131,7 @@ class Task:
             version=version(),
             model={"name": self.choice.name, "variant": self.choice.variant, **to_json(config)},
             objective=values["objective"],
-            **self.feed.described(config),
+            inputs=self.inputs.described(config),
             classes=to_json(self.class_names),
             data={"name": values["data"]["name"], "split": self.info.split, "fingerprint": self.info.fingerprint},
             step=step,
@@ -163,11 +163,11 @@ def prepare(resolved: Resolved, mesh: Mesh) -> Task:
     choice = experiment.model.over(pretrained.model) if pretrained else experiment.model
     if pretrained:
         check_fits(choice, resolved)
-    feed = feed_of(experiment) if pretrained is None else pretrained.feed(feed_of(experiment), resolved)
-    source = feed.source(experiment.data)
-    feed = feed.learned(source)
-    config = feed.complete(choice.config(**feed.model_fields(source)), source)
-    rows = feed.rows(source, experiment.data, config, train=True)
+    inputs = inputs_of(experiment) if pretrained is None else pretrained.inputs(inputs_of(experiment), resolved)
+    source = inputs.source(experiment.data)
+    inputs = inputs.learned(source)
+    config = inputs.complete(choice.config(**inputs.model_fields(source)), source)
+    rows = inputs.rows(source, experiment.data, config, train=True)
     part = rows_of_this_process(experiment.data.batch_size, mesh)
     stream = TrainStream(rows, experiment.data, seed=experiment.seed, part=part)
     platform = mesh.devices.flat[0].platform
@@ -175,9 +175,9 @@ def prepare(resolved: Resolved, mesh: Mesh) -> Task:
     build, steps = builder(choice.name, config, execution), total_steps(experiment, rows.info.n)
     graph, shapes = modules.abstract(build)
     if choice.name not in PARTS["model"] and needs_classes(experiment.objective, experiment.evaluate):
-        check_outputs(choice.name, graph, shapes, feed, config)
+        check_outputs(choice.name, graph, shapes, inputs, config)
     names = _class_names(rows.info, config)
-    student = {"feed": feed, "config": config, "classes": names, "execution": execution}
+    student = {"inputs": inputs, "config": config, "classes": names, "execution": execution}
     frozen = FrozenCheckpoints.open(experiment.objective, **student)
     objective = experiment.objective.bind(rows.info, config, **frozen.models)
     check_bound(objective, resolved.values["objective"]["name"])
@@ -195,7 +195,7 @@ def prepare(resolved: Resolved, mesh: Mesh) -> Task:
         objective,
         chain,
         schedule,
-        prepare=feed.prepare(config, rows.info, train=True),
+        prepare=inputs.prepare(config, rows.info, train=True),
         accumulate=experiment.accumulate,
         ema=experiment.ema,
         ema_warm_start=experiment.ema_warm_start,
@@ -203,7 +203,7 @@ def prepare(resolved: Resolved, mesh: Mesh) -> Task:
     evaluate = functools.partial(
         Evaluation,
         graph=graph,
-        feed=feed,
+        inputs=inputs,
         config=config,
         data=experiment.data,
         classes=names,
@@ -220,7 +220,7 @@ def prepare(resolved: Resolved, mesh: Mesh) -> Task:
         source=source,
         choice=choice,
         model_config=config,
-        feed=feed,
+        inputs=inputs,
         build=build,
         chain=chain,
         state=states.with_shardings(state, shardings),

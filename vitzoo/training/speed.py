@@ -71,7 +71,7 @@ def flops_per_example(task: Task) -> float:
     def forward(params: Any, *arguments: Any) -> Any:
         return merge(abstract(task.build)[0], params)(*arguments)
 
-    return 3 * count_flops(forward, task.state["params"], *task.feed.arguments(task.model_config))
+    return 3 * count_flops(forward, task.state["params"], *task.inputs.arguments(task.model_config))
 
 
 SMALL_STEP = 2e10  # FLOPs of a micro-batch, which comes to some 50 to 200 MB of temporary memory

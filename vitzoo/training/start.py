@@ -139,8 +139,8 @@ def pretrained_parameters(task: Task) -> tuple[dict[str, Any], list[str]]:
     """The weights of `init_from` made to fit the model, and a line for each leaf that is not simply used."""
     assert task.pretrained is not None
     seed = task.resolved.experiment.seed
-    params, report = task.pretrained.parameters(task.model_config, task.class_names, task.build, seed, task.feed)
-    return params, [*report, *task.pretrained.left_out(task.resolved, task.feed)]
+    params, report = task.pretrained.parameters(task.model_config, task.class_names, task.build, seed, task.inputs)
+    return params, [*report, *task.pretrained.left_out(task.resolved, task.inputs)]
 
 
 def _fresh(task: Task, params: dict) -> dict:
@@ -155,7 +155,7 @@ def _continued(task: Task) -> tuple[dict, dict[str, Any], list[str]]:
     folder, name = task.pretrained.located.folder, task.pretrained.name
     state, loop = restore(folder, task.state, "init_from")
     said = f"continues {name} at step {loop['step']}, with its optimizer state"
-    return state, {"step": loop["step"]}, [said, *task.pretrained.left_out(task.resolved, task.feed)]
+    return state, {"step": loop["step"]}, [said, *task.pretrained.left_out(task.resolved, task.inputs)]
 
 
 def _has_optimizer(folder: Path) -> bool:
@@ -164,12 +164,16 @@ def _has_optimizer(folder: Path) -> bool:
 
 def _check_tokenizer(task: Task, workdir: Path, saved: dict) -> None:
     """Refuses another published tokenizer. One that is made from the text differs by the text: see `_check_data`."""
-    then, now = saved["tokenizer"], task.feed.described(task.model_config).get("tokenizer")
-    settings = task.resolved.experiment.tokenizer
-    if then and now and then["sha256"] != now["sha256"] and settings.kind == "file":
-        marks = f"sha256 {then['sha256'][:16]}, now {now['sha256'][:16]}"
-        message = f"the tokenizer has changed since this run began ({marks}); {run_folder.start_from(workdir)}"
-        raise UserError("tokenizer.file", settings.file, message)
+    for name, now in task.inputs.described(task.model_config).items():
+        then = saved["inputs"].get(name, {})
+        if not ("tokenizer" in then and "tokenizer" in now):
+            continue
+        settings = task.resolved.experiment.inputs[name].tokenizer
+        marks = then["tokenizer"]["sha256"], now["tokenizer"]["sha256"]
+        if marks[0] != marks[1] and settings.kind == "file":
+            changed = f"sha256 {marks[0][:16]}, now {marks[1][:16]}"
+            message = f"the tokenizer has changed since this run began ({changed}); {run_folder.start_from(workdir)}"
+            raise UserError(f"inputs.{name}.tokenizer.file", settings.file, message)
 
 
 def _check_data(task: Task, workdir: Path, saved: dict) -> None:

@@ -18,6 +18,7 @@ from jax import export
 from vitzoo.checkpoints.locate import Located
 from vitzoo.checkpoints.orbax import one_at_a_time
 from vitzoo.checkpoints.store import Store
+from vitzoo.data.inputs import tokenizer_of
 from vitzoo.data.mixing import normalise
 from vitzoo.data.text.tokenizers.saved import load_tokenizer
 from vitzoo.errors import UserError
@@ -155,7 +156,7 @@ def _writing(located: Located, config: Any, params: Mapping[str, np.ndarray], fo
     Raises:
         UserError: the format has no place for it; formats that have are named.
     """
-    description, known = located.description, located.description["tokenizer"]
+    description, known = located.description, tokenizer_of(located.description)
     model = description["model"]["name"]
     if find_format(form).model != model:
         raise UserError("--format", form, f"is of {find_format(form).model}, these weights of {model}")
@@ -285,8 +286,7 @@ def write_stablehlo(checkpoint: str, output: str | Path, weights: str = "auto", 
         "takes": {name: _shown(value) for name, value in takes.items()},
         "gives": [_shown(value) for value in made.out_avals],
         "classes": info.classes,
-        "preprocessing": info.description["preprocessing"],
-        "tokenizer": info.description["tokenizer"],
+        "inputs": info.description["inputs"],
         "weights": info.weights,
         "checkpoint": checkpoint,
     }
@@ -302,7 +302,7 @@ def write_stablehlo(checkpoint: str, output: str | Path, weights: str = "auto", 
 
 def _of_text(model: Any, info: Any, batch: Any) -> tuple[Any, dict[str, jax.ShapeDtypeStruct]]:
     """The function of a model of text, and what it takes, in order."""
-    target = jax.ShapeDtypeStruct((batch, info.text.sequence_length), jnp.int32)
+    target = jax.ShapeDtypeStruct((batch, info.text.length), jnp.int32)
     if is_prefix_lm(model.config):
         return lambda tokens, segments, prefix: model(tokens, segments=segments, prefix=prefix > 0), {
             "tokens": target,

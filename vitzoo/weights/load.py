@@ -1,6 +1,5 @@
 """A checkpoint as a model ready to use: its weights, its classes, its preprocessing."""
 
-import abc
 import dataclasses
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,10 +12,12 @@ import numpy as np
 from vitzoo.argument_types import checked
 from vitzoo.checkpoints.locate import Located
 from vitzoo.config.experiment import ModelChoice
-from vitzoo.data.image_feed import for_channels, preprocessing_of
 from vitzoo.data.image_files import BadImage
 from vitzoo.data.images import model_pixels, resize_eval
+from vitzoo.data.inputs import input_of
 from vitzoo.data.mixing import normalise
+from vitzoo.data.processors.image import for_channels, preprocessing_of
+from vitzoo.data.processors.text import text_of
 from vitzoo.data.settings import Preprocessing
 from vitzoo.data.text.settings import Text
 from vitzoo.data.text.tokenizers.base import TextTokenizer
@@ -27,14 +28,13 @@ from vitzoo.models.geometry import image_shape
 from vitzoo.nn import state
 from vitzoo.nn.execution import DEFAULT, Execution
 from vitzoo.registry import find
-from vitzoo.schema import build
 from vitzoo.weights.model import builder, config_of, with_sizes
 from vitzoo.weights.open import name_of, open_weights, read_weights
 from vitzoo.weights.transfer import Report, match_head, scale_of, transfer
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Info(abc.ABC):
+class Info:
     """What a checkpoint knows of itself.
 
     Attributes:
@@ -55,9 +55,9 @@ class Info(abc.ABC):
     description: dict[str, Any] = dataclasses.field(repr=False)
     report: Report = dataclasses.field(repr=False)
 
-    @abc.abstractmethod
     def shown(self) -> str:
         """What becomes of an example, in one line."""
+        return " and ".join(self.description["inputs"])
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -74,7 +74,7 @@ class TextInfo(Info):
 
     def shown(self) -> str:
         """The tokenizer in one line."""
-        return f"{self.tokenizer.kind}, {self.tokenizer.vocabulary_size:,} tokens, rows of {self.text.sequence_length}"
+        return f"{self.tokenizer.kind}, {self.tokenizer.vocabulary_size:,} tokens, rows of {self.text.length}"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -188,13 +188,17 @@ def information(
         "description": description,
         "report": report,
     }
-    if description["tokenizer"] is not None:
-        tokenizer = load_tokenizer(located.folder / "assets", description["tokenizer"])
-        return TextInfo(**known, tokenizer=tokenizer, text=build(Text, description["preprocessing"], "text"))
+    images, text = input_of(description, "image"), input_of(description, "text")
+    if len(description["inputs"]) != 1 or not (images or text):
+        return Info(**known)
+    if text is not None:
+        tokenizer = load_tokenizer(located.folder / "assets", text["tokenizer"])
+        return TextInfo(**known, tokenizer=tokenizer, text=text_of(text))
+    assert images is not None
     return ImageInfo(
         **known,
         multi_label=description["objective"].get("loss") == "sigmoid",
-        preprocessing=for_channels(preprocessing_of(description), config.channels),
+        preprocessing=for_channels(preprocessing_of(images), config.channels),
         size=image_shape(config)[:2],
         channels=config.channels,
     )
@@ -248,9 +252,10 @@ def fitted(
 
 def _scales(description: dict[str, Any], now: Preprocessing | None, old: Any, new: Any) -> Scales | None:
     """Mean and deviation of pixels in a checkpoint and in a model of this Config; None for text."""
-    if not hasattr(new, "channels") or not description["preprocessing"]:
+    images = input_of(description, "image")
+    if images is None or not hasattr(new, "channels"):
         return None
-    then, channels = preprocessing_of(description), image_shape(new)[2]
+    then, channels = preprocessing_of(images), image_shape(new)[2]
     return scale_of(then, image_shape(old)[2]), scale_of(now or for_channels(then, channels), channels)
 
 

@@ -11,6 +11,7 @@ from vitzoo.models.geometry import image_shape
 from vitzoo.nn import state
 from vitzoo.nn.execution import DEFAULT, Execution
 from vitzoo.nn.paths import flatten
+from vitzoo.objectives.inputs import made_inputs
 from vitzoo.registry import PARTS, find
 from vitzoo.schema import build, to_json
 
@@ -94,10 +95,20 @@ def part_of(located: Located, path: str, name: str) -> Part:
     description = {
         **located.description,
         "model": {"name": _name_of(type(part)), **to_json(part.config)},
+        "inputs": _inputs_of(type(part), located.description["inputs"]),
         "classes": None,
         "statistics": [leaf.removeprefix(f"{path}/") for leaf in statistics if leaf.startswith(f"{path}/")],
     }
     return Part(located.folder, located.step, located.run, description, name, path, whole)
+
+
+def _inputs_of(part: type, whole: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the whole's inputs that the part takes, by the part's names: of each kind the first."""
+    wanted = made_inputs(part)
+    by_kind = {own["kind"]: own for own in reversed(list(whole.values()))}
+    if not wanted or not all(kind in by_kind for kind in wanted.values()):
+        return dict(whole)
+    return {name: by_kind[kind] for name, kind in wanted.items()}
 
 
 def _below(shapes: Mapping[str, Any], before: str = "") -> Iterator[str]:

@@ -14,7 +14,8 @@ from vitzoo.checkpoints.manifest import MANIFEST
 from vitzoo.checkpoints.metadata import describe
 from vitzoo.checkpoints.steps import CHECKPOINTS
 from vitzoo.config.experiment import config_class_of
-from vitzoo.data.image_feed import described_preprocessing, for_channels
+from vitzoo.data.processors.image import described_images, for_channels
+from vitzoo.data.processors.text import described_text
 from vitzoo.data.settings import Preprocessing
 from vitzoo.data.text.settings import Text
 from vitzoo.errors import UserError
@@ -85,11 +86,9 @@ def open_published(name: str, given: Mapping[str, Any] | None = None, form: str 
     stated = {key: value for key, value in (given or {}).items() if key not in ("name", "variant")}
     reading = _read(reader, source, convert_fields(config_class_of(reader.model), stated, "model"))
     config, folder = reading.config, source.folder
-    tokenizer = None
     if hasattr(config, "image_size"):
-        preprocessing = _of_images(config, reading)
+        inputs = {"image": _of_images(config, reading)}
     else:
-        preprocessing = to_json(build(Text, dict(reading.preprocessing), "text"))
         if reading.tokenizer is None:
             raise source.refused(
                 "is a model of text without its tokenizer: put tokenizer.json (or vocab.txt, vocab.json with "
@@ -100,6 +99,7 @@ def open_published(name: str, given: Mapping[str, Any] | None = None, form: str 
         if ends == reading.tokenizer.end_ids:
             ends = ()
         tokenizer = reading.tokenizer.ending_with(ends).save(folder / "assets")
+        inputs = {"tokens": described_text(build(Text, dict(reading.preprocessing), "inputs.tokens"), tokenizer)}
     description = describe(
         version=version(),
         model={"name": reading.model["name"], "variant": "", **to_json(config)},
@@ -108,8 +108,7 @@ def open_published(name: str, given: Mapping[str, Any] | None = None, form: str 
         data={"name": name, "split": "", "fingerprint": ""},
         step=0,
         examples=0,
-        preprocessing=preprocessing,
-        tokenizer=tokenizer,
+        inputs=inputs,
     )
     return Published(folder, 0, None, description, source, reading, reader.name)
 
@@ -127,8 +126,8 @@ def _read(reader: Format, source: Weights, given: Mapping[str, Any]) -> Reading:
 
 def _of_images(config: Any, reading: Reading) -> dict[str, Any]:
     height, width, channels = image_shape(config)
-    own = build(Preprocessing, dict(reading.preprocessing), "preprocessing")
-    return described_preprocessing(for_channels(own, channels), (height, width), channels)
+    own = build(Preprocessing, dict(reading.preprocessing), "inputs.image")
+    return described_images(for_channels(own, channels), (height, width), channels)
 
 
 def _scratch() -> Path:

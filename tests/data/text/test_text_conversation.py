@@ -8,11 +8,11 @@ import pytest
 from made_texts import MadeSource
 
 from vitzoo.config.fits import check_acts
+from vitzoo.data.processors.text import TextProcessor
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.text_files import open_text_files
 from vitzoo.data.spread import Spread
 from vitzoo.data.text.answers import answer_tokens, conversation, example_parts
-from vitzoo.data.text.feed import TextFeed
 from vitzoo.data.text.settings import Text, Tokenizer
 from vitzoo.data.text.tokenizers.characters import ByteTokenizer
 from vitzoo.data.text.tokenizers.open import open_tokenizer
@@ -45,14 +45,14 @@ ANSWER = MadeSource([{"prompt": "a", "completion": "b"}])
 
 
 def test_a_checkpoint_knows_whether_its_answers_were_turns_of_conversations():
-    feed = TextFeed(Tokenizer(kind="bytes"), Text(sequence_length=8), "answers", 0)
+    inputs = TextProcessor(Text(length=8, tokenizer=Tokenizer(kind="bytes")), "answers", 0)
     for source, other, chat in ((TALK, ANSWER, True), (ANSWER, TALK, False)):
-        learned = feed.learned(source)
-        assert learned.described(None)["preprocessing"]["chat"] is chat
+        learned = inputs.learned(source)
+        assert learned.described(None)["chat"] is chat
         assert learned.learned(other).text.chat is not chat  # fine-tuning on others
-    assert dataclasses.replace(feed.learned(TALK), rows_of="windows").learned(ANSWER).text.chat is None
+    assert dataclasses.replace(inputs.learned(TALK), rows_of="windows").learned(ANSWER).text.chat is None
     with pytest.raises(
-        UserError, match=r"text.chat = True: can't be set: the training data are conversations or aren't"
+        UserError, match=r"inputs.tokens.chat = True: can't be set: the training data are conversations or aren't"
     ):
         check_acts(Text(chat=True), ["answers"], Data())
 
@@ -74,14 +74,14 @@ def test_unknown_characters_are_counted_and_said(tmp_path):
     tokenizer = open_tokenizer(Tokenizer(kind="characters"), ["abc \n"])
     for name, notes in (("a", ()), ("b", ("2 of 8 tokens stand for text that the tokenizer doesn't know",))):
         source = open_text_files(Data(validation_fraction=0.0), str(tmp_path / f"{name}.txt")).open("train")
-        info = Windows(source, tokenizer, Text(sequence_length=4)).info
+        info = Windows(source, tokenizer, Text(length=4)).info
         assert tuple(note for note in info.notes if "know" in note) == notes
 
 
 def test_some_rows_of_many_are_spread_from_first_to_last(tmp_path):
     (tmp_path / "a.txt").write_bytes(bytes(range(32, 97)))
     source = open_text_files(Data(validation_fraction=0.0), str(tmp_path / "a.txt")).open("train")
-    rows = Windows(source, ByteTokenizer(), Text(sequence_length=4))
+    rows = Windows(source, ByteTokenizer(), Text(length=4))
     few = Spread(rows, 3)
     assert (len(few), few.info.n) == (3, 3)
     assert [int(few.eval_row(i)["tokens"][0]) for i in range(3)] == [

@@ -6,11 +6,11 @@ import pytest
 
 from vitzoo.data.check import check
 from vitzoo.data.open import open_source
+from vitzoo.data.processors.text import TextProcessor
 from vitzoo.data.settings import Data
 from vitzoo.data.text.examples import as_pairs
-from vitzoo.data.text.feed import TextFeed
 from vitzoo.data.text.labelled import LabelledRows
-from vitzoo.data.text.settings import Text, Tokenizer
+from vitzoo.data.text.settings import Text
 from vitzoo.data.text.tokenizers.characters import ByteTokenizer
 from vitzoo.errors import UserError
 
@@ -121,7 +121,7 @@ def test_labels_of_no_class_are_refused_where_they_are_asked_for_or_needed(tmp_p
     with pytest.raises(UserError, match=message):
         as_pairs(source)
     with pytest.raises(UserError, match=message):
-        TextFeed(Tokenizer(), Text(), "labelled", 0).model_fields(source)
+        TextProcessor(Text(), "labelled", 0).model_fields(source)
 
 
 def test_labels_of_no_class_that_are_asked_for_can_be_left_out(tmp_path):

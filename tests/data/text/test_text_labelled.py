@@ -5,8 +5,8 @@ import pytest
 from made_texts import MadeSource
 
 from vitzoo.config.fits import check_acts
+from vitzoo.data.processors.text import TextProcessor
 from vitzoo.data.settings import Data
-from vitzoo.data.text.feed import TextFeed
 from vitzoo.data.text.labelled import LabelledRows, TaggedRows
 from vitzoo.data.text.settings import Text, Tokenizer
 from vitzoo.data.text.tokenizers.characters import ByteTokenizer
@@ -21,21 +21,21 @@ def seen(row, tokenizer=MARKED):
 
 
 def test_a_text_stands_between_marks_and_has_its_label():
-    row = LabelledRows(TEXTS, MARKED, Text(sequence_length=8)).eval_row(0)
+    row = LabelledRows(TEXTS, MARKED, Text(length=8)).eval_row(0)
     assert seen(row) == "<cls>abc<sep>"
     assert (row["label"], row["label"].dtype, row["id"], row["weight"]) == (1, np.int32, 100, 1)
     assert row["sentence_types"].sum() == row["weights"].sum() == 0
 
 
 def test_a_tokenizer_without_marks_gives_text_and_end():
-    rows = LabelledRows(TEXTS, PLAIN, Text(sequence_length=8, prefix="p:"))
+    rows = LabelledRows(TEXTS, PLAIN, Text(length=8, prefix="p:"))
     assert seen(rows.eval_row(0), PLAIN) == "p:abc</s>"
 
 
 def test_a_long_text_is_cut_before_the_mark_and_counted():
-    rows = LabelledRows(TEXTS, MARKED, Text(sequence_length=8))
+    rows = LabelledRows(TEXTS, MARKED, Text(length=8))
     assert seen(rows.eval_row(1)) == "<cls>abcdef<sep>"
-    assert rows.info.notes == ("1 of 2 texts (50.0 %) are longer than text.sequence_length = 8 tokens and cut",)
+    assert rows.info.notes == ("1 of 2 texts (50.0 %) are longer than inputs.tokens.length = 8 tokens and cut",)
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_a_long_text_is_cut_before_the_mark_and_counted():
 )
 def test_a_pair_loses_tokens_of_its_longer_part(first, second, expected):
     source = MadeSource([{"first": first, "second": second, "label": 0}], classes=("a", "b"))
-    row = LabelledRows(source, MARKED, Text(sequence_length=10)).eval_row(0)
+    row = LabelledRows(source, MARKED, Text(length=10)).eval_row(0)
     assert seen(row) == expected
     second_part = len(expected.replace("<cls>", "c").replace("<sep>", "s").split("s")[1]) + 1
     assert row["sentence_types"].sum() == second_part
@@ -59,23 +59,25 @@ PAIRS = MadeSource([{"first": "ab", "second": "c", "label": 0}], classes=("a", "
 
 
 def test_a_model_knows_whether_it_was_trained_on_pairs_and_is_measured_on_no_others():
-    feed = TextFeed(Tokenizer(kind="bytes", masking=True), Text(sequence_length=8), "labelled", 0)
+    inputs = TextProcessor(Text(length=8, tokenizer=Tokenizer(kind="bytes", masking=True)), "labelled", 0)
     for source, other, paired in ((TEXTS, PAIRS, False), (PAIRS, TEXTS, True)):
-        learned = feed.learned(source)
-        assert learned.described(None)["preprocessing"]["paired"] is paired
+        learned = inputs.learned(source)
+        assert learned.described(None)["paired"] is paired
         assert learned.learned(other).text.paired is not paired  # fine-tuning on others
         LabelledRows(source, MARKED, learned.text)
         kinds = ("single texts", "pairs") if paired else ("pairs", "single texts")
         message = f"data.name = made: holds {kinds[0]}, and the model was trained on {kinds[1]}"
         with pytest.raises(UserError, match=message):
             LabelledRows(other, MARKED, learned.text)
-    assert feed.text.paired is None
-    with pytest.raises(UserError, match=r"text.paired = True: can't be set: the training data are pairs of texts or"):
+    assert inputs.text.paired is None
+    with pytest.raises(
+        UserError, match=r"inputs.tokens.paired = True: can't be set: the training data are pairs of texts or"
+    ):
         check_acts(Text(paired=True), ["labelled"], Data())
 
 
 def test_numbers_are_labels_of_regression():
-    rows = LabelledRows(MadeSource([{"text": "a", "label": 2.5}]), MARKED, Text(sequence_length=4))
+    rows = LabelledRows(MadeSource([{"text": "a", "label": 2.5}]), MARKED, Text(length=4))
     assert (rows.eval_row(0)["label"], rows.eval_row(0)["label"].dtype) == (2.5, np.float32)
     assert rows.padding()["label"].dtype == np.float32
 
@@ -88,7 +90,7 @@ def test_a_label_outside_the_classes_fails_by_name():
 
 def test_words_are_scored_at_their_first_token():
     source = MadeSource([{"words": ["ab", "c", "", "def"], "tags": [2, 0, 1, 1]}], classes=("N", "V", "D"))
-    row = TaggedRows(source, MARKED, Text(sequence_length=16)).eval_row(0)
+    row = TaggedRows(source, MARKED, Text(length=16)).eval_row(0)
     assert seen(row) == "<cls>ab c  def<sep>"
     places = np.flatnonzero(row["weights"])
     assert places.tolist() == [1, 3, 5, 6]
@@ -97,20 +99,20 @@ def test_words_are_scored_at_their_first_token():
 
 def test_a_word_without_tokens_moves_no_other_label():
     source = MadeSource([{"words": ["", "b"], "tags": [2, 1]}], classes=("N", "V", "D"))
-    row = TaggedRows(source, MARKED, Text(sequence_length=8)).eval_row(0)
+    row = TaggedRows(source, MARKED, Text(length=8)).eval_row(0)
     assert row["targets"][row["weights"] > 0].tolist() == [1]
 
 
 def test_long_texts_lose_their_last_words():
     source = MadeSource([{"words": ["abc", "de"], "tags": [0, 1]}], classes=("N", "V"))
-    rows = TaggedRows(source, MARKED, Text(sequence_length=5))
+    rows = TaggedRows(source, MARKED, Text(length=5))
     assert rows.eval_row(0)["weights"].sum() == 1
-    assert rows.info.notes == ("1 of 1 texts (100.0 %) are longer than text.sequence_length = 5 tokens and cut",)
+    assert rows.info.notes == ("1 of 1 texts (100.0 %) are longer than inputs.tokens.length = 5 tokens and cut",)
 
 
 @pytest.mark.parametrize("make", [
-    lambda: LabelledRows(TEXTS, MARKED, Text(sequence_length=8)),
-    lambda: TaggedRows(MadeSource([{"words": ["a"], "tags": [0]}], classes=("N",)), MARKED, Text(sequence_length=8)),
+    lambda: LabelledRows(TEXTS, MARKED, Text(length=8)),
+    lambda: TaggedRows(MadeSource([{"words": ["a"], "tags": [0]}], classes=("N",)), MARKED, Text(length=8)),
 ])  # fmt: skip
 def test_padding_has_all_keys_and_no_weight(make):
     rows = make()
@@ -127,6 +129,6 @@ def test_data_without_labels_is_refused():
 @pytest.mark.parametrize("label", [float("nan"), float("inf"), 1e300])
 def test_a_number_that_is_not_finite_ends_the_run_with_its_place(label):
     source = MadeSource([{"text": "a", "label": 1.0}, {"text": "b", "label": label}])
-    rows = LabelledRows(source, MARKED, Text(sequence_length=8))
+    rows = LabelledRows(source, MARKED, Text(length=8))
     with pytest.raises(RunError, match=r"made:1: label .* is no finite number"):
         rows.eval_row(1)

@@ -30,7 +30,7 @@ def wordpiece():
 def test_fifteen_percent_of_real_tokens_are_chosen_and_shown_80_10_10(padding):
     # huggingface/transformers #11155: special tokens and padding were chosen
     letters = ("".join(map(chr, range(97, 123))) * 8)[:200]
-    rows = MaskedRows(texts(*[letters] * 20), BYTES, Text(sequence_length=202 + padding))
+    rows = MaskedRows(texts(*[letters] * 20), BYTES, Text(length=202 + padding))
     chosen = real = masked = kept = other = 0
     for index in range(500):
         row = rows.train_row(index % len(rows), 0, index)
@@ -61,7 +61,7 @@ def test_a_random_token_can_be_any_ordinary_one():
 
 
 def test_rows_are_pieces_of_documents_between_marks():
-    rows = MaskedRows(texts(*DOCUMENTS), BYTES, Text(sequence_length=40))
+    rows = MaskedRows(texts(*DOCUMENTS), BYTES, Text(length=40))
     found = {}
     for index in range(len(rows)):
         row = rows.eval_row(index)
@@ -75,7 +75,7 @@ def test_rows_are_pieces_of_documents_between_marks():
 
 
 def test_packed_rows_run_on_with_ends_between_documents():
-    rows = MaskedRows(texts(*DOCUMENTS), BYTES, Text(sequence_length=40, packing=True))
+    rows = MaskedRows(texts(*DOCUMENTS), BYTES, Text(length=40, packing=True))
     text = "".join(BYTES.decode(rows.eval_row(i)["targets"]) for i in range(len(rows)))
     plain = text.replace("<cls>", "").replace("<sep>", "").replace("<pad>", "")
     assert plain == "".join(document + "</s>" for document in DOCUMENTS)
@@ -84,7 +84,7 @@ def test_packed_rows_run_on_with_ends_between_documents():
 
 
 def test_choices_are_drawn_by_seed_and_position():
-    rows = MaskedRows(texts(*DOCUMENTS), BYTES, Text(sequence_length=40))
+    rows = MaskedRows(texts(*DOCUMENTS), BYTES, Text(length=40))
     assert same(rows.train_row(3, 1, 50), rows.train_row(3, 1, 50))
     assert not same(rows.train_row(3, 1, 50), rows.train_row(3, 1, 51))
     assert same(rows.eval_row(3), rows.eval_row(3))
@@ -119,7 +119,7 @@ def test_a_row_of_special_tokens_alone_chooses_none():
 
 
 def test_half_of_the_second_parts_are_from_another_document():
-    rows = MaskedRows(texts(*DOCUMENTS), BYTES, Text(sequence_length=48, next_sentence=True))
+    rows = MaskedRows(texts(*DOCUMENTS), BYTES, Text(length=48, next_sentence=True))
     assert rows.info.classes == ("follows", "random")
     labels = []
     for number in range(600):
@@ -136,7 +136,7 @@ def test_half_of_the_second_parts_are_from_another_document():
 
 
 def test_next_sentences_of_one_document_are_refused():
-    with pytest.raises(UserError, match=r"text.next_sentence = True: made is one document"):
+    with pytest.raises(UserError, match=r"inputs.tokens.next_sentence = True: made is one document"):
         MaskedRows(texts("abcdef"), BYTES, Text(next_sentence=True))
 
 
@@ -147,7 +147,7 @@ def test_a_tokenizer_without_a_mask_is_refused():
 
 @pytest.mark.parametrize("next_sentence", [False, True])
 def test_a_padding_row_has_all_keys(next_sentence):
-    rows = MaskedRows(texts(*DOCUMENTS), BYTES, Text(sequence_length=40, next_sentence=next_sentence))
+    rows = MaskedRows(texts(*DOCUMENTS), BYTES, Text(length=40, next_sentence=next_sentence))
     assert {k: (v.shape, v.dtype) for k, v in rows.padding().items()} == {
         k: (v.shape, v.dtype) for k, v in rows.eval_row(0).items()
     }

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import vitzoo.config
-from vitzoo.config.feeds import feed_of
+from vitzoo.config.inputs import inputs_of
 from vitzoo.data.open import open_source
 from vitzoo.data.settings import Data
 from vitzoo.data.text.examples import as_pairs
@@ -31,8 +31,8 @@ def mixed(made, **changes):
     config.model = dict(name="t5", width=8, encoder_depth=1, decoder_depth=1, num_heads=1, head_dim=8, mlp_dim=8)
     config.objective = dict(name="seq2seq")
     config.data = dict(name="mixture", split="train", batch_size=4)
-    config.text = dict(source_length=32, sequence_length=16)
-    config.tokenizer = dict(kind="characters")
+    config.inputs.tokens = dict(source_length=32, length=16)
+    config.inputs.tokens.tokenizer = dict(kind="characters")
     sources = {
         "words": dict(name=f"jsonl:{made['words']}", prefix="say: "),
         "mails": dict(name=f"jsonl:{made['mails']}", prefix="kind: "),
@@ -43,11 +43,11 @@ def mixed(made, **changes):
 
 def test_a_mixture_holds_each_source_behind_its_prefix_at_its_rate(made):
     experiment = mixed(made)
-    feed = feed_of(experiment)
-    source = feed.source(experiment.data)
-    feed = feed.learned(source)
-    rows = feed.rows(source, experiment.data, None, train=True)
-    decode = lambda ids: feed.tokenizer.decode(ids, skip_specials=True)  # noqa: E731
+    inputs = inputs_of(experiment)
+    source = inputs.source(experiment.data)
+    inputs = inputs.learned(source)
+    rows = inputs.rows(source, experiment.data, None, train=True)
+    decode = lambda ids: inputs.text.tokenizer.decode(ids, skip_specials=True)  # noqa: E731
     seen = [rows.train_row(0, 0, position) for position in range(400)]
     sources = [decode(row["source_tokens"]) for row in seen]
     assert {text.partition(": ")[0] for text in sources} == {"say", "kind"}
@@ -60,8 +60,8 @@ def test_a_mixture_holds_each_source_behind_its_prefix_at_its_rate(made):
 
 def test_the_tokenizer_of_a_mixture_knows_prefixes_and_class_names(made):
     experiment = mixed(made)
-    feed = feed_of(experiment)
-    tokenizer = feed.learned(feed.source(experiment.data)).tokenizer
+    inputs = inputs_of(experiment)
+    tokenizer = inputs.learned(inputs.source(experiment.data)).text.tokenizer
     for text in ("say: ", "kind: ", "spam", "ham"):
         assert tokenizer.decode(tokenizer.encode(text)) == text
 
@@ -82,7 +82,7 @@ def test_the_tokenizer_of_a_mixture_knows_prefixes_and_class_names(made):
 def test_a_mixture_that_cannot_be_opened_is_refused_by_its_field(made, sources, message):
     def opened():
         experiment = mixed(made, sources=sources, rates=None)
-        return feed_of(experiment).source(experiment.data)
+        return inputs_of(experiment).source(experiment.data)
 
     with pytest.raises(UserError, match=message):
         opened()

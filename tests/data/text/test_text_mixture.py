@@ -16,7 +16,7 @@ from vitzoo.errors import UserError
 from vitzoo.schema import build
 
 BYTES = ByteTokenizer(sentinels=100)
-TEXT = Text(source_length=32, sequence_length=16)
+TEXT = Text(source_length=32, length=16)
 
 
 def pairs(letter, count):

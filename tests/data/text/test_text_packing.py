@@ -68,7 +68,7 @@ def test_packing_keeps_pace():
 
 @pytest.mark.parametrize("packing", [False, True])
 def test_documents_score_every_token_but_the_first_and_one_end(packing):
-    rows = Documents(texts(*WORDS), BYTES, Text(sequence_length=32, packing=packing))
+    rows = Documents(texts(*WORDS), BYTES, Text(length=32, packing=packing))
     found = [text for index in range(len(rows)) for text in segments_of(rows.eval_row(index))]
     expected = []
     for word in WORDS:
@@ -83,7 +83,7 @@ def test_padding_by_the_end_token_leaves_one_end_to_score():
     # huggingface/transformers #4122: with padding = end and a loss that ignores by id, a model never learns to stop
     tokenizer = ByteTokenizer()
     tokenizer.specials = Specials(pad=1, end=1, names=tokenizer.specials.names)
-    rows = Documents(texts("abc", "defgh"), tokenizer, Text(sequence_length=8))
+    rows = Documents(texts("abc", "defgh"), tokenizer, Text(length=8))
     pair = [rows.eval_row(index) for index in range(2)]
     assert sum(row["weights"].sum() for row in pair) == 3 + 5
     for row in pair:
@@ -93,7 +93,7 @@ def test_padding_by_the_end_token_leaves_one_end_to_score():
 
 def test_a_long_document_is_cut_and_scores_each_token_once():
     text = "".join(chr(97 + number % 26) for number in range(50))
-    rows = Documents(texts(text, "xy"), BYTES, Text(sequence_length=16, packing=True), seed=2)
+    rows = Documents(texts(text, "xy"), BYTES, Text(length=16, packing=True), seed=2)
     found = [text for index in range(len(rows)) for text in segments_of(rows.eval_row(index))]
     ids = [*BYTES.encode(text).tolist(), 1]
     pieces = [(ids[o : o + 16][: 50 - o], ids[o + 1 : o + 17]) for o in (0, 16, 32, 48)]
@@ -109,14 +109,14 @@ def test_pieces_of_documents_are_counted_exactly():
 
 def test_rows_travel_to_a_worker_as_they_are():
     for rows in (
-        Documents(texts(*WORDS), BYTES, Text(sequence_length=32, packing=True)),
+        Documents(texts(*WORDS), BYTES, Text(length=32, packing=True)),
         Pairs(PAIRS, BYTES, Text(packing=True)),
     ):
         assert same(sent(rows).eval_row(2), rows.eval_row(2))
 
 
 def test_training_and_evaluation_read_the_same_rows():
-    rows = Documents(texts(*WORDS), BYTES, Text(sequence_length=32, packing=True))
+    rows = Documents(texts(*WORDS), BYTES, Text(length=32, packing=True))
     assert same(rows.train_row(2, 9, 77), rows.eval_row(2))
 
 
@@ -138,7 +138,7 @@ def pair_parts(row):
 
 @pytest.mark.parametrize("packing", [False, True])
 def test_a_pair_is_the_same_alone_and_packed(packing):
-    text = Text(source_length=40, sequence_length=48, packing=packing, prefix="up: ")
+    text = Text(source_length=40, length=48, packing=packing, prefix="up: ")
     rows = Pairs(PAIRS, BYTES, text)
     found = [part for index in range(len(rows)) for part in pair_parts(rows.eval_row(index))]
     expected = []
@@ -153,7 +153,7 @@ def test_a_pair_is_the_same_alone_and_packed(packing):
 def test_pairs_too_long_are_cut_before_the_end_token_and_counted():
     rows = Pairs(
         MadeSource([{"source": "abcdef", "target": "xyz"}, {"source": "a", "target": "uvwxyz"}]),
-        BYTES, Text(source_length=4, sequence_length=5),
+        BYTES, Text(source_length=4, length=5),
     )  # fmt: skip
     first, second = rows.eval_row(0), rows.eval_row(1)
     assert first["source_tokens"].tolist() == [*BYTES.encode("abc").tolist(), 1]

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from made_texts import MadeSource, same, texts
 
+from vitzoo.data.processors.text import TextProcessor
 from vitzoo.data.settings import Data
 from vitzoo.data.text.answers import Answers, conversation
 from vitzoo.data.text.continuations import Shape, row_of
-from vitzoo.data.text.feed import TextFeed
 from vitzoo.data.text.prefix import PrefixRows
 from vitzoo.data.text.prefix_documents import PrefixDocuments
-from vitzoo.data.text.settings import Text, Tokenizer
+from vitzoo.data.text.settings import Text
 from vitzoo.data.text.tokenizers.characters import ByteTokenizer
 from vitzoo.errors import UserError
 from vitzoo.models.gpt import GPTConfig
@@ -39,7 +39,7 @@ def all_splits(rows, position):
 
 
 def test_prefix_and_scored_rest_are_the_text_and_its_end():
-    rows = PrefixDocuments(texts(*WORDS), BYTES, Text(sequence_length=64))
+    rows = PrefixDocuments(texts(*WORDS), BYTES, Text(length=64))
     for index, word in enumerate(WORDS):
         row = rows.train_row(index, 0, index)
         given, said = split(row)
@@ -50,18 +50,18 @@ def test_prefix_and_scored_rest_are_the_text_and_its_end():
 
 
 def test_a_split_is_drawn_evenly_anew_in_each_epoch_and_fixed_in_evaluation():
-    rows = PrefixDocuments(texts("abcd"), BYTES, Text(sequence_length=8))
+    rows = PrefixDocuments(texts("abcd"), BYTES, Text(length=8))
     found = np.array([rows.train_row(0, 3, epoch)["prefix"].sum() for epoch in range(2000)])
     # of the five tokens abcd</s> one to four are given, each a quarter of the time: standard deviation .0097
     assert np.abs(np.bincount(found, minlength=5)[1:] / 2000 - 1 / 4).max() < 4 * np.sqrt(3 / 16 / 2000)
     assert len(found) == (found > 0).sum()
     assert same(rows.train_row(0, 3, 5), rows.train_row(0, 3, 5))
-    assert same(rows.eval_row(0), PrefixDocuments(texts("abcd"), BYTES, Text(sequence_length=8), seed=9).eval_row(0))
+    assert same(rows.eval_row(0), PrefixDocuments(texts("abcd"), BYTES, Text(length=8), seed=9).eval_row(0))
 
 
 def test_a_text_is_split_packed_where_it_is_split_alone():
     alone, packed = (
-        PrefixDocuments(texts(*WORDS), BYTES, Text(sequence_length=32, packing=packing)) for packing in (False, True)
+        PrefixDocuments(texts(*WORDS), BYTES, Text(length=32, packing=packing)) for packing in (False, True)
     )
     assert len(packed) < len(alone)
     first, second = (all_splits(alone, epoch * len(alone)) for epoch in (0, 1))
@@ -71,7 +71,7 @@ def test_a_text_is_split_packed_where_it_is_split_alone():
 
 
 def test_a_causal_model_is_scored_on_the_same_tokens_and_told_no_prefix():
-    made = {told: PrefixDocuments(texts(*WORDS), BYTES, Text(sequence_length=16), prefix_lm=told) for told in (0, 1)}
+    made = {told: PrefixDocuments(texts(*WORDS), BYTES, Text(length=16), prefix_lm=told) for told in (0, 1)}
     plain, told = made[0].eval_row(2), made[1].eval_row(2)
     assert same(plain, {name: value for name, value in told.items() if name != "prefix"})
     assert "prefix" not in made[0].padding()
@@ -81,7 +81,7 @@ def test_a_causal_model_is_scored_on_the_same_tokens_and_told_no_prefix():
 @pytest.mark.parametrize("packing", [False, True])
 def test_each_answer_is_an_example_read_as_it_is_asked(packing):
     source = MadeSource([{"turns": TURNS}, {"turns": TURNS[:2]}, {"turns": TURNS[:1]}])
-    text = Text(sequence_length=128, packing=packing)
+    text = Text(length=128, packing=packing)
     rows = Answers(source, BYTES, text, prefix_lm=True)
     made = [rows.eval_row(index) for index in range(len(rows))]
     found = [split(row, segment) for row in made for segment in range(1, row["segments"].max() + 1)]
@@ -92,9 +92,7 @@ def test_each_answer_is_an_example_read_as_it_is_asked(packing):
 
 
 def test_a_prompt_that_is_cut_is_the_prefix_as_far_as_it_is_kept():
-    rows = Answers(
-        MadeSource([{"prompt": "abcdefgh", "completion": "xy"}]), BYTES, Text(sequence_length=6), prefix_lm=True
-    )
+    rows = Answers(MadeSource([{"prompt": "abcdefgh", "completion": "xy"}]), BYTES, Text(length=6), prefix_lm=True)
     assert split(rows.eval_row(0)) == ("efgh", "xy</s>")
 
 
@@ -107,11 +105,13 @@ def test_what_is_given_of_a_choice_is_its_prefix():
 
 @pytest.mark.parametrize("rows", ["windows", "documents"])
 def test_a_prefix_lm_is_not_measured_on_rows_without_a_prefix(rows):
-    feed, config = TextFeed(Tokenizer(), Text(), rows, 0), GPTConfig(prefix_lm=True)
+    inputs, config = TextProcessor(Text(), rows, 0), GPTConfig(prefix_lm=True)
     with pytest.raises(UserError, match=f"rows = {rows}: give a prefix LM no prefix: take prefix, which splits each"):
-        feed.rows(texts(*WORDS), Data(name="made"), config, train=False)
+        inputs.rows(texts(*WORDS), Data(name="made"), config, train=False)
 
 
 def test_rows_that_are_full_can_not_be_packed():
-    with pytest.raises(UserError, match=r"text.packing = True: has no effect on an encoder-decoder's rows of prefix"):
+    with pytest.raises(
+        UserError, match=r"inputs.tokens.packing = True: has no effect on an encoder-decoder's rows of prefix"
+    ):
         PrefixRows(texts("abcdef"), BYTES, Text(packing=True))

@@ -74,7 +74,7 @@ def test_a_prepared_tokenizer_is_the_one_that_training_would_make(tmp_path, kind
     np.testing.assert_array_equal(read.encode(text), trained.encode(text))
     assert read.specials == trained.specials
     assert made.tokens == len(trained.encode(text))
-    assert f"--config.tokenizer.file={tmp_path / 'made'}" in made.command
+    assert f"--config.inputs.tokens.tokenizer.file={tmp_path / 'made'}" in made.command
     with pytest.raises(UserError, match="not empty"):
         prepare_tokenizer(f"text:{file}", tmp_path / "made", how)
 
@@ -83,9 +83,12 @@ def test_a_prepared_tokenizer_is_the_one_that_training_would_make(tmp_path, kind
     ("flags", "message"),
     [
         (["prepare", "stdlib"], "--output: names the tokenizer's folder"),
-        (["prepare", "stdlib", "--output", "x", "--config.tokenizer.kind=bytes"], "bytes: needs no preparing"),
+        (
+            ["prepare", "stdlib", "--output", "x", "--config.inputs.tokens.tokenizer.kind=bytes"],
+            "bytes: needs no preparing",
+        ),
         (["prepare", "stdlib", "--output", "x", "--shards", "2"], "--shards = 2: is for images"),
-        (["check", "stdlib", "--config.tokenizer.kind=bpe"], "--config.tokenizer: has no effect"),
+        (["check", "stdlib", "--config.inputs.tokens.tokenizer.kind=bpe"], "--config.tokenizer: has no effect"),
         (["show", "stdlib", "--output", "x.png"], "output = x.png: is for pictures"),
         (["prepare", "digits", "--output", "x"], "--output = x: is for a tokenizer"),
     ],

@@ -52,7 +52,7 @@ def test_gpt2_files_are_read_by_folder_and_by_either_name(gpt2):
 
 def test_roles_can_be_given(gpt2):
     assert published(gpt2, special={"mask": "<|endoftext|>"}).mask_id == 260
-    with pytest.raises(UserError, match=r"tokenizer.special.mask = <m>: is no token of this vocabulary"):
+    with pytest.raises(UserError, match=r"inputs.tokens.tokenizer.special.mask = <m>: is no token of this vocabulary"):
         published(gpt2, special={"mask": "<m>"})
 
 
@@ -145,7 +145,7 @@ def definition(**model):
 def test_a_file_that_could_not_read_every_text_is_refused_in_one_line(tmp_path, capfd, file, content, message):
     (tmp_path / file).write_text(content)
     (tmp_path / "merges.txt").write_text("")
-    with pytest.raises(UserError, match=f"^tokenizer.file = .*{file}: {file} can't be read: {message}"):
+    with pytest.raises(UserError, match=f"^inputs.tokens.tokenizer.file = .*{file}: {file} can't be read: {message}"):
         published(tmp_path / file)
     assert capfd.readouterr().err == ""
 
@@ -153,12 +153,16 @@ def test_a_file_that_could_not_read_every_text_is_refused_in_one_line(tmp_path, 
 def test_settings_that_a_file_leaves_without_effect_are_refused(tmp_path):
     (tmp_path / "tokenizer.json").write_text(definition())
     for lowercase in (True, False):
-        with pytest.raises(UserError, match=r"tokenizer.lowercase = \w+: has no effect: tokenizer.json says itself"):
+        with pytest.raises(
+            UserError, match=r"inputs.tokens.tokenizer.lowercase = \w+: has no effect: tokenizer.json says itself"
+        ):
             published(tmp_path, lowercase=lowercase)
     assert len(published(tmp_path, sentinels=3).specials.sentinels) == 3
     t5 = t5_json(tmp_path)
     assert len(published(t5, sentinels=100).specials.sentinels) == 100
-    with pytest.raises(UserError, match=r"tokenizer.sentinels = 5: has no effect: tokenizer.json has 100 of its own"):
+    with pytest.raises(
+        UserError, match=r"inputs.tokens.tokenizer.sentinels = 5: has no effect: tokenizer.json has 100 of its own"
+    ):
         published(t5, sentinels=5)
     (tmp_path / "vocab.txt").write_text("[UNK]\nA\na\n")
     assert published(tmp_path / "vocab.txt", lowercase=True).encode("A").tolist() == [2]

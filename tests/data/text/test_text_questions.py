@@ -20,7 +20,7 @@ from vitzoo.data.text.tokenizers.open import open_tokenizer
 from vitzoo.errors import UserError
 
 BYTES = ByteTokenizer()
-TEXT = Text(sequence_length=64, source_length=64)
+TEXT = Text(length=64, source_length=64)
 TRAIN = MadeSource([{"source": f"{number} + 1", "target": f"{number + 1}"} for number in range(30)])
 FORMAT = {"question_format": "Q: {question}\nA:", "answer_format": " {answer}"}
 CHOICES = MadeSource(

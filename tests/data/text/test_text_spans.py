@@ -72,7 +72,7 @@ def test_partitions_are_even():
 
 @pytest.mark.parametrize("roll", [False, True])
 def test_source_and_target_together_are_the_text(roll):
-    text = Text(source_length=128, sequence_length=32, roll_spans=roll)
+    text = Text(source_length=128, length=32, roll_spans=roll)
     rows = SpanCorruption(texts(LONG), BYTES, text)
     if not roll:
         whole = ""
@@ -89,7 +89,7 @@ def test_source_and_target_together_are_the_text(roll):
 
 
 def test_the_first_span_decodes_as_the_first_sentinel():
-    row = SpanCorruption(texts(LONG), BYTES, Text(source_length=64, sequence_length=16)).eval_row(0)
+    row = SpanCorruption(texts(LONG), BYTES, Text(source_length=64, length=16)).eval_row(0)
     source, target = BYTES.decode(row["source_tokens"]), BYTES.decode(row["targets"])
     assert target.startswith("<extra_id_0>")
     assert source.index("<extra_id_0>") < source.index("<extra_id_1>") < source.index("<extra_id_2>")
@@ -97,7 +97,7 @@ def test_the_first_span_decodes_as_the_first_sentinel():
 
 
 def test_rows_fill_the_source_exactly():
-    rows = SpanCorruption(texts(LONG), BYTES, Text(source_length=512, sequence_length=114))
+    rows = SpanCorruption(texts(LONG), BYTES, Text(source_length=512, length=114))
     row = rows.eval_row(0)
     assert rows.window == 568
     assert (row["source_segments"] == 1).all()
@@ -108,7 +108,7 @@ def test_rows_fill_the_source_exactly():
 
 
 def test_spans_are_drawn_by_seed_and_position():
-    rows = SpanCorruption(texts(LONG), BYTES, Text(source_length=64, sequence_length=16))
+    rows = SpanCorruption(texts(LONG), BYTES, Text(source_length=64, length=16))
     assert same(rows.train_row(1, 5, 9), rows.train_row(1, 5, 9))
     assert not same(rows.train_row(1, 5, 9), rows.train_row(1, 5, 10))
     assert not same(rows.train_row(1, 5, 9), rows.train_row(1, 6, 9))
@@ -117,28 +117,28 @@ def test_spans_are_drawn_by_seed_and_position():
 
 def test_special_text_survives_span_corruption():
     text = "a <pad> b </s> <extra_id_0> " * 20
-    rows = SpanCorruption(texts(text), BYTES, Text(source_length=64, sequence_length=16))
+    rows = SpanCorruption(texts(text), BYTES, Text(source_length=64, length=16))
     assert "".join(restored(rows.eval_row(index))[0] for index in range(len(rows))) == text
 
 
 def test_what_cannot_hold_the_spans_is_refused():
-    with pytest.raises(UserError, match=r"text.sequence_length = 100: a source of 512 tokens needs targets of 114"):
-        SpanCorruption(texts(LONG), BYTES, Text(source_length=512, sequence_length=100))
-    with pytest.raises(UserError, match=r"tokenizer.sentinels = 20: span 27 needs a sentinel of its own"):
-        SpanCorruption(texts(LONG), ByteTokenizer(sentinels=20), Text(source_length=512, sequence_length=114))
+    with pytest.raises(UserError, match=r"inputs.tokens.length = 100: a source of 512 tokens needs targets of 114"):
+        SpanCorruption(texts(LONG), BYTES, Text(source_length=512, length=100))
+    with pytest.raises(UserError, match=r"inputs.tokens.tokenizer.sentinels = 20: span 27 needs a sentinel of its own"):
+        SpanCorruption(texts(LONG), ByteTokenizer(sentinels=20), Text(source_length=512, length=114))
 
 
 @pytest.mark.parametrize("source_length", range(4, 80))
 def test_every_source_length_holds_its_rows(source_length):
     tokens, target = span_lengths(source_length, 0.15, 3.0)
     rows = SpanCorruption(
-        texts(LONG[: 3 * tokens + 2]), BYTES, Text(source_length=source_length, sequence_length=max(target, 2))
+        texts(LONG[: 3 * tokens + 2]), BYTES, Text(source_length=source_length, length=max(target, 2))
     )
     assert "".join(restored(rows.eval_row(i))[0] for i in range(len(rows))) == LONG[: 3 * tokens + 2]
 
 
 def test_a_prefix_and_its_rest_are_the_text():
-    rows = PrefixRows(texts(LONG), BYTES, Text(source_length=32, sequence_length=32))
+    rows = PrefixRows(texts(LONG), BYTES, Text(source_length=32, length=32))
     whole, splits = "", []
     for index in range(len(rows)):
         row = rows.train_row(index, 0, index)

@@ -142,7 +142,8 @@ def as_tfds(value):
 @pytest.mark.parametrize("name", T5_TASKS)
 def test_the_tasks_of_t5_are_put_in_its_words(name):
     record, source, target = T5_TASKS[name]
-    task, text = TASKS[name], vitzoo.config.resolve(f"t5/tasks:{name}", overrides={"init_from": "x"}).experiment.text
+    experiment = vitzoo.config.resolve(f"t5/tasks:{name}", overrides={"init_from": "x"}).experiment
+    task, text = TASKS[name], experiment.inputs["tokens"]
     record = {key: as_tfds(value) for key, value in record.items()}
     assert text.prefix + filled(task.question, record) == source
     if not task.label:

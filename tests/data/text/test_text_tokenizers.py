@@ -66,7 +66,7 @@ def test_sentinels_are_the_last_ids_and_decode_in_order(made, kind):
     tokenizer = made[kind]
     assert [tokenizer.sentinel(i) for i in range(4)] == [tokenizer.vocabulary_size - 1 - i for i in range(4)]
     assert [tokenizer.decode([tokenizer.sentinel(i)]) for i in range(2)] == ["<extra_id_0>", "<extra_id_1>"]
-    with pytest.raises(UserError, match=r"tokenizer.sentinels = 4: span 4 needs a sentinel of its own"):
+    with pytest.raises(UserError, match=r"inputs.tokens.tokenizer.sentinels = 4: span 4 needs a sentinel of its own"):
         tokenizer.sentinel(4)
 
 
@@ -183,13 +183,13 @@ def test_training_twice_reads_the_cache(monkeypatch):
 
 def test_a_vocabulary_without_room_for_the_letters_of_the_text_is_refused():
     with pytest.raises(
-        UserError, match=r"tokenizer.vocabulary_size = 20: must be at least 74: the letters of the text"
+        UserError, match=r"inputs.tokens.tokenizer.vocabulary_size = 20: must be at least 74: the letters of the text"
     ):
         open_tokenizer(Tokenizer(kind="wordpiece", vocabulary_size=20, sentinels=2), LINES)
 
 
 def test_no_text_to_train_on_is_refused():
-    with pytest.raises(UserError, match=r"tokenizer.kind = bpe: is trained on the training text"):
+    with pytest.raises(UserError, match=r"inputs.tokens.tokenizer.kind = bpe: is trained on the training text"):
         open_tokenizer(Tokenizer(kind="bpe"))
     with pytest.raises(UserError, match="there is none"):
         open_tokenizer(Tokenizer(kind="characters"), [""])
@@ -197,14 +197,14 @@ def test_no_text_to_train_on_is_refused():
 
 def test_settings_that_contradict_are_refused():
     for values, field in (
-        ({"kind": "file"}, "tokenizer.file"),
-        ({"kind": "bytes", "file": "x"}, "tokenizer.file"),
-        ({"special": {"padd": "x"}}, "tokenizer.special"),
-        ({"kind": "bpe", "vocabulary_size": 258 + 100, "sentinels": 100}, "tokenizer.vocabulary_size"),
-        ({"kind": "bpe", "vocabulary_size": 261, "masking": True}, "tokenizer.vocabulary_size"),
-        ({"kind": "unigram", "vocabulary_size": 107, "sentinels": 100}, "tokenizer.vocabulary_size"),
-        ({"kind": "characters", "vocabulary_size": 107}, "tokenizer.vocabulary_size"),
-        ({"kind": "file", "file": "x", "masking": True}, "tokenizer.masking"),
+        ({"kind": "file"}, "inputs.tokens.tokenizer.file"),
+        ({"kind": "bytes", "file": "x"}, "inputs.tokens.tokenizer.file"),
+        ({"special": {"padd": "x"}}, "inputs.tokens.tokenizer.special"),
+        ({"kind": "bpe", "vocabulary_size": 258 + 100, "sentinels": 100}, "inputs.tokens.tokenizer.vocabulary_size"),
+        ({"kind": "bpe", "vocabulary_size": 261, "masking": True}, "inputs.tokens.tokenizer.vocabulary_size"),
+        ({"kind": "unigram", "vocabulary_size": 107, "sentinels": 100}, "inputs.tokens.tokenizer.vocabulary_size"),
+        ({"kind": "characters", "vocabulary_size": 107}, "inputs.tokens.tokenizer.vocabulary_size"),
+        ({"kind": "file", "file": "x", "masking": True}, "inputs.tokens.tokenizer.masking"),
     ):
         with pytest.raises(UserError) as refusal:
             build(Tokenizer, values, "tokenizer")

@@ -71,7 +71,7 @@ def test_an_array_is_mapped_again_in_a_worker():
 
 @pytest.mark.parametrize(("tokens", "length", "windows"), [(1000, 8, 124), (1001, 8, 125), (9, 8, 1)])
 def test_the_windows_of_an_epoch_follow_one_another(tokens, length, windows):
-    rows = Windows(texts(LETTERS * 2)[0] and texts((LETTERS * 2)[:tokens]), BYTES, Text(sequence_length=length))
+    rows = Windows(texts(LETTERS * 2)[0] and texts((LETTERS * 2)[:tokens]), BYTES, Text(length=length))
     assert len(rows) == rows.info.n == windows
     whole = BYTES.encode((LETTERS * 2)[:tokens])
     given = np.concatenate([rows.eval_row(index)["tokens"] for index in range(windows)])
@@ -81,7 +81,7 @@ def test_the_windows_of_an_epoch_follow_one_another(tokens, length, windows):
 
 
 def test_a_window_is_full_and_scored():
-    row = Windows(texts(LETTERS), BYTES, Text(sequence_length=8)).eval_row(3)
+    row = Windows(texts(LETTERS), BYTES, Text(length=8)).eval_row(3)
     assert row["weights"].tolist() == [1.0] * 8
     assert row["segments"].tolist() == [1] * 8
     assert row["positions"].tolist() == list(range(8))
@@ -93,7 +93,7 @@ def test_a_window_is_full_and_scored():
 
 
 def test_every_epoch_starts_at_another_offset_the_same_for_all_its_windows():
-    rows = Windows(texts(LETTERS), BYTES, Text(sequence_length=8))
+    rows = Windows(texts(LETTERS), BYTES, Text(length=8))
     whole = BYTES.encode(LETTERS)
     offsets = []
     for epoch in range(40):
@@ -106,24 +106,24 @@ def test_every_epoch_starts_at_another_offset_the_same_for_all_its_windows():
 
 
 def test_without_offsets_training_reads_what_evaluation_reads():
-    rows = Windows(texts(LETTERS), BYTES, Text(sequence_length=8, random_offsets=False))
+    rows = Windows(texts(LETTERS), BYTES, Text(length=8, random_offsets=False))
     assert same(rows.train_row(5, 7, 900), rows.eval_row(5))
 
 
 def test_the_last_window_stays_within_the_text():
-    rows = Windows(texts(LETTERS[:17]), BYTES, Text(sequence_length=8))
+    rows = Windows(texts(LETTERS[:17]), BYTES, Text(length=8))
     whole = BYTES.encode(LETTERS[:17])
     for epoch in range(20):
         assert np.array_equal(rows.train_row(1, 0, epoch * len(rows))["targets"], whole[9:17])
 
 
 def test_a_text_shorter_than_a_window_is_refused():
-    with pytest.raises(UserError, match=r"text.sequence_length = 8: made train has only 8 tokens"):
-        Windows(texts("abcdefgh"), BYTES, Text(sequence_length=8))
+    with pytest.raises(UserError, match=r"inputs.tokens.length = 8: made train has only 8 tokens"):
+        Windows(texts("abcdefgh"), BYTES, Text(length=8))
 
 
 def test_a_padding_row_has_the_shapes_of_others_and_no_weight():
-    rows = Windows(texts(LETTERS), BYTES, Text(sequence_length=8))
+    rows = Windows(texts(LETTERS), BYTES, Text(length=8))
     padding, row = rows.padding(), rows.eval_row(0)
     assert {k: (v.shape, v.dtype) for k, v in padding.items()} == {k: (v.shape, v.dtype) for k, v in row.items()}
     assert (padding["id"], padding["weight"], padding["weights"].sum(), padding["segments"].sum()) == (-1, 0, 0, 0)
@@ -131,7 +131,7 @@ def test_a_padding_row_has_the_shapes_of_others_and_no_weight():
 
 def test_the_fingerprint_follows_tokenizer_and_length():
     marks = {
-        Windows(texts(LETTERS), tokenizer, Text(sequence_length=length)).info.fingerprint
+        Windows(texts(LETTERS), tokenizer, Text(length=length)).info.fingerprint
         for tokenizer in (BYTES, ByteTokenizer(sentinels=1))
         for length in (8, 9)
     }
@@ -142,7 +142,7 @@ def test_the_fingerprint_follows_tokenizer_and_length():
 @pytest.mark.parametrize("tokens", [2, 5, 9, 10, 33, 41])
 def test_evaluation_scores_every_token_but_the_first_once_and_with_enough_before_it(tokens, stride):
     whole = BYTES.encode(LETTERS[:tokens])
-    rows = ScoredWindows(texts(LETTERS[:tokens]), BYTES, Text(sequence_length=8), stride=stride)
+    rows = ScoredWindows(texts(LETTERS[:tokens]), BYTES, Text(length=8), stride=stride)
     found = {}
     for index in range(len(rows)):
         row = rows.eval_row(index)
@@ -156,7 +156,7 @@ def test_evaluation_scores_every_token_but_the_first_once_and_with_enough_before
 
 
 def test_what_evaluation_windows_can_not_do_is_refused():
-    with pytest.raises(UserError, match=r"stride = 9: is more than text.sequence_length = 8"):
-        ScoredWindows(texts(LETTERS), BYTES, Text(sequence_length=8), stride=9)
+    with pytest.raises(UserError, match=r"stride = 9: is more than inputs.tokens.length = 8"):
+        ScoredWindows(texts(LETTERS), BYTES, Text(length=8), stride=9)
     with pytest.raises(UserError, match=r"data.name = made: train has no two tokens"):
-        ScoredWindows(texts("a"), BYTES, Text(sequence_length=8))
+        ScoredWindows(texts("a"), BYTES, Text(length=8))

@@ -1,10 +1,10 @@
 """Instruction following: prompt and completion (or source and target), or turns of a conversation; only answers are
 learned.
 
-The template. A prompt and its completion are put one after the other as they stand (`text.prefix` before the prompt),
-then the end token. Turns are each `text.turn_prefix` with its role (`user: `), the text and `text.turn_suffix` (a line
+The template. A prompt and its completion are put one after the other as they stand (`prefix` before the prompt),
+then the end token. Turns are each `turn_prefix` with its role (`user: `), the text and `turn_suffix` (a line
 end); an answer's text is followed by the end token and then the suffix. Scored are an answer's text and its end token.
-Prompt and answer are tokenized apart, as they are when the model is used. Whose turns are answers, `text.answer_roles`
+Prompt and answer are tokenized apart, as they are when the model is used. Whose turns are answers, `answer_roles`
 says; capitals don't matter.
 
 To a prefix LM each answer is an example of its own, whose prefix is all that stands before it, answers before it too:
@@ -32,7 +32,7 @@ Part = tuple[str, bool]  # text, and whether it is an answer
 
 
 class Answers:
-    """One example a row, or as many as fit with `text.packing`. One that is too long loses tokens of its front, up to
+    """One example a row, or as many as fit with `packing`. One that is too long loses tokens of its front, up to
     the first answer, then of its end. One without an answer is left out. How many are is in `info.notes`.
 
     Args:
@@ -46,7 +46,7 @@ class Answers:
     def __init__(self, source: Source, tokenizer: TextTokenizer, text: Text, *, seed: int = 0, prefix_lm: bool = False):
         if "turns" not in source.fields and not {"source", "target"} <= set(source.fields):
             require(source, "prompt", "completion", what="learning answers")
-        self.length, self.fill, self.prefix_lm = text.sequence_length, tokenizer.fill_id, prefix_lm
+        self.length, self.fill, self.prefix_lm = text.length, tokenizer.fill_id, prefix_lm
         template = (text.prefix, text.turn_prefix, text.turn_suffix, text.answer_roles)
         case = "answers apart" if prefix_lm else "answers in any case"
         what = (case, tokenizer.sha256, source.info.fingerprint, template)
@@ -118,7 +118,7 @@ def conversation(turns: Sequence[Mapping[str, str]], text: Text, tokenizer: Text
         UserError: there is no turn, one lacks its role or text, or no role answers.
     """
     if not turns or not text.answer_roles:
-        field, value = ("text.answer_roles", "none") if turns else ("prompt", None)
+        field, value = ("inputs.tokens.answer_roles", "none") if turns else ("prompt", None)
         raise UserError(field, value, "a conversation needs a turn, and a role that answers")
     parts = [(text.prefix, False), *(part for turn in turns for part in _turn(_checked(turn), text))]
     parts.append((text.turn_prefix.replace("{role}", text.answer_roles[0]), False))
@@ -182,4 +182,4 @@ def _no_answers(source: Source, text: Text) -> UserError:
     roles = dict.fromkeys(turn["role"] for index in range(len(source)) for turn in source[index]["turns"])
     shown = ", ".join(list(roles)[:NAMED]) + (", ..." if len(roles) > NAMED else "")
     problem = f"no turn in {where} that is of these roles has an answer to learn; its roles are {shown}"
-    return UserError("text.answer_roles", ", ".join(text.answer_roles) or "none", problem)
+    return UserError("inputs.tokens.answer_roles", ", ".join(text.answer_roles) or "none", problem)

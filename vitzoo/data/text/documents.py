@@ -18,14 +18,14 @@ class Documents:
     """Each document is a segment: a document of n tokens takes n places and scores its tokens from the second on and
     its end token, n targets. A longer one than T is cut into pieces, which score each token once as well.
 
-    With `text.packing` rows hold as many as fit, by a plan of (seed, T); else each piece has its own row.
+    With `packing` rows hold as many as fit, by a plan of (seed, T); else each piece has its own row.
     """
 
     MADE: ClassVar[str] = "documents"
 
     def __init__(self, source: Source, tokenizer: TextTokenizer, text: Text, *, seed: int = 0):
         require(source, "text", what="language modelling")
-        self.length, self.fill = text.sequence_length, tokenizer.fill_id
+        self.length, self.fill = text.length, tokenizer.fill_id
         self.array = token_array(source, tokenizer, prefix=text.prefix, ends=True)
         self.pieces = cut_documents(self.array.lengths - 1, self.length)
         if not len(self.pieces):

@@ -15,7 +15,7 @@ from vitzoo.errors import RunError, UserError
 
 class LabelledRows:
     """A text or a pair as `Layout` has it, and `label`: int32 [] of `info.classes`, or float32 [] with
-    `data.regression`. How many are too long and cut is in `info.notes`. `text.prefix` goes before the (first) text.
+    `data.regression`. How many are too long and cut is in `info.notes`. `prefix` goes before the (first) text.
     """
 
     def __init__(self, source: Source, tokenizer: TextTokenizer, text: Text):
@@ -27,7 +27,7 @@ class LabelledRows:
         if text.paired not in (None, len(parts) == 2):
             trained, there = ("pairs", "single texts") if text.paired else ("single texts", "pairs")
             raise UserError("data.name", source.info.name, f"holds {there}, and the model was trained on {trained}")
-        self.source, self.length, self.fill = source, text.sequence_length, tokenizer.fill_id
+        self.source, self.length, self.fill = source, text.length, tokenizer.fill_id
         self.label_type = np.float32 if source.info.classes is None else np.int32
         self.layout = Layout(tokenizer, self.length)
         self.layout.check(len(parts))
@@ -84,7 +84,7 @@ class TaggedRows:
     def __init__(self, source: Source, tokenizer: TextTokenizer, text: Text):
         require(source, "words", "tags", what="token classification")
         refuse_unlabelled(source.info)
-        self.source, self.length, self.fill = source, text.sequence_length, tokenizer.fill_id
+        self.source, self.length, self.fill = source, text.length, tokenizer.fill_id
         self.layout = Layout(tokenizer, self.length)
         self.layout.check(1)
         self.room = self.layout.room(1)
@@ -134,7 +134,7 @@ class TaggedRows:
 def cut_note(cut: int, count: int, length: int) -> tuple[str, ...]:
     """How many texts are too long for a row, in a line; nothing where none is."""
     share = f"{cut:,} of {count:,} texts ({100 * cut / max(count, 1):.1f} %)"
-    return (f"{share} are longer than text.sequence_length = {length} tokens and cut",) if cut else ()
+    return (f"{share} are longer than inputs.tokens.length = {length} tokens and cut",) if cut else ()
 
 
 def word_tokens(words: list[str], tokenizer: TextTokenizer) -> tuple[np.ndarray, np.ndarray]:

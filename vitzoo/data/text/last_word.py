@@ -21,7 +21,7 @@ def split_last(text: str) -> tuple[str, str]:
 
 
 class LastWords:
-    """A text a row: the arrays of `continuations.row_of`, where the last word is to be said. `text.prefix` goes before
+    """A text a row: the arrays of `continuations.row_of`, where the last word is to be said. `prefix` goes before
     each text; one that is too long loses its front. The space before the word is said with it, except to an
     encoder-decoder, whose target it opens.
     """

@@ -28,7 +28,7 @@ class Layout:
     def check(self, parts: int) -> None:
         """Refuses a length that has no room for a token of each part."""
         if self.room(parts) < parts:
-            raise UserError("text.sequence_length", self.length, "leaves no room beside [CLS] and [SEP]")
+            raise UserError("inputs.tokens.length", self.length, "leaves no room beside [CLS] and [SEP]")
 
     @property
     def opening(self) -> Ids:

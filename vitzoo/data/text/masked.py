@@ -78,20 +78,20 @@ class MaskedRows:
     """[CLS] text [SEP], chosen tokens hidden: `tokens` is what is shown, `targets` the text, `weights` 1 where chosen.
     `chosen` int32 [K] are these places, filled up with place 0; K is as many as the longest text can have.
 
-    A row is a piece of one document of at most T - 2 tokens; with `text.packing` it is T - 2 tokens of all text
+    A row is a piece of one document of at most T - 2 tokens; with `packing` it is T - 2 tokens of all text
     joined, documents told apart by their end token (RoBERTa's full sentences; Liu et al. 2019). In training the choice
     is drawn anew each time.
 
-    With `text.next_sentence` a row is [CLS] first [SEP] second [SEP], and `label` tells whether the second part follows
+    With `next_sentence` a row is [CLS] first [SEP] second [SEP], and `label` tells whether the second part follows
     (0) or comes from another document (1), half of the time each; `sentence_types` is 0 up to the first [SEP], then 1.
     """
 
     def __init__(self, source: Source, tokenizer: TextTokenizer, text: Text):
         require(source, "text", what="masked language modelling")
-        self.length, self.fill, self.next_sentence = text.sequence_length, tokenizer.fill_id, text.next_sentence
+        self.length, self.fill, self.next_sentence = text.length, tokenizer.fill_id, text.next_sentence
         self.room = self.length - 2 - int(text.next_sentence)
         if self.room < 1 + int(text.next_sentence):
-            raise UserError("text.sequence_length", self.length, "leaves no room beside [CLS] and [SEP]")
+            raise UserError("inputs.tokens.length", self.length, "leaves no room beside [CLS] and [SEP]")
         self.most = chosen_of(self.room, text.mask_rate)
         self.masking = Masking(tokenizer, text.mask_rate, text.whole_words, self.most)
         self.first = _mark(tokenizer.kind, tokenizer.classify_id, "classify")
@@ -104,7 +104,7 @@ class MaskedRows:
             self.pieces = self.pieces[self.pieces[:, 2] > 1]  # two parts need two tokens
             if len(np.unique(self.pieces[:, 0])) < 2:
                 problem = f"{source.info.name} is one document; data.document=line or paragraph may tell several apart"
-                raise UserError("text.next_sentence", True, problem)
+                raise UserError("inputs.tokens.next_sentence", True, problem)
         if not len(self.pieces):
             raise UserError("data.name", source.info.name, "holds no text")
         # where a piece starts in the joined array
@@ -170,8 +170,8 @@ class MaskedRows:
 def _mark(kind: str, id: int | None, role: str) -> int:
     if id is None:
         message = (
-            f"has no token to {role}: tokenizer.masking=true adds one to a tokenizer that is made here, and "
-            f"tokenizer.special={role}:TOKEN names one of a published file"
+            f"has no token to {role}: inputs.tokens.tokenizer.masking=true adds one to a tokenizer that is made here, "
+            f"and inputs.tokens.tokenizer.special={role}:TOKEN names one of a published file"
         )
         raise UserError("tokenizer", kind, message)
     return id

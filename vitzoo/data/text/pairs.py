@@ -12,15 +12,15 @@ from vitzoo.data.text.tokenizers.base import TextTokenizer
 
 
 class Pairs:
-    """`text.prefix` + source + end token to the encoder; target + end token from the decoder, all of it scored.
+    """`prefix` + source + end token to the encoder; target + end token from the decoder, all of it scored.
 
-    What is longer than `text.source_length` or `text.sequence_length` is cut at its end, before the end token; how many
-    is in `info.notes`. With `text.packing` pairs share rows where both sides fit; a pair's two sides have one segment.
+    What is longer than `source_length` or `length` is cut at its end, before the end token; how many
+    is in `info.notes`. With `packing` pairs share rows where both sides fit; a pair's two sides have one segment.
     """
 
     def __init__(self, source: Source, tokenizer: TextTokenizer, text: Text, *, seed: int = 0):
         source = as_pairs(source)
-        self.limits = (text.source_length, text.sequence_length)
+        self.limits = (text.source_length, text.length)
         self.fill, self.start, self.end = tokenizer.fill_id, tokenizer.decoder_start_id, tokenizer.end_id
         self.arrays = (
             token_array(source, tokenizer, field="source", prefix=text.prefix, ends=True),

@@ -29,13 +29,15 @@ class PrefixRows(DrawnPairs):
     def __init__(self, source: Source, tokenizer: TextTokenizer, text: Text):
         require(source, "text", what="prefix language modelling")
         if text.packing:
-            raise UserError("text.packing", True, "has no effect on an encoder-decoder's rows of prefix: they are full")
-        self.lengths = (text.source_length, text.sequence_length)
+            raise UserError(
+                "inputs.tokens.packing", True, "has no effect on an encoder-decoder's rows of prefix: they are full"
+            )
+        self.lengths = (text.source_length, text.length)
         self.fill, self.start = tokenizer.fill_id, tokenizer.decoder_start_id
         self.end = np.array([] if tokenizer.end_id is None else [tokenizer.end_id], np.int32)
         self.window = min(self.lengths) - 1
         if self.window < 2:
-            raise UserError("text.sequence_length", min(self.lengths), "leaves no two tokens to split; at least 3")
+            raise UserError("inputs.tokens.length", min(self.lengths), "leaves no two tokens to split; at least 3")
         self.array = token_array(source, tokenizer, prefix=text.prefix, ends=False)
         if len(self.array) < 2:
             raise UserError("data.name", source.info.name, "holds no two tokens")

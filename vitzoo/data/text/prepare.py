@@ -62,7 +62,9 @@ def prepare_tokenizer(
     """
     how = build(Tokenizer, tokenizer, "tokenizer")
     if how.kind not in KEPT:
-        raise UserError("tokenizer.kind", how.kind, f"needs no preparing; {', '.join(KEPT)} are trained on text")
+        raise UserError(
+            "inputs.tokens.tokenizer.kind", how.kind, f"needs no preparing; {', '.join(KEPT)} are trained on text"
+        )
     folder = checked_new_folder("output", output, reads=Reads([name]))
     source = open_source(build(Data, {"name": name, **settings}, "data"), needs="text")
     texts = all_text(source)
@@ -73,7 +75,7 @@ def prepare_tokenizer(
     of_tokenizer = {"kind": "file", "file": folder, **_not_in_file(how)}
     flags = [
         shell_flag("--config.data.name", name),
-        *(shell_flag(f"--config.tokenizer.{k}", v) for k, v in of_tokenizer.items()),
+        *(shell_flag(f"--config.inputs.tokens.tokenizer.{k}", v) for k, v in of_tokenizer.items()),
     ]
     command = f"vitzoo train --config CONFIG --workdir DIR {' '.join(flags)}"
     return PreparedTokenizer(folder, made.vocabulary_size, int(sizes[0]), float(sizes[1] / sizes[0]), command)

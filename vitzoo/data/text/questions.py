@@ -19,7 +19,7 @@ from vitzoo.errors import UserError
 class Questions:
     """How a question is put.
 
-    The prompt is `text.prefix`, then each shot as `question_format` with `answer_format` directly after it, then the
+    The prompt is `prefix`, then each shot as `question_format` with `answer_format` directly after it, then the
     question as `question_format`; between them stands `separator`.
 
     Args:

@@ -1,6 +1,6 @@
 """What a batch is made of, and what the makers of rows share.
 
-Every array of a row has a fixed shape. Keys, for T = `text.sequence_length` and S = `text.source_length`:
+Every array of a row has a fixed shape. Keys, for T = `length` and S = `source_length`:
 
 - `tokens` int32 [T] what the model (the decoder) is given, `targets` int32 [T] what it is to say at each place,
   `weights` float32 [T] how much each place counts (0: not scored)

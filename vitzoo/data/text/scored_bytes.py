@@ -14,7 +14,7 @@ def scored_bytes(source: Source, tokenizer: TextTokenizer, text: Text, rows: str
         source: the texts; a mixture's are counted by token.
         tokenizer: says how far the first token reaches.
         text: its prefix goes before every text.
-        rows: a key of `data.text.feed.MAKERS`.
+        rows: a key of `data.processors.text.MAKERS`.
 
     Returns:
         The bytes, or None where rows score other than whole texts.

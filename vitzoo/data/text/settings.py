@@ -2,6 +2,8 @@
 
 import dataclasses
 import sys
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from vitzoo.errors import UserError
 from vitzoo.schema import default_of, setting
@@ -66,9 +68,13 @@ class Tokenizer:
 
 @dataclasses.dataclass(frozen=True)
 class Text:
-    """Which text a row holds, and what is asked of the model there."""
+    """How text becomes what a model is given: the tokenizer, which text a row holds, and what is asked there."""
 
-    sequence_length: int = setting(128, "tokens of a row; of an encoder-decoder, those of the target", minimum=2)
+    FILLS: ClassVar[Mapping[str, Any]] = {"vocabulary_size": 8}
+    """Settings of a model that such an input fills in, each with a value that it may get."""
+
+    tokenizer: Tokenizer = setting(factory=Tokenizer, help="how text becomes token ids")
+    length: int = setting(128, "tokens of a row; of an encoder-decoder, those of the target", minimum=2)
     source_length: int = setting(128, "tokens of an encoder-decoder's source", minimum=2)
     packing: bool = setting(False, "several texts share a row, told apart by segments")
     random_offsets: bool = setting(True, "the windows of a long text start elsewhere in each epoch")
@@ -93,8 +99,8 @@ class Text:
     )
 
     def check(self) -> None:
-        if self.sequence_length < 4 and self.next_sentence:
-            raise UserError("sequence_length", self.sequence_length, "leaves no room for two parts and their marks")
+        if self.length < 4 and self.next_sentence:
+            raise UserError("length", self.length, "leaves no room for two parts and their marks")
         if self.packing and self.next_sentence:
             raise UserError("packing", True, "has no effect with next_sentence: a row is two parts")
         if "{role}" not in self.turn_prefix:
@@ -109,7 +115,7 @@ class Mixture:
 
     sources: dict = setting(
         factory=dict,
-        help="with data.name=mixture, by name: what differs from config.data and config.text, "
+        help="with data.name=mixture, by name: what differs from config.data and config.inputs.tokens, "
         "dict(spanish=dict(name='verses', prefix='translate English to Spanish: '))",
     )
     rates: tuple[float, ...] | None = setting(

@@ -21,7 +21,7 @@ from vitzoo.errors import UserError
 
 class SpanCorruption(DrawnPairs):
     """Row i corrupts tokens i·L to i·L + L - 1 of all text joined (documents run on, as in T5); L is the number of
-    tokens that, corrupted, fill the source to `text.source_length`. The last row is shorter.
+    tokens that, corrupted, fill the source to `source_length`. The last row is shorter.
 
     Source and target end with the end token. Every target token is scored, sentinels and end included.
     """
@@ -34,19 +34,19 @@ class SpanCorruption(DrawnPairs):
         self.sentinels = np.array(tokenizer.specials.sentinels, np.int32)
         self.fill, self.end = tokenizer.fill_id, _needed_end(tokenizer)
         self.window, targets = span_lengths(text.source_length, text.noise_density, text.mean_span)
-        if text.sequence_length < targets:
+        if text.length < targets:
             problem = f"a source of {text.source_length} tokens needs targets of {targets}"
-            raise UserError("text.sequence_length", text.sequence_length, problem)
+            raise UserError("inputs.tokens.length", text.length, problem)
         tokenizer.sentinel(span_count(self.window, text.noise_density, text.mean_span) - 1 + int(text.roll_spans))
         # a rolled mask may begin with a masked span and end within one: a sentinel more in both
         more = int(text.roll_spans)
-        self.lengths = (text.source_length + more, text.sequence_length + more)
+        self.lengths = (text.source_length + more, text.length + more)
         self.array = token_array(source, tokenizer, prefix=text.prefix, ends=False)
         if len(self.array) < 2:
             raise UserError("data.name", source.info.name, "holds no two tokens")
         # a rest of one token can't be corrupted
         self.count = -(-(len(self.array) - 1) // self.window)
-        made = ("spans", self.window, text.sequence_length, text.noise_density, text.mean_span, text.roll_spans)
+        made = ("spans", self.window, text.length, text.noise_density, text.mean_span, text.roll_spans)
         self.info = rows_info(source.info, self.count, tokenizer, notes_of(self.array), *made)
 
     def _row(self, index: int, random: np.random.Generator) -> Row:
@@ -75,7 +75,7 @@ def span_lengths(source_length: int, density: float, mean_span: float) -> tuple[
     if density == 0.5 and target > source:
         tokens, target = tokens - 1, target - 1
     if tokens < 2:
-        raise UserError("text.source_length", source_length, "is too short to mask a span and keep a token")
+        raise UserError("inputs.tokens.source_length", source_length, "is too short to mask a span and keep a token")
     return tokens, target
 
 
@@ -132,5 +132,5 @@ def _partition(items: int, parts: int, random: np.random.Generator) -> np.ndarra
 
 def _needed_end(tokenizer: TextTokenizer) -> int:
     if tokenizer.end_id is None:
-        raise UserError("tokenizer.special.end", None, "sources and targets need an end token")
+        raise UserError("inputs.tokens.tokenizer.special.end", None, "sources and targets need an end token")
     return tokenizer.end_id

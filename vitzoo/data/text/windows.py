@@ -16,7 +16,7 @@ from vitzoo.errors import UserError
 class Windows:
     """Window i is given tokens i·T to i·T + T - 1 and has to say the next of each: (tokens - 1) // T windows.
 
-    In training, with `text.random_offsets`, all windows of an epoch start a draw of 0 to T - 1 tokens later (the last
+    In training, with `random_offsets`, all windows of an epoch start a draw of 0 to T - 1 tokens later (the last
     one stays within the text): every token is a target about once an epoch, each time with another context. Windows
     run across documents, whose ends the end token marks. The tokens after the last whole window, fewer than T,
     aren't used without offsets. Evaluation uses all: see `ScoredWindows`.
@@ -24,12 +24,12 @@ class Windows:
 
     def __init__(self, source: Source, tokenizer: TextTokenizer, text: Text):
         require(source, "text", what="language modelling")
-        self.length, self.random_offsets, self.fill = text.sequence_length, text.random_offsets, tokenizer.fill_id
+        self.length, self.random_offsets, self.fill = text.length, text.random_offsets, tokenizer.fill_id
         self.array = token_array(source, tokenizer, prefix=text.prefix)
         self.count = (len(self.array) - 1) // self.length
         if self.count < 1:
             problem = f"{source.info.name} {source.info.split} has only {len(self.array):,} tokens"
-            raise UserError("text.sequence_length", self.length, problem)
+            raise UserError("inputs.tokens.length", self.length, problem)
         self.info = rows_info(source.info, self.count, tokenizer, notes_of(self.array), "windows", self.length)
 
     def __len__(self) -> int:
@@ -66,11 +66,11 @@ class ScoredWindows:
 
     def __init__(self, source: Source, tokenizer: TextTokenizer, text: Text, *, stride: int | None = None):
         require(source, "text", what="language modelling")
-        self.length, self.fill = text.sequence_length, tokenizer.fill_id
+        self.length, self.fill = text.length, tokenizer.fill_id
         self.stride = self.length if stride is None else stride
         if self.stride > self.length:
             raise UserError(
-                "stride", stride, f"is more than text.sequence_length = {self.length}: tokens would be left out"
+                "stride", stride, f"is more than inputs.tokens.length = {self.length}: tokens would be left out"
             )
         self.array = token_array(source, tokenizer, prefix=text.prefix)
         if len(self.array) < 2:

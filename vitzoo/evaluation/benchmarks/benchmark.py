@@ -41,7 +41,7 @@ class Benchmark:
         by_hand: what can't be fetched by `vitzoo data prepare`, or needs an account.
         train_split: what evaluators of frozen features learn from; empty: nothing.
         preprocessing: what differs from the checkpoint's own.
-        text: settings of the text, as in `config.text`.
+        text: settings of the text, as in `config.inputs.tokens`.
         imagenet: classes are ImageNet's by their WordNet ids.
         decoder: settings of the evaluator that differ for a model like GPT.
         encoder: how a model like BERT is measured, which has a head for each task; none: not at all.

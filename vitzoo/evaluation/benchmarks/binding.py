@@ -1,13 +1,14 @@
-"""A benchmark bound to a checkpoint: its evaluator, its data and its feed put together."""
+"""A benchmark bound to a checkpoint: its evaluator, its data and its inputs put together."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from vitzoo.data.image_feed import ImageFeed
+from vitzoo.data.inputs import Inputs
+from vitzoo.data.processors.image import ImageProcessor
 from vitzoo.data.sources.fields import SETTINGS
-from vitzoo.data.text.feed import TextFeed
 from vitzoo.data.text.row_kinds import read_by
+from vitzoo.data.text.settings import Text
 from vitzoo.errors import UserError
 from vitzoo.evaluation.benchmarks.benchmark import Benchmark
 from vitzoo.evaluation.ready import Ready
@@ -38,7 +39,7 @@ def bound(row: Benchmark, ready: Ready, shots: int | None, data: Mapping[str, An
         UserError: the data aren't there, or the checkpoint can't be measured by it.
     """
     row = with_data(row, data)
-    images = isinstance(ready.feed, ImageFeed)
+    images = ready.inputs.find(ImageProcessor) is not None
     if images != (row.takes == "images"):
         raise UserError("benchmark", row.name, f"is of {row.takes}, and this checkpoint reads {_reads(images)}")
     if images:
@@ -57,10 +58,9 @@ def with_data(row: Benchmark, data: Mapping[str, Any]) -> Benchmark:
 
 def image_evaluation(row: Benchmark, ready: Ready) -> tuple[Evaluation, list[str]]:
     """Of images: the preprocessing is the checkpoint's but for what the benchmark says."""
-    assert isinstance(ready.feed, ImageFeed)
-    feed = dataclasses.replace(
-        ready.feed, preprocessing=patch(ready.feed.preprocessing, dict(row.preprocessing), "preprocessing")
-    )
+    images = ready.inputs.images
+    preprocessing = patch(images.preprocessing, dict(row.preprocessing), "preprocessing")
+    inputs = ready.inputs.replace(images, dataclasses.replace(images, preprocessing=preprocessing))
     learns = {"train_split": row.train_split} if row.train_split else {}
     part = find("evaluator", row.evaluator)
     learns = learns if hasattr(part, "train_split") else {}
@@ -69,37 +69,40 @@ def image_evaluation(row: Benchmark, ready: Ready) -> tuple[Evaluation, list[str
     if row.imagenet and evaluator.CLASSES:
         own = {**PLAIN, **row.settings.get("data", {}), "name": row.dataset, "split": row.split}
         data = patch(ready.experiment.data, own)
-        names = feed.source(data).info.classes or ()
+        names = inputs.source(data).info.classes or ()
         found, note = as_wordnet(classes, getattr(ready.config, "num_classes", 0) or 0, names)
         classes, notes = None if found is None else tuple(found), [note] if note else []
-    return evaluation(evaluator, feed, ready, classes), notes
+    return evaluation(evaluator, inputs, ready, classes), notes
 
 
 def text_evaluation(row: Benchmark, ready: Ready, shots: int | None) -> Evaluation:
     """Of text: by a model's head where it is an encoder, else by what it writes or gives a probability."""
-    assert isinstance(ready.feed, TextFeed)
-    kind, feed = kind_of(ready.config), ready.feed
+    kind, processor = kind_of(ready.config), ready.inputs.text
+
+    def with_text(text: Text) -> Inputs:
+        return ready.inputs.replace(processor, dataclasses.replace(processor, text=text))
+
     if kind == "encoder":
         if row.encoder is None:
             raise UserError("benchmark", row.name, "needs a model that writes: a gpt, t5 or transformer")
         evaluator = made(row.encoder.evaluator, row, {"data": row.encoder.fields}, {}, row.encoder.dataset)
-        text = dataclasses.replace(feed.text, prefix="")
-        return evaluation(evaluator, dataclasses.replace(feed, text=text), ready, ready.info.classes)
+        text = dataclasses.replace(processor.text, prefix="")
+        return evaluation(evaluator, with_text(text), ready, ready.info.classes)
     changes: dict[str, Any] = dict(row.text)
     if kind == "encoder_decoder":
-        changes["source_length"] = max(feed.text.source_length, SOURCE_TOKENS)
+        changes["source_length"] = max(processor.text.source_length, SOURCE_TOKENS)
     if begins_with_task(ready.config):
         changes["prefix"] = row.prefix
-    text = patch(feed.text, changes, "text")
+    text = patch(processor.text, changes, "text")
     own = row.decoder if kind == "decoder" else {}
     evaluator = made(row.evaluator, row, {**row.settings, **own}, {})
     if evaluator.rows not in read_by(kind):
         raise UserError("benchmark", row.name, f"measures rows of {evaluator.rows}, which this model doesn't read")
     if row.evaluator == "perplexity" and kind == "decoder":
-        evaluator = dataclasses.replace(evaluator, stride=max(1, text.sequence_length // 2))
+        evaluator = dataclasses.replace(evaluator, stride=max(1, text.length // 2))
     if shots is not None and hasattr(evaluator, "shots"):
         evaluator = patch(evaluator, {"shots": shots})
-    return evaluation(evaluator, dataclasses.replace(feed, text=text), ready, ready.info.classes)
+    return evaluation(evaluator, with_text(text), ready, ready.info.classes)
 
 
 def made(
@@ -110,12 +113,12 @@ def made(
     return build(find("evaluator", name), {"split": row.split, **settings, **more, "data": data})
 
 
-def evaluation(evaluator: Any, feed: Any, ready: Ready, classes: tuple[str, ...] | None) -> Evaluation:
+def evaluation(evaluator: Any, inputs: Inputs, ready: Ready, classes: tuple[str, ...] | None) -> Evaluation:
     """The evaluator bound to its data and to the checkpoint's model."""
     return Evaluation(
         evaluator,
         ready.graph,
-        feed=feed,
+        inputs=inputs,
         config=ready.config,
         data=ready.experiment.data,
         classes=classes,

@@ -5,6 +5,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from vitzoo.data.inputs import input_of
 from vitzoo.errors import UserError
 from vitzoo.models.base import Flat
 from vitzoo.models.bert import BERTConfig
@@ -77,7 +78,7 @@ class BERT:
             **head.fields,
             **sentence.fields,
         }
-        text = {"sequence_length": sentence.longest or places, "prefix": sentence.prefix, **head.text}
+        text = {"length": sentence.longest or places, "prefix": sentence.prefix, **head.text}
         return Reading(
             model=model,
             names=_names(prefix, old_norms=f"{embeddings}.LayerNorm.gamma" in source.tensors),
@@ -106,7 +107,7 @@ class BERT:
         }
         unread = config.head_kind == "token_classes"
         kept = {path: leaf for path, leaf in params.items() if not (unread and path.startswith("pooler/"))}
-        longest = min(config.context_length, (description.get("preprocessing") or {}).get("sequence_length", 512))
+        longest = min(config.context_length, (input_of(description, "text") or {}).get("length", 512))
         masking = config.head_kind == "pretraining"
         files = tokenizer_files(tokenizer, opening=True, closing=True, masking=masking, model_max_length=longest)
         if config.head_kind == "none":

@@ -99,7 +99,7 @@ class GPT2:
             names=self._names(prefix),
             ignored=(*self.ignored, TIED) if tied else self.ignored,
             objective={"name": "causal_lm"},
-            preprocessing={"sequence_length": found["context_length"]},
+            preprocessing={"length": found["context_length"]},
             tokenizer=tokenizer_beside(source.folder, found["vocabulary_size"]),
             notes=notes,
         )

@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from vitzoo.data.inputs import input_of
 from vitzoo.errors import UserError
 from vitzoo.weights.files.weights import Weights, read_json, shown
 from vitzoo.weights.formats.settings import flag, is_number, of_channels, only, theirs_of
@@ -107,7 +108,7 @@ def written(description: Mapping[str, Any], where: str) -> tuple[dict[str, Any],
     Raises:
         UserError: transformers has no processor that does the same (the setting is named).
     """
-    images = description.get("preprocessing")
+    images = input_of(description, "image")
     if not images:
         return {}, ()
     height, width = images["size"]
@@ -115,21 +116,21 @@ def written(description: Mapping[str, Any], where: str) -> tuple[dict[str, Any],
     crop = larger != [height, width]
     if images["resize"] == "short_side_crop":
         if height != width:
-            raise UserError("preprocessing.resize", "short_side_crop", f"has no place in {where} unless it is square")
+            raise UserError("inputs.image.resize", "short_side_crop", f"has no place in {where} unless it is square")
         kind, size, crop = "BitImageProcessor", {"shortest_edge": larger[0]}, True
     elif images["resize"] == "squash":
         kind = "DeiTImageProcessor" if crop else "ViTImageProcessor"
         size = {"height": larger[0], "width": larger[1]}
     else:
-        raise UserError("preprocessing.resize", images["resize"], f"has no place in {where}")
+        raise UserError("inputs.image.resize", images["resize"], f"has no place in {where}")
     if not images["antialias"] and images["interpolation"] != "nearest":
-        raise UserError("preprocessing.antialias", False, f"has no place in {where}, which filters as PIL does")
+        raise UserError("inputs.image.antialias", False, f"has no place in {where}, which filters as PIL does")
     names = {str(index): name for index, name in enumerate(RESAMPLES)}
     content = {
         "image_processor_type": kind,
         "do_resize": True,
         "size": size,
-        "resample": int(theirs_of("preprocessing.interpolation", images["interpolation"], names, where)),
+        "resample": int(theirs_of("inputs.image.interpolation", images["interpolation"], names, where)),
         "do_center_crop": crop,
         **({"crop_size": {"height": height, "width": width}} if crop else {}),
         "do_rescale": True,

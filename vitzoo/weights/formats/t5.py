@@ -97,7 +97,7 @@ SIZES = {
     "vocabulary_size": "vocab_size",
 }
 """Our name of a size → that of `config.json`."""
-LENGTHS = ("sequence_length", "source_length")
+LENGTHS = ("length", "source_length")
 PARTS = {"query": "q", "key": "k", "value": "v", "out": "o", "down": "wo"}
 ENCODER = {"attention": "0.SelfAttention", "norm1": "0.layer_norm", "mlp": "1.DenseReluDense", "norm2": "1.layer_norm"}
 DECODER = ENCODER | {
@@ -266,7 +266,7 @@ class T5X:
             model=model,
             names=_names_t5x(tables, gated, scanned),
             objective={"name": "seq2seq"},
-            preprocessing={"sequence_length": 512, "source_length": 512},
+            preprocessing={"length": 512, "source_length": 512},
             tokenizer=t5_tokenizer(source.folder, vocabulary),
             notes=(f"activation {activation}, max_distance 128, start_id 0: t5x's of the published T5s",),
         )

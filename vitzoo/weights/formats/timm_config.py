@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from vitzoo.data.inputs import input_of
 from vitzoo.errors import UserError
 from vitzoo.models.vit_config import ViTConfig
 from vitzoo.weights.files.weights import Weights, shown
@@ -259,14 +260,14 @@ def written(config: ViTConfig, description: Mapping[str, Any]) -> tuple[dict[str
         UserError: timm's model has no place for a setting (named).
     """
     check(config)
-    names, images = description["classes"], description["preprocessing"]
+    names, images = description["classes"], input_of(description, "image") or {}
     height, width, channels = config.image_shape
     pretrained = {
         "input_size": [channels, height, width],
         "fixed_input_size": True,
         "interpolation": images["interpolation"],
         "crop_pct": _crop_pct(images["crop_fraction"], height),
-        "crop_mode": theirs_of("preprocessing.resize", images["resize"], CROPS, WHERE),
+        "crop_mode": theirs_of("inputs.image.resize", images["resize"], CROPS, WHERE),
         "mean": [round(value / 255, 9) for value in images["mean"]],
         "std": [round(value / 255, 9) for value in images["std"]],
         "num_classes": config.num_classes or 0,

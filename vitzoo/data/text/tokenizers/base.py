@@ -117,7 +117,9 @@ class TextTokenizer(abc.ABC):
         """
         if index >= len(self.specials.sentinels):
             count = len(self.specials.sentinels)
-            raise UserError("tokenizer.sentinels", count, f"span {index} needs a sentinel of its own; T5 has 100")
+            raise UserError(
+                "inputs.tokens.tokenizer.sentinels", count, f"span {index} needs a sentinel of its own; T5 has 100"
+            )
         return self.specials.sentinels[index]
 
     @functools.cached_property

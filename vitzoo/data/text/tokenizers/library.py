@@ -253,7 +253,7 @@ def roles_of(definition: dict[str, Any], given: dict[str, str]) -> dict[str, str
     roles = {}
     for role, usual in ROLE_NAMES.items():
         if role in given and given[role] not in names:
-            raise UserError(f"tokenizer.special.{role}", given[role], "is no token of this vocabulary")
+            raise UserError(f"inputs.tokens.tokenizer.special.{role}", given[role], "is no token of this vocabulary")
         if found := [name for name in (given.get(role), *usual) if name in names]:
             roles[role] = found[0]
     return roles  # type: ignore[return-value]

@@ -26,7 +26,9 @@ def open_tokenizer(settings: Tokenizer, texts: Iterable[str] | None = None) -> T
         from vitzoo.data.text.tokenizers.train import train_tokenizer
 
         if texts is None:
-            raise UserError("tokenizer.kind", settings.kind, "is trained on the training text; none is given here")
+            raise UserError(
+                "inputs.tokens.tokenizer.kind", settings.kind, "is trained on the training text; none is given here"
+            )
         return train_tokenizer(settings, texts)
     from vitzoo.data.text.tokenizers.published import read_stated
 

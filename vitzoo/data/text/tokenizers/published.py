@@ -52,7 +52,9 @@ def read_published(settings: Tokenizer) -> TextTokenizer:
         raise
     except Exception as error:  # the library raises plain `Exception` for files that it can't read
         said = " ".join(str(error).split())  # the library's may have many lines
-        raise UserError("tokenizer.file", settings.file, f"{file.name} can't be read: {said[:LONGEST]}") from error
+        raise UserError(
+            "inputs.tokens.tokenizer.file", settings.file, f"{file.name} can't be read: {said[:LONGEST]}"
+        ) from error
 
 
 def find_published(settings: Tokenizer) -> pathlib.Path:
@@ -61,7 +63,7 @@ def find_published(settings: Tokenizer) -> pathlib.Path:
     Raises:
         UserError: there is none.
     """
-    path = named_path("tokenizer.file", settings.file)
+    path = named_path("inputs.tokens.tokenizer.file", settings.file)
     if path.is_file():
         if path.name in MERGES:
             return next((f for n in ("vocab.json", "encoder.json") if (f := path.with_name(n)).is_file()), path)
@@ -69,7 +71,7 @@ def find_published(settings: Tokenizer) -> pathlib.Path:
     found = next((path / name for name in FILES if (path / name).is_file()), None)
     if found is None:
         looked = f"no {', '.join(FILES)} in it" if path.is_dir() else "no such file or folder"
-        raise UserError("tokenizer.file", settings.file, looked)
+        raise UserError("inputs.tokens.tokenizer.file", settings.file, looked)
     return found
 
 
@@ -93,7 +95,7 @@ def _bpe(file: pathlib.Path, vocabulary: dict[str, int]) -> dict[str, Any]:
     """
     merges_file = next((f for name in MERGES if (f := file.with_name(name)).is_file()), None)
     if merges_file is None:
-        raise UserError("tokenizer.file", str(file), f"needs {MERGES[0]} beside it")
+        raise UserError("inputs.tokens.tokenizer.file", str(file), f"needs {MERGES[0]} beside it")
     check_ids(vocabulary)
     lines = merges_file.read_text(encoding=UTF_8).split("\n")
     merges = [tuple(line.split(" ")) for line in lines if line and not line.startswith("#version")]
@@ -170,12 +172,12 @@ def read_stated(settings: Tokenizer) -> TextTokenizer:
     file = find_published(settings)
     if settings.lowercase is not None and file.suffix not in LOWERED:
         message = f"has no effect: {file.name} says itself whether text is lowered; leave it out (none)"
-        raise UserError("tokenizer.lowercase", settings.lowercase, message)
+        raise UserError("inputs.tokens.tokenizer.lowercase", settings.lowercase, message)
     tokenizer = read_published(settings)
     own = len(tokenizer.specials.sentinels)
     if settings.sentinels not in (0, own):
         message = f"has no effect: {file.name} has {own} of its own; leave it out (0)"
-        raise UserError("tokenizer.sentinels", settings.sentinels, message)
+        raise UserError("inputs.tokens.tokenizer.sentinels", settings.sentinels, message)
     return tokenizer
 
 

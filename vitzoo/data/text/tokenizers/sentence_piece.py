@@ -128,7 +128,9 @@ class SentencePieceTokenizer(TextTokenizer):
             import sentencepiece
         except ImportError:
             raise UserError(
-                "tokenizer.file", None, f"spiece.model is read by sentencepiece; {install_extra('sentencepiece')}"
+                "inputs.tokens.tokenizer.file",
+                None,
+                f"spiece.model is read by sentencepiece; {install_extra('sentencepiece')}",
             ) from None
         if not self.model:  # the library takes it, and complains in the middle of its work
             raise ValueError("it is empty")
@@ -153,7 +155,7 @@ def _roles(names: dict[int, str], given: dict[str, str]) -> dict[str, str]:
     roles = {}
     for role, usual in ROLE_NAMES.items():
         if role in given and given[role] not in known:
-            raise UserError(f"tokenizer.special.{role}", given[role], "is no control token of this model")
+            raise UserError(f"inputs.tokens.tokenizer.special.{role}", given[role], "is no control token of this model")
         if found := [name for name in (given.get(role), *usual) if name in known]:
             roles[role] = found[0]
     return roles  # type: ignore[return-value]

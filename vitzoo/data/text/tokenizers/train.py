@@ -90,7 +90,9 @@ def train_tokenizer(settings: Tokenizer, texts: Iterable[str]) -> TextTokenizer:
         check_whole("text", text)
         digest.update(len(text).to_bytes(8, "little") + text.encode("utf-8"))
     if not found:
-        raise UserError("tokenizer.kind", settings.kind, "is trained on the training text, and there is none")
+        raise UserError(
+            "inputs.tokens.tokenizer.kind", settings.kind, "is trained on the training text, and there is none"
+        )
 
     def make(folder):
         description = _train(settings, texts).save(folder)
@@ -141,11 +143,13 @@ def _unigram(settings: Tokenizer, texts: Iterable[str], size: int, control: list
         import sentencepiece
     except ImportError:
         problem = f"is trained by sentencepiece; {install_extra('sentencepiece')}"
-        raise UserError("tokenizer.kind", "unigram", problem) from None
+        raise UserError("inputs.tokens.tokenizer.kind", "unigram", problem) from None
     lines = short_lines(text.lower() if settings.lowercase else text for text in texts)
     first = next(lines, None)
     if first is None:
-        raise UserError("tokenizer.kind", "unigram", "is trained on the training text, which holds nothing but spaces")
+        raise UserError(
+            "inputs.tokens.tokenizer.kind", "unigram", "is trained on the training text, which holds nothing but spaces"
+        )
     model = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(
@@ -158,7 +162,9 @@ def _unigram(settings: Tokenizer, texts: Iterable[str], size: int, control: list
         )  # fmt: skip
     except (RuntimeError, OSError) as error:
         reason = str(error).strip().splitlines()[-1]
-        raise UserError("tokenizer.vocabulary_size", settings.vocabulary_size, f"can't be trained: {reason}") from None
+        raise UserError(
+            "inputs.tokens.tokenizer.vocabulary_size", settings.vocabulary_size, f"can't be trained: {reason}"
+        ) from None
     return SentencePieceTokenizer(
         model.getvalue(), settings.sentinels, lowercase=bool(settings.lowercase),
         special_in_text=settings.special_in_text,
@@ -177,7 +183,7 @@ def _wordpiece(settings: Tokenizer, texts: Iterable[str], size: int) -> dict[str
     named = BERT_SPECIAL + sorted(set(letters) - set(BERT_SPECIAL))
     if size < len(named):
         message = f"must be at least {len(named) + settings.sentinels}: the letters of the text, and special tokens"
-        raise UserError("tokenizer.vocabulary_size", settings.vocabulary_size, message)
+        raise UserError("inputs.tokens.tokenizer.vocabulary_size", settings.vocabulary_size, message)
     definition = _trained_wordpiece(texts, size, named, lowercase)
     definition["added_tokens"] = definition["added_tokens"][: len(BERT_SPECIAL)]
     return definition

@@ -3,16 +3,18 @@
 import dataclasses
 import functools
 import importlib
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import jax
 import numpy as np
 
-from vitzoo.data.mixing import Batch, Prepare
+from vitzoo.data.examples import Draw
+from vitzoo.data.mixing import Prepare
 from vitzoo.data.open import open_source
-from vitzoo.data.rows import Rows
+from vitzoo.data.processors.base import EXAMPLES, Use, as_it_is
+from vitzoo.data.rows import Batch, Row, Rows
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.base import Source, SourceInfo
 from vitzoo.data.text.examples import all_text, as_pairs, refuse_unusable
@@ -21,8 +23,9 @@ from vitzoo.data.text.mixed_source import MixedSource, open_mixture
 from vitzoo.data.text.mixture import MixtureRows
 from vitzoo.data.text.questions import AskedSource, Questions
 from vitzoo.data.text.row_kinds import ASKED, has_source
-from vitzoo.data.text.settings import TRAINED, Mixture, Text, Tokenizer
-from vitzoo.data.text.tokenizers.base import TextTokenizer
+from vitzoo.data.text.settings import TRAINED, Mixture, Text
+from vitzoo.data.text.token_array import TokenArray, token_array
+from vitzoo.data.text.tokenizers.base import Ids, TextTokenizer
 from vitzoo.data.text.tokenizers.open import open_tokenizer
 from vitzoo.data.text.tokenizers.published import differing
 from vitzoo.data.text.tokenizers.saved import load_tokenizer
@@ -59,13 +62,12 @@ HEADS = {"masked": "pretraining", "labelled": "classes", "tagged": "token_classe
 
 
 @dataclasses.dataclass(frozen=True)
-class TextFeed:
-    """See `vitzoo.data.feed.Feed`.
+class TextProcessor:
+    """See `vitzoo.data.processors.base.Processor`.
 
     Args:
-        settings: which tokenizer.
-        text: what a row holds.
-        rows_of: a key of `MAKERS`, as the objective asks.
+        text: what a row holds, and which tokenizer.
+        rows_of: a key of `MAKERS`, as the objective asks; empty: each example's text is a row, beside other inputs.
         seed: of the plan by which texts are packed.
         mixture: the sources behind `data.name=mixture`.
         known: the tokenizer, once it is made or read.
@@ -73,9 +75,11 @@ class TextFeed:
         stride: of an evaluator's windows.
         prefix_lm: whether the objective wants a decoder that reads what a text begins with in both directions.
         numbers: whether labels are numbers to predict.
+        name: of the input.
     """
 
-    settings: Tokenizer
+    kind: ClassVar[str] = "text"
+
     text: Text
     rows_of: str
     seed: int
@@ -85,6 +89,21 @@ class TextFeed:
     stride: int | None = None
     prefix_lm: bool = False
     numbers: bool = False
+    name: str = "tokens"
+
+    @classmethod
+    def bind(cls, settings: Text, use: Use) -> Self:
+        """The processor of an input with these settings."""
+        text = dataclasses.replace(settings, fields=dict(use.fields))
+        return cls(text, use.rows, use.seed, use.mixture, prefix_lm=use.prefix_lm, numbers=use.numbers, name=use.name)
+
+    @property
+    def field(self) -> str:
+        return "text"
+
+    @property
+    def row_kind(self) -> str:
+        return self.rows_of or EXAMPLES
 
     @property
     def tokenizer(self) -> TextTokenizer:
@@ -93,23 +112,20 @@ class TextFeed:
         Raises:
             UserError: it would have to be trained first.
         """
-        return open_tokenizer(self.settings) if self.known is None else self.known
+        return open_tokenizer(self.text.tokenizer) if self.known is None else self.known
 
-    def adopt(
-        self, description: Mapping[str, Any], folder: Path, stated: Mapping[str, Mapping[str, Any]]
-    ) -> "TextFeed":
-        if description.get("tokenizer") is None:
-            raise UserError("checkpoint", str(folder), "holds a model of images; this objective takes text")
-        known = load_tokenizer(folder / "assets", description["tokenizer"])
-        for name, had in differing(self.settings, stated.get("tokenizer", ()), known).items():
+    def adopt(self, own: Mapping[str, Any], folder: Path, stated: Mapping[str, Any]) -> "TextProcessor":
+        known = load_tokenizer(self._folder(folder / "assets"), own["tokenizer"])
+        settings, field = self.text.tokenizer, f"inputs.{self.name}"
+        for name, had in differing(settings, stated.get("tokenizer", ()), known).items():
             message = f"the checkpoint's tokenizer is taken as it is, and there it is {had}; leave it out"
-            raise UserError(f"tokenizer.{name}", getattr(self.settings, name), message)
-        own = build(Text, description["preprocessing"], "text")
-        text = patch(own, stated.get("text", {}), "text")
+            raise UserError(f"{field}.tokenizer.{name}", getattr(settings, name), message)
+        changes = {key: value for key, value in stated.items() if key != "tokenizer"}
         # what records call their fields is for these data to say, not for those of the checkpoint's training
-        return dataclasses.replace(self, known=known, text=dataclasses.replace(text, fields=self.text.fields))
+        text = dataclasses.replace(patch(text_of(own), changes, field), tokenizer=settings, fields=self.text.fields)
+        return dataclasses.replace(self, known=known, text=text)
 
-    def source(self, data: Data, split: str | None = None) -> Source | MixedSource | AskedSource:
+    def source(self, data: Data, split: str | None = None) -> Any:
         if self.rows_of in QUESTIONS:
             return self._questions(data, split)
         if data.name == MIXTURE:
@@ -129,7 +145,7 @@ class TextFeed:
     def _taken(self, source: Source) -> Source:
         return as_pairs(source) if self.rows_of == "pairs" else source
 
-    def learned(self, source: Source | MixedSource) -> "TextFeed":
+    def learned(self, source: Source | MixedSource) -> "TextProcessor":
         told: dict[str, Any] = {"chat": None}
         if not isinstance(source, MixedSource):
             if self.rows_of == "labelled":
@@ -138,12 +154,12 @@ class TextFeed:
                 told["chat"] = "turns" in source.fields
         return dataclasses.replace(self, text=dataclasses.replace(self.text, **told))._with_tokenizer(source)
 
-    def _with_tokenizer(self, source: Source | MixedSource) -> "TextFeed":
+    def _with_tokenizer(self, source: Source | MixedSource) -> "TextProcessor":
         if self.known is not None:
             return self
-        trained = self.settings.kind in TRAINED
+        trained = self.text.tokenizer.kind in TRAINED
         texts = None if not trained else source if isinstance(source, MixedSource) else all_text(source)
-        return dataclasses.replace(self, known=open_tokenizer(self.settings, texts))
+        return dataclasses.replace(self, known=open_tokenizer(self.text.tokenizer, texts))
 
     @property
     def head(self) -> str | None:
@@ -192,12 +208,12 @@ class TextFeed:
 
     def check_length(self, config: Any, text: Text) -> None:
         """Refuses rows that are longer than the model's context."""
-        limit, length = getattr(config, "context_length", None), text.sequence_length
+        limit, length = getattr(config, "context_length", None), text.length
         if limit is not None and length > limit and self.rows_of not in ASKED:  # those fill the context as it is
-            raise UserError("text.sequence_length", length, f"is more than model.context_length = {limit}")
+            raise UserError("inputs.tokens.length", length, f"is more than model.context_length = {limit}")
 
-    def evaluating(self, evaluator: Any) -> "TextFeed":
-        text = patch(self.text, getattr(evaluator, "text", {}), "text")
+    def evaluating(self, stated: Mapping[str, Any], evaluator: Any) -> "TextProcessor":
+        text = patch(self.text, stated, f"inputs.{self.name}")
         rows_of, stride = getattr(evaluator, "rows", "") or self.rows_of, getattr(evaluator, "stride", None)
         if stride is not None and rows_of != "windows":
             raise UserError("stride", stride, f"is of windows, which overlap; these rows are {rows_of}")
@@ -233,32 +249,95 @@ class TextFeed:
             more |= {"encodes": kind == "encoder_decoder", "context": getattr(config, "context_length", None)}
         return make(source, self.tokenizer, text, **more)
 
+    def arrays(self, source: Any, config: Any, *, train: bool) -> "TextArrays":
+        tokens = token_array(source, self.tokenizer, prefix=self.text.prefix, ends=True)
+        return TextArrays(tokens, self.text.length, self.tokenizer.fill_id, self.tokenizer.end_id, self.name)
+
+    def blank(self, config: Any) -> Row:
+        return text_row(self.name, np.zeros(0, np.int32), self.text.length, 0)
+
     def prepare(self, config: Any, info: SourceInfo, *, train: bool) -> Prepare:
         return as_it_is
 
     def described(self, config: Any) -> dict[str, Any]:
         files = self.tokenizer.files()
-        described = {"kind": self.tokenizer.kind, "file": next(iter(files)), "sha256": self.tokenizer.sha256}
-        return {"preprocessing": to_json(self.text), "tokenizer": described}
+        tokenizer = {"kind": self.tokenizer.kind, "file": next(iter(files)), "sha256": self.tokenizer.sha256}
+        return described_text(self.text, tokenizer)
 
     def assets(self, folder: Path) -> Path:
-        self.tokenizer.save(folder)
+        self.tokenizer.save(self._folder(folder))
         return folder
 
+    def _folder(self, assets: Path) -> Path:
+        """Where the tokenizer's files lie; that of a second input of text beside the first one's."""
+        return assets if self.name == "tokens" else assets / self.name
+
     def shown(self, config: Any) -> str:
-        lengths = f"rows of {self.text.sequence_length} tokens"
+        lengths = f"rows of {self.text.length} tokens"
         if has_source(self.rows_of, kind_of(config)):
-            lengths = f"rows of {self.text.source_length} + {self.text.sequence_length} tokens"
+            lengths = f"rows of {self.text.source_length} + {self.text.length} tokens"
         lengths += ", the first of a text read in both directions" if is_prefix_lm(config) else ""
         return f"{lengths}, vocabulary {config.vocabulary_size:,} ({self.tokenizer.kind})"
 
     def arguments(self, config: Any) -> tuple[jax.ShapeDtypeStruct, ...]:
-        lengths = [self.text.sequence_length]
+        lengths = [self.text.length]
         if has_source(self.rows_of, kind_of(config)):
             lengths.insert(0, self.text.source_length)
         return tuple(jax.ShapeDtypeStruct((1, length), np.int32) for length in lengths)
 
 
-def as_it_is(batch: Mapping[str, jax.Array], key: jax.Array | None) -> Batch:
-    """Text needs nothing on the device."""
-    return dict(batch)
+def text_of(own: Mapping[str, Any]) -> Text:
+    """The text settings that a checkpoint's `model.json` tells of; its tokenizer lies in files."""
+    return build(Text, {key: value for key, value in own.items() if key not in ("kind", "tokenizer")}, "inputs.tokens")
+
+
+def described_text(text: Text, tokenizer: Mapping[str, Any]) -> dict[str, Any]:
+    """What `model.json` says of an input of text: its settings, and the files of its tokenizer."""
+    return {"kind": "text", **to_json(text), "tokenizer": dict(tokenizer)}
+
+
+@dataclasses.dataclass(frozen=True)
+class TextArrays:
+    """A text's tokens, int32 [length], and where there are any, `NAME_segments` int32 [length] of 1 and 0; see
+    `vitzoo.data.examples.InputArrays`. What is too long is cut at its end, before the end token.
+
+    Args:
+        tokens: of every example.
+        length: of a row.
+        fill: the id where there is nothing.
+        end: the id that ends a text, if there is one.
+        name: of the input.
+    """
+
+    tokens: TokenArray
+    length: int
+    fill: int
+    end: int | None
+    name: str = "tokens"
+    field: ClassVar[str] = "text"
+    varies_batches_only: ClassVar[bool] = True
+
+    @property
+    def fixed(self) -> Hashable:
+        return self.tokens.folder, self.length, self.name
+
+    def padding(self) -> Row:
+        return text_row(self.name, np.zeros(0, np.int32), self.length, self.fill)
+
+    def arrays(self, value: Any, index: int, draw: Draw | None) -> Row:
+        ids = self.tokens.document(index)
+        if len(ids) > self.length:
+            ids = ids[: self.length]
+            if self.end is not None:
+                ids[-1] = self.end
+        return text_row(self.name, ids, self.length, self.fill)
+
+    def vary(self, batch: Batch, seed: int, positions: np.ndarray) -> Batch:
+        return batch
+
+
+def text_row(name: str, ids: Ids, length: int, fill: int) -> Row:
+    """The arrays of one text."""
+    tokens, segments = np.full(length, fill, np.int32), np.zeros(length, np.int32)
+    tokens[: len(ids)], segments[: len(ids)] = ids, 1
+    return {name: tokens, f"{name}_segments": segments}

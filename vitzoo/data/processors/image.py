@@ -1,0 +1,210 @@
+"""Images as a model's input."""
+
+import dataclasses
+from collections.abc import Hashable, Mapping
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import jax
+import numpy as np
+
+from vitzoo.data.augment import augment_image, shift_and_flip, varies_after_resize_only
+from vitzoo.data.examples import Draw, ExampleRows
+from vitzoo.data.folders import path_of
+from vitzoo.data.images import model_pixels, pixel_type, resize_eval
+from vitzoo.data.mixing import Prepare, make_prepare
+from vitzoo.data.open import open_source
+from vitzoo.data.processors.base import EXAMPLES, Use
+from vitzoo.data.rows import Batch, Row
+from vitzoo.data.settings import Augment, Data, Preprocessing
+from vitzoo.data.sources.base import Source, SourceInfo
+from vitzoo.errors import UserError
+from vitzoo.schema import build, patch, to_json
+
+
+@dataclasses.dataclass(frozen=True)
+class ImageProcessor:
+    """See `vitzoo.data.processors.base.Processor`.
+
+    Args:
+        preprocessing: how any image becomes pixels of one size.
+        augment: how training varies them.
+        name: of the input.
+        adopted: whether it is that of a checkpoint, whose model has an image size already.
+        classes: whether something needs the model to tell classes apart.
+    """
+
+    kind: ClassVar[str] = "image"
+    row_kind: ClassVar[str] = EXAMPLES
+
+    preprocessing: Preprocessing
+    augment: Augment = dataclasses.field(default_factory=Augment)
+    name: str = "image"
+    adopted: bool = False
+    classes: bool = True
+
+    @classmethod
+    def bind(cls, settings: Preprocessing, use: Use) -> Self:
+        """The processor of an input with these settings."""
+        return cls(settings, use.augment, use.name, classes=use.classes)
+
+    @property
+    def field(self) -> str:
+        return "image"
+
+    def of(self, config: Any) -> Preprocessing:
+        """The preprocessing for a model with these settings."""
+        return for_channels(self.preprocessing, config.channels)
+
+    def adopt(self, own: Mapping[str, Any], folder: Path, stated: Mapping[str, Any]) -> "ImageProcessor":
+        preprocessing = patch(preprocessing_of(own), stated, f"inputs.{self.name}")
+        return dataclasses.replace(self, preprocessing=preprocessing, adopted=True)
+
+    def source(self, data: Data, split: str | None = None) -> Source:
+        return open_source(data, split, needs="image")
+
+    def learned(self, source: Source) -> "ImageProcessor":
+        return self
+
+    def model_fields(self, source: Source) -> dict[str, Any]:
+        info = source.info
+        classes = None if info.classes is None else len(info.classes)
+        # files that happen to be of one size are no reason to give up the size that a checkpoint was trained for
+        size = None if self.adopted and path_of(info.name) is not None else info.image_shape
+        return {"num_classes": classes, "channels": info.channels, "image_size": size}
+
+    def complete(self, config: Any, source: Source) -> Any:
+        size, named = config.image_size, len(source.info.classes or ())
+        config = dataclasses.replace(
+            config,
+            image_size=_pair(224 if size is None else size),
+            channels=3 if config.channels is None else config.channels,
+        )
+        if not self.classes:
+            return config
+        kind = source.fields.get("label")
+        if kind in (None, "number"):
+            what = "has no labels" if kind is None else "has numbers as labels (data.regression)"
+            raise UserError("data.name", source.info.name, f"{what}, and the objective tells classes apart")
+        if config.num_classes and config.num_classes < named:
+            message = f"the data have {named} classes; leave it out, or at least {named}"
+            raise UserError("model.num_classes", config.num_classes, message)
+        if not config.num_classes:
+            raise UserError("model.num_classes", config.num_classes, "the data name no classes, so it must be set")
+        return config
+
+    def evaluating(self, stated: Mapping[str, Any], evaluator: Any) -> "ImageProcessor":
+        return dataclasses.replace(self, preprocessing=patch(self.preprocessing, stated, f"inputs.{self.name}"))
+
+    def rows(self, source: Source, data: Data, config: Any, *, train: bool) -> ExampleRows:
+        info = source.info
+        if train and self.classes and info.classes is not None and len(info.classes) < 2 and not info.multi_label:
+            only = f"there is only one class ({', '.join(info.classes)}): nothing to tell apart"
+            raise UserError("data.name", data.name, only)
+        return ExampleRows(source, data, (self.arrays(source, config, train=train),))
+
+    def arrays(self, source: Source, config: Any, *, train: bool) -> "ImageArrays":
+        return self._arrays(config, self.augment if train else None)
+
+    def blank(self, config: Any) -> Row:
+        return self._arrays(config).padding()
+
+    def _arrays(self, config: Any, augment: Augment | None = None) -> "ImageArrays":
+        return ImageArrays(self.of(config), _pair(config.image_size), config.channels, augment, self.name)
+
+    def prepare(self, config: Any, info: SourceInfo, *, train: bool) -> Prepare:
+        augment, preprocessing = self.augment if train else None, self.of(config)
+        classes = _outputs(config) or len(info.classes or ())
+        return make_prepare(augment, preprocessing, classes, info.multi_label, self.name)
+
+    def described(self, config: Any) -> dict[str, Any]:
+        return described_images(self.of(config), _pair(config.image_size), config.channels)
+
+    def assets(self, folder: Path) -> Path | None:
+        return None
+
+    def arguments(self, config: Any) -> tuple[jax.ShapeDtypeStruct, ...]:
+        return (jax.ShapeDtypeStruct((1, *_pair(config.image_size), config.channels), np.float32),)
+
+    def shown(self, config: Any) -> str:
+        height, width = _pair(config.image_size)
+        outputs = f", {_outputs(config)} outputs" if _outputs(config) else ""
+        return f"images {height} × {width} × {config.channels}{outputs}"
+
+
+@dataclasses.dataclass(frozen=True)
+class ImageArrays:
+    """Images brought to a model's size, [height, width, channels] of `pixel_type`; see `InputArrays`.
+
+    Args:
+        preprocessing: how an image becomes pixels of one size.
+        size: height and width.
+        channels: 1 or 3.
+        augment: how training varies images; None for evaluation alone.
+        name: of the input.
+    """
+
+    preprocessing: Preprocessing
+    size: tuple[int, int]
+    channels: int
+    augment: Augment | None = None
+    name: str = "image"
+    field: ClassVar[str] = "image"
+
+    @property
+    def fixed(self) -> Hashable:
+        return dataclasses.replace(self, augment=None)
+
+    @property
+    def varies_batches_only(self) -> bool:
+        return self.augment is None or varies_after_resize_only(self.augment)
+
+    def padding(self) -> Row:
+        return {self.name: np.zeros((*self.size, self.channels), pixel_type(self.preprocessing))}
+
+    def arrays(self, value: Any, index: int, draw: Draw | None) -> Row:
+        def finish(pixels: np.ndarray) -> np.ndarray:
+            if draw is None:
+                return resize_eval(pixels, self.size, self.preprocessing)
+            return augment_image(pixels, self.size, self.augment or Augment(), self.preprocessing, *draw)
+
+        return {self.name: model_pixels(value, self.channels, finish)}
+
+    def vary(self, batch: Batch, seed: int, positions: np.ndarray) -> Batch:
+        return batch | {self.name: shift_and_flip(batch[self.name], self.augment or Augment(), seed, positions)}
+
+
+def preprocessing_of(own: Mapping[str, Any]) -> Preprocessing:
+    """The preprocessing that a checkpoint's `model.json` tells of."""
+    fields = {f.name: own[f.name] for f in dataclasses.fields(Preprocessing) if f.name in own}
+    return build(Preprocessing, fields, "inputs.image")
+
+
+def described_images(preprocessing: Preprocessing, size: tuple[int, int], channels: int) -> dict[str, Any]:
+    """What `model.json` says of it, mean and std for each channel."""
+    values = to_json(preprocessing)
+    for field in ("mean", "std"):
+        one = values[field] or [127.5]
+        values[field] = one * channels if len(one) == 1 else one
+    return {"kind": "image", "size": list(size), "channels": channels, **values}
+
+
+def for_channels(preprocessing: Preprocessing, channels: int) -> Preprocessing:
+    """The preprocessing for a model of that many channels: from three to one, mean and std are averaged."""
+    if channels != 1:
+        return preprocessing
+    averaged: dict[str, Any] = {
+        name: (float(np.mean(values)),)
+        for name in ("mean", "std")
+        if (values := getattr(preprocessing, name)) is not None and len(values) > 1
+    }
+    return dataclasses.replace(preprocessing, **averaged)
+
+
+def _outputs(config: Any) -> int:
+    """How many classes a model tells apart; 0 for one that has no logits."""
+    return getattr(config, "num_classes", None) or 0
+
+
+def _pair(size: Any) -> tuple[int, int]:
+    return (size, size) if isinstance(size, int) else (int(size[0]), int(size[1]))
