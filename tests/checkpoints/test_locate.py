@@ -43,7 +43,7 @@ def test_what_is_not_there_is_refused_with_what_is(run, tmp_path):
         f"{tmp_path}/photos": "neither a run folder .*it holds cat.jpg",
         f"{tmp_path}/photos/cat.jpg": "is a file",
         f"{tmp_path}/photos@best": "neither a run folder",
-        "": "names none",
+        "": "names no checkpoint",
     }.items():
         with pytest.raises(UserError, match=told):
             locate(wrong)

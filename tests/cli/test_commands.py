@@ -200,7 +200,7 @@ def test_data_show_and_prepare_write_a_picture_and_a_dataset(capsys, photos, tmp
         (["check", "digits", "--config.data.workers=2"], "vitzoo: --config.data.workers = 2: has no effect in `vitzoo"),
         (
             ["show", "digits", "--split=test", "--config.data.split=x"],
-            "vitzoo: --config.data.split = x: is given besid",
+            "vitzoo: --config.data.split = x: can't be given with",
         ),
         (["check", "digits", "--bad-files=x"], "vitzoo: data.bad_files = x: "),
     ],

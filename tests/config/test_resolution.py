@@ -84,7 +84,7 @@ def test_a_bad_flag_is_one_line_with_field_value_and_remedy(write, override, mes
         ("config.wieght_decay = 0.1", "wieght_decay = 0.1: no such setting; did you mean optimizer.weight_decay?"),
         ("config.optimizer.wieght_decay = 1", "optimizer.wieght_decay = 1: no such field; did you mean weight_decay?"),
         ("config.data.batch_size = 1e2", "data.batch_size = 100.0: must be an integer (written out: 100)"),
-        ("config.total_steps = 10", "total_epochs = 90.0: is given besides total_steps; keep one of them"),
+        ("config.total_steps = 10", "total_epochs = 90.0: can't be set with total_steps; set one of them"),
         ("config.total_epochs = None", "total_steps: no length of training"),
         ("config.data.batch_size = '128'", "data.batch_size = 128: must be an integer"),
         ("config.data.batch_size = True", "data.batch_size = True: must be an integer"),
@@ -151,7 +151,7 @@ def test_a_flag_for_one_duration_replaces_the_files_other_one_and_says_so(write)
     assert (experiment.evaluate["val"].every_steps, experiment.evaluate["val"].every_epochs) == (5, None)
     assert (experiment.schedule.warmup_epochs, experiment.schedule.warmup_steps) == (1.0, 0)
     assert resolved.notes[0] == "total_steps replaces total_epochs = 90"
-    assert "is given besides" in refusal(write(), "total_steps=20", "total_examples=100")
+    assert "can't be set with" in refusal(write(), "total_steps=20", "total_examples=100")
 
 
 def test_an_evaluators_data_is_a_patch_of_the_data_read_by_its_types(write):

@@ -69,5 +69,5 @@ def test_without_names_equal_counts_go_by_number_and_other_counts_are_refused():
     assert "by number" in match(TEN, 10, None, 10).text
     assert match(None, 3, ("a", "b", "c"), 3).names == ("a", "b", "c")
     assert match(None, 3, None, 3).names is None
-    with pytest.raises(UserError, match="4 classes and the model 10; the dataset names none"):
+    with pytest.raises(UserError, match="4 classes and the model 10; the dataset has no names"):
         match(TEN, 10, None, 4)

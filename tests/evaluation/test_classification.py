@@ -179,7 +179,7 @@ def test_every_reported_metric_but_the_count_has_a_direction(random):
 
 
 def test_two_intervals_are_refused_and_so_is_a_second_split():
-    with pytest.raises(UserError, match=r"every_epochs = 2.*besides every_steps"):
+    with pytest.raises(UserError, match=r"every_epochs = 2.*with every_steps"):
         ClassificationEvaluator(every_steps=3, every_epochs=2).check()
     with pytest.raises(UserError, match=r"data.split = test"):
         ClassificationEvaluator(data={"split": "test"}).check()

@@ -124,13 +124,13 @@ def test_one_class_and_too_few_iterations_are_refused():
         LinearProbeEvaluator(penalties=(1.0,)).measure(alike, TEST, CLASSES)
     with pytest.raises(UserError, match="iterations = 2: not enough for the penalty"):
         LinearProbeEvaluator(penalties=(1e-6,), iterations=2).measure(TRAIN, TEST, CLASSES)
-    with pytest.raises(UserError, match="penalties = \\(\\): names none"):
+    with pytest.raises(UserError, match="penalties = \\(\\): must list a number"):
         build(LinearProbeEvaluator, {"penalties": ()})
 
 
 @pytest.mark.parametrize(("part", "field"), [(KNNEvaluator, "k"), (FewShotEvaluator, "shots")])
 def test_no_number_to_measure_by_is_refused(part, field):
-    with pytest.raises(UserError, match=f"{field} = \\(\\): names none"):
+    with pytest.raises(UserError, match=f"{field} = \\(\\): must list a number"):
         build(part, {field: ()})
 
 

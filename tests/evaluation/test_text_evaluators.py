@@ -218,7 +218,7 @@ def test_bits_per_byte_of_answers_are_counted_by_what_their_tokens_stand_for(dat
     ("settings", "message"),
     [
         ({"metrics": ("blue",)}, "metrics = blue: did you mean bleu"),
-        ({"metrics": ()}, "metrics = (): names none"),
+        ({"metrics": ()}, "metrics = (): must name a metric"),
         ({"length_penalty": 0.6}, "length_penalty = 0.6: acts with num_beams above 1 only"),
         ({"length_penalty": 5.1, "num_beams": 2}, "length_penalty = 5.1: must be at least -5 and at most 5"),
         ({"question_format": "Q:"}, "question_format = Q:: must hold {question}"),
@@ -234,7 +234,7 @@ def test_settings_of_generation_that_mean_nothing_are_refused(settings, message)
 
 
 def test_data_and_models_that_do_not_fit_are_refused(data):
-    with pytest.raises(UserError, match="asks nothing: text; wanted: source \\+ target"):
+    with pytest.raises(UserError, match="has no questions, but the fields text; needed are source \\+ target"):
         bound(GenerationEvaluator(split="all"), "gpt", data, "texts")
     with pytest.raises(UserError, match="has no choices"):
         bound(MultipleChoiceEvaluator(split="all"), "gpt", data, "pairs")

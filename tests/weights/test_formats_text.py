@@ -154,7 +154,7 @@ def test_a_missing_an_extra_and_a_misshaped_array_are_named(name, tmp_path):
     lost = copied(name, tmp_path / "lost", arrays=lambda a: {k: v for k, v in a.items() if k != last})
     assert f"it misses {last}" in refused(lost)
     more = copied(name, tmp_path / "more", arrays=lambda a: {**a, "another.weight": np.ones(3, np.float32)})
-    assert "it has besides another.weight" in refused(more)
+    assert "it also has another.weight" in refused(more)
     odd = copied(name, tmp_path / "odd", arrays=lambda a: {**a, last: np.ones(3, np.float32)})
     if name == "t5":  # of no stack of layers, so that only the model tells
         with pytest.raises(UserError, match=rf"{last} of shape \(3,\), which makes decoder/norm/scale .*has \(10,\)"):
@@ -272,7 +272,7 @@ def test_t5s_unused_table_and_the_embedding_again_are_left_aside(tmp_path, golde
     folder = copied("t5", tmp_path, arrays=more)
     assert read(folder)[2] == golden("t5")[2]
     other = copied("t5", tmp_path / "o", arrays=lambda a: {**a, "encoder.embed_tokens.weight": a["shared.weight"] + 1})
-    assert "it has besides encoder.embed_tokens.weight" in refused(other)
+    assert "it also has encoder.embed_tokens.weight" in refused(other)
 
 
 def test_where_t5s_head_is_scaled_is_told_by_config_and_file(tmp_path, golden):

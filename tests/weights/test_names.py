@@ -88,7 +88,7 @@ def test_what_may_be_a_path_with_a_slip_is_never_asked_of_the_hub(tmp_path, monk
     (tmp_path / "there").mkdir()
     monkeypatch.setattr(hub, "_library", lambda text: pytest.fail(f"the hub was asked for {text}"))
     assert not hub.is_hub_name(path)
-    with pytest.raises(UserError, match=r"does not exist|names none"):
+    with pytest.raises(UserError, match=r"does not exist|names no checkpoint"):
         open_weights(path)
 
 

@@ -97,7 +97,7 @@ def test_a_renamed_block_is_refused_by_both_names(trained):
     # names that don't match loaded nothing elsewhere, and the score was chance: 0.26 % on 400 classes
     flat = {path.replace("/mlp/", "/ffn/"): leaf for path, leaf in flatten(trained).items()}
     with pytest.raises(
-        UserError, match=r"misses 4 leaves: encoder/blocks/\*/mlp/down/bias.*has besides 4 leaves: .*/ffn/"
+        UserError, match=r"misses 4 leaves: encoder/blocks/\*/mlp/down/bias.*also has 4 leaves: .*/ffn/"
     ):
         onto(unflatten(flat), TINY)
 

@@ -53,7 +53,9 @@ def locate(checkpoint: str | Path) -> Located:
     """
     text = str(checkpoint)
     if not text.strip() or text.endswith("@"):
-        raise UserError("checkpoint", text or "''", "names none; write RUN, RUN@best, RUN@STEP or a step's folder")
+        raise UserError(
+            "checkpoint", text or "''", "names no checkpoint; write RUN, RUN@best, RUN@STEP or a step's folder"
+        )
     path = named_path("checkpoint", text)
     if path.is_dir() and (path / manifest.MANIFEST).exists():
         return _checked(text, path, _run_of(path))

@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> Result:
         _refuse_without_effect(args.name, {"dir": args.dir} if args.action != "prepare" else {}, "--")
     settings, tokenizer = _settings(args)
     for name in sorted(given & set(settings)):
-        raise UserError(f"--config.data.{name}", settings[name], f"is given besides {_flag(name)}; keep one of them")
+        raise UserError(f"--config.data.{name}", settings[name], f"can't be given with {_flag(name)}; give one of them")
     settings |= {name: getattr(args, name) for name in given}
     if args.action == "prepare":
         return _prepare(args.name, settings, tokenizer)

@@ -48,7 +48,7 @@ class Checkpoint:
 
     def check(self) -> None:
         if self.every_steps is not None and self.every_epochs is not None:
-            raise UserError("every_epochs", self.every_epochs, "is given besides every_steps; keep one of them")
+            raise UserError("every_epochs", self.every_epochs, "can't be set with every_steps; set one of them")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -275,7 +275,7 @@ class Experiment:
         if not given:
             raise UserError("total_steps", None, f"no length of training; set exactly one of {', '.join(DURATIONS)}")
         if len(given) > 1:
-            raise UserError(given[1], getattr(self, given[1]), f"is given besides {given[0]}; keep one of them")
+            raise UserError(given[1], getattr(self, given[1]), f"can't be set with {given[0]}; set one of them")
 
     def _check_best(self) -> None:
         best = self.checkpoint.keep_best

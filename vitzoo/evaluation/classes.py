@@ -107,7 +107,7 @@ def by_number(
         raise UserError(
             "data",
             None,
-            f"has {data_count} classes and the model {model_count}; the {side} names none, so they can't be matched",
+            f"has {data_count} classes and the model {model_count}; the {side} has no names, so they can't be matched",
         )
     names = tuple(data or model or ()) or None
     return ClassMapping(None, False, names, data_count, f"{data_count}, by number (one side has no names)")

@@ -226,9 +226,9 @@ def by_number(prefix: str, numbers: tuple[int, ...], suffix: str = "") -> dict[s
 
 
 def check_some(field: str, numbers: tuple) -> None:
-    """Refuses a list of numbers to measure by that names none."""
+    """Refuses an empty list of numbers to measure by."""
     if not numbers:
-        raise UserError(field, "()", "names none")
+        raise UserError(field, "()", "must list a number at least")
 
 
 def standardised(train: np.ndarray, *others: np.ndarray) -> list[np.ndarray]:

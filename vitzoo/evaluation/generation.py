@@ -67,7 +67,7 @@ class GenerationEvaluator(AskingEvaluator):
         """
         super().check()
         if not self.metrics:
-            raise UserError("metrics", "()", f"names none; there are {', '.join(BETTER)}")
+            raise UserError("metrics", "()", f"must name a metric at least: {', '.join(BETTER)}")
         _ = self.how
 
     @property

@@ -47,7 +47,7 @@ class Evaluator:
         """
         given = [f for f in ("every_steps", "every_epochs", "every_examples") if getattr(self, f) is not None]
         if len(given) > 1:
-            raise UserError(given[1], getattr(self, given[1]), f"is given besides {given[0]}; keep one of them")
+            raise UserError(given[1], getattr(self, given[1]), f"can't be set with {given[0]}; set one of them")
         if "split" in self.data:
             raise UserError("data.split", self.data["split"], "belongs one level up: the evaluator's own split")
 

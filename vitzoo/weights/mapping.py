@@ -315,7 +315,7 @@ def read_mapping(
     aside = {name: why for name in tensors if name not in wanted and (why := _why(name, ignored)) is not None}
     missing, extra = sorted(wanted - set(tensors)), sorted(set(tensors) - wanted - set(aside))
     if missing or extra:
-        problems = [*_some("misses", missing), *_some("has besides", extra)]
+        problems = [*_some("misses", missing), *_some("also has", extra)]
         raise UserError("checkpoint", where, f"isn't what its other names say it is: it {'; it '.join(problems)}")
     params: Flat = {}
     try:

@@ -185,7 +185,7 @@ def check_leaves(
     extra = [path for path in taken if path not in want and not re.fullmatch(rules.head, path)]
     problems = [
         *name_some("misses", [path for path in missing if not allowed(path)]),
-        *name_some("has besides", [path for path in extra if not allowed(path)]),
+        *name_some("also has", [path for path in extra if not allowed(path)]),
         *name_some("has of another shape", [shapes_of(path, taken, want) for path in shaped if not allowed(path)]),
     ]
     if problems:

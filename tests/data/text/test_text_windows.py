@@ -158,5 +158,5 @@ def test_evaluation_scores_every_token_but_the_first_once_and_with_enough_before
 def test_what_evaluation_windows_can_not_do_is_refused():
     with pytest.raises(UserError, match=r"stride = 9: is more than inputs.tokens.length = 8"):
         ScoredWindows(texts(LETTERS), BYTES, Text(length=8), stride=9)
-    with pytest.raises(UserError, match=r"data.name = made: train has no two tokens"):
+    with pytest.raises(UserError, match=r"data.name = made: train has fewer than two tokens"):
         ScoredWindows(texts("a"), BYTES, Text(length=8))

@@ -73,7 +73,7 @@ class AskedSource:
             raise UserError(
                 "data.name",
                 source.info.name,
-                f"asks nothing: {', '.join(source.fields)}; wanted: {TAKES}; name other data in "
+                f"has no questions, but the fields {', '.join(source.fields)}; needed are {TAKES}; name other data in "
                 "evaluate.NAME.data.name, or leave the evaluator out: evaluate.NAME=none",
             )
         self.fields = kinds_of(("question", "references", *(() if first.choices is None else ("choices", "answer"))))

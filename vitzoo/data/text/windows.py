@@ -74,7 +74,11 @@ class ScoredWindows:
             )
         self.array = token_array(source, tokenizer, prefix=text.prefix)
         if len(self.array) < 2:
-            raise UserError("data.name", source.info.name, f"{source.info.split} has no two tokens, one to go by")
+            raise UserError(
+                "data.name",
+                source.info.name,
+                f"{source.info.split} has fewer than two tokens",
+            )
         targets = len(self.array) - 1
         self.count = 1 + -(-max(targets - self.length, 0) // self.stride)
         self.info = rows_info(
