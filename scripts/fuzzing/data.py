@@ -32,10 +32,13 @@ CONFIGS: Mapping[str, str] = {
     **dict.fromkeys(("answers", "chats"), INSTRUCT),
     **dict.fromkeys(("labelled", "sentences"), CLASSIFY),
     "pairs": TRANSLATE,
+    "pictured": "quickstart --config.evaluate.test.split=validation",
     "plain": "gpt/char",
     "tagged": "bert/tag --config.inputs.tokens.tokenizer.kind=bytes",
 }
 """The config that trains on each kind of JSON lines."""
+FLAT = ("answers", "labelled", "pairs", "pictured", "plain", "sentences")
+"""Those that a CSV file can hold."""
 SKIP = ((), (), ("--config.data.bad_files=skip",))
 ENDINGS = (".jpg", ".png", ".tif", ".webp", ".bmp", ".eps", ".avif", ".dds", ".txt", "")
 PARTS = ("train", "val", "test", "validation", "Train", "extra")
@@ -47,6 +50,7 @@ def json_lines(draw: random.Random, base: Path) -> list[str]:
         return _beside_weights(draw)
     kind = draw.choice(sorted(made.ROWS))
     rows = [json.dumps(row) for row in made.ROWS[kind]]
+    _link_pictures(base)
 
     def change() -> None:
         other = kind if draw.random() < 0.8 else draw.choice(sorted(made.ROWS))
@@ -64,6 +68,11 @@ def json_lines(draw: random.Random, base: Path) -> list[str]:
     return draw.choice(([*dry, f"--config.data.name={name}", *skip], check, check, ["data", "show", name]))
 
 
+def _link_pictures(base: Path) -> None:
+    for kind in made.KINDS:
+        os.symlink(base / "pictures" / kind, kind)
+
+
 def _beside_weights(draw: random.Random) -> list[str]:
     chosen = draw.choice(sorted(made.GOLDENS.rglob("*.json")))
     folder = copied(chosen.parent, "weights")
@@ -74,13 +83,17 @@ def _beside_weights(draw: random.Random) -> list[str]:
 
 
 def csv_tables(draw: random.Random, base: Path) -> list[str]:
-    """A table of pictures and their labels."""
+    """A table of pictures and their labels, or of texts."""
     pictures = base / "pictures"
-    rows = [line.split(",") for line in (pictures / "labels.csv").read_text().splitlines()]
-    for kind in ("cats", "dogs"):
-        os.symlink(pictures / kind, kind)
+    _link_pictures(base)
+    kind = draw.choice(("", "", "", *FLAT))
+    if kind:
+        records = made.ROWS[kind]
+        rows = [[*records[0]], *([str(value) for value in record.values()] for record in records)]
+    else:
+        rows = [line.split(",") for line in (pictures / "labels.csv").read_text().splitlines()]
     several(draw, lambda: _change_row(rows, draw))
-    prefix = draw.choice(("", "", f"{pictures}/"))
+    prefix = draw.choice(("", "", f"{pictures}/")) if kind in ("", "pictured") else ""
     rows[1:] = [[f"{prefix}{row[0]}", *row[1:]] if row else [] for row in rows[1:]]
     comma, end = draw.choice((*[","] * 6, ";", "\t", "|", " ")), draw.choice((*["\n"] * 6, "\r\n", "\r", "\n\n"))
     if draw.random() < 0.5:
@@ -94,9 +107,11 @@ def csv_tables(draw: random.Random, base: Path) -> list[str]:
     write(file, damage_bytes(content, draw) if draw.random() < 0.1 else content)
     if draw.random() < 0.05:
         odd_entry(file, draw)
-    columns = draw.choice(((), (), (), ("label_field=label",), ("label_field=label,split",), ("image_field=file",)))
+    fields = ("label_field=label,split", "image_field=file", "text_field=text", "regression=true")
+    columns = draw.choice(((), (), (), ("label_field=label",), *((field,) for field in fields)))
     more = [*(f"--config.data.{column}" for column in columns), *draw.choice(SKIP)]
-    dry = f"train --config quickstart --config.data.name=csv:{file} --config.evaluate.test.split=validation --dry-run"
+    config = CONFIGS[kind or "pictured"].format(made=base)
+    dry = f"train --config {config} --config.data.name=csv:{file} --dry-run"
     check = ["data", "check", f"csv:{file}"]
     return [*draw.choice(([*dry.split(), "--workdir", "w"], check, check)), *more]
 

@@ -27,6 +27,7 @@ EXTRA = {
         "--config.data.batch_size=4",
     ],
 }
+KINDS = ("cats", "dogs")
 ROWS: dict[str, Sequence[dict]] = {
     "labelled": [{"text": f"a text, number {n}", "label": "pos" if n % 2 else "neg", "id": n} for n in range(24)],
     "pairs": [{"source": f"a source {n}", "target": f"the target of {n}"} for n in range(12)],
@@ -37,6 +38,9 @@ ROWS: dict[str, Sequence[dict]] = {
     ],
     "plain": [{"text": f"some words and more words {n}"} for n in range(12)],
     "tagged": [{"tokens": ["a", "b", f"{n}"], "tags": ["O", "B-X", "I-X"]} for n in range(12)],
+    "pictured": [
+        {"file": f"{kind}/{name}.png", "text": f"{kind} {name}", "label": kind} for kind in KINDS for name in "abgi"
+    ],
     "sentences": [{"sentence1": f"a {n}", "sentence2": f"b {n}", "label": n / 10} for n in range(12)],
 }
 """Lines of JSON by task."""

@@ -9,7 +9,10 @@ _collecting: list[bool] = []
 
 
 def name(what: str) -> None:
-    """Names a file or record, unless that has been done in this run; on stderr, or for `collected`."""
+    """Names a file or record, unless that has been done in this run; on stderr, or for `collected`. What of it can't be
+    written as UTF-8 is escaped.
+    """
+    what = what.encode("utf-8", "backslashreplace").decode()
     if what not in _named and not _collecting:
         print(f"warning: left out, can't be read: {what}", file=sys.stderr, flush=True)
     _named[what] = None

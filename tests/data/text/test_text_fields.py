@@ -241,3 +241,9 @@ def test_data_of_images_are_named_as_such(name):
 def test_a_name_without_a_file_is_refused(name):
     with pytest.raises(UserError, match=f"data.name = {name}: names no file or folder"):
         open_source(Data(name=name), "train")
+
+
+def test_a_field_whose_name_is_half_a_character_is_left_out_by_an_escaped_name(tmp_path, capsys):
+    source = read(tmp_path, [{"\ud83d": "a"}, {"text": "b"}], bad_files="skip")
+    assert source[0] == {"text": "b"}
+    assert r"has the fields \ud83d, which are none of" in capsys.readouterr().err
