@@ -29,7 +29,7 @@ def other_grid(params: Flat, old: ViTConfig, new: ViTConfig, note: Note) -> Flat
     """Positions on another grid of patches."""
     if old.grid == new.grid or old.positions != new.positions:
         return params
-    resized = flatten(resize_positions(unflatten(params), old, new))
+    resized = {path: _resized(path, leaf, old, new) for path, leaf in params.items()}
     (a, b), (c, d) = old.grid, new.grid
     for path in params:
         if resized[path] is not params[path]:
