@@ -11,6 +11,7 @@ from made_states import flip_bit, save
 from vitzoo.checkpoints import manifest, steps
 from vitzoo.checkpoints.average import average
 from vitzoo.checkpoints.locate import locate
+from vitzoo.cli import main
 from vitzoo.errors import UserError
 
 
@@ -189,6 +190,30 @@ def test_the_size_of_a_file_in_a_manifest_is_a_whole_number(size, run, tmp_path)
     file.write_text(json.dumps(content).replace('"SIZE"', size))
     with pytest.raises(UserError, match=r"4/manifest\.json: gives model\.json no size"):
         locate(file.parent)
+
+
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [
+        ("{}", "is no manifest of vitzoo: an object with version and files is right"),
+        ("[]", "is no manifest of vitzoo: an object with version and files is right"),
+        ("null", "is no manifest of vitzoo: an object with version and files is right"),
+        ('{"version": 1}', "is no manifest of vitzoo: an object with version and files is right"),
+        ('{"version": 2, "files": {}}', "is of version 2, this vitzoo reads 1"),
+        ('{"version": 1, "files": []}', "lists no files: an object with size and crc32 of each is right"),
+        ('{"version": 1, "files": {"model.json": 5}}', "gives model.json no size in whole bytes, or no checksum"),
+        (
+            '{"version": 1, "files": {"model.json": {"size": 5}}}',
+            "gives model.json no size in whole bytes, or no check",
+        ),
+        ("{", "can't be read (is not JSON: "),
+    ],
+)
+def test_what_is_wrong_with_a_manifest_is_said_in_words(content, line, run, tmp_path, capsys):
+    file = shutil.copytree(run, tmp_path / "copy") / "checkpoints" / "4" / "manifest.json"
+    file.write_text(content)
+    assert main(["eval", "--checkpoint", str(file.parent)]) == 2
+    assert f"{file}: {line}" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["back\\slash", "gs:"])

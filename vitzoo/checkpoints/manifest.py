@@ -46,15 +46,20 @@ def read(folder: Path) -> dict[str, dict]:
     file = folder / MANIFEST
     try:
         content = strict_json.read(file)
-        if content["version"] != VERSION:
-            raise Damaged(file, f"is of version {content['version']}, this vitzoo reads {VERSION}")
-        entries = {name: {"size": entry["size"], "crc32": entry["crc32"]} for name, entry in content["files"].items()}
     except FileNotFoundError:
         raise Damaged(file, "is missing, so this is no complete checkpoint") from None
-    except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
+    except (ValueError, OSError) as error:
         raise Damaged(file, f"can't be read ({error})") from None
+    if not isinstance(content, dict) or not {"version", "files"} <= set(content):
+        raise Damaged(file, "is no manifest of vitzoo: an object with version and files is right")
+    if content["version"] != VERSION:
+        raise Damaged(file, f"is of version {content['version']!s:.40}, this vitzoo reads {VERSION}")
+    entries = content["files"]
+    if not isinstance(entries, dict):
+        raise Damaged(file, "lists no files: an object with size and crc32 of each is right")
     for name, entry in entries.items():
-        if type(entry["size"]) is not int or not isinstance(entry["crc32"], str):
+        known = entry if isinstance(entry, dict) else {}
+        if type(known.get("size")) is not int or not isinstance(known.get("crc32"), str):
             raise Damaged(file, f"gives {name} no size in whole bytes, or no checksum")
     return entries
 
