@@ -10,7 +10,7 @@ import pytest
 from made_checkpoint import TINY, make_run, random_params
 
 from vitzoo.checkpoints.arrays import read_params
-from vitzoo.checkpoints.locate import locate
+from vitzoo.checkpoints.locate import Located, locate
 from vitzoo.cli import main
 from vitzoo.errors import UserError
 from vitzoo.evaluation import soup as soups
@@ -124,3 +124,34 @@ def test_what_makes_no_soup_is_refused_and_nothing_is_written(runs, tmp_path):
             soup(given, output, out=io.StringIO(), **settings)
         assert message in str(refusal.value)
         assert not output.exists()
+
+
+@pytest.mark.parametrize(
+    ("starts", "said"),
+    [
+        (
+            [{"seed": 0}, {"seed": 5}, {"seed": 5}],
+            "a began with random parameters of seed 0, b with random parameters of ",
+        ),
+        ([{"init_from": "x"}, {"init_from": "x", "seed": 1}, {"init_from": "y"}], "a began with x, c with y"),
+        ([{"init_from": "x"}, {}, {"init_from": "x"}], "a began with x, b with random parameters of seed 0"),
+        ([{"seed": 2}, {"seed": 2}, {"seed": 2}], ""),
+        ([{"init_from": "x"}, {"init_from": "x", "seed": 7}, {"init_from": "x"}], ""),
+    ],
+)
+def test_trainings_from_different_weights_are_told(starts, said, tmp_path, capsys):
+    for name, start in zip("abc", starts, strict=True):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.json").write_text(json.dumps({"total_steps": 7, **start}))
+    soups._warn_of_starts("abc", [Located(tmp_path, 7, tmp_path / name, {}) for name in "abc"])
+    warned = capsys.readouterr().err
+    assert warned.count("\n") == bool(said)
+    assert said in warned
+
+
+def test_other_classes_are_named(runs, tmp_path, capsys):
+    other = tmp_path / "other"
+    other.mkdir()
+    make_run(other, classes=tuple("abcdefghij"), data="made_data:Many", evaluate=EVALUATE)
+    assert main(["soup", runs[0], str(other), "--output", str(tmp_path / "soup")]) == 2
+    assert f"{other}: has other classes than {runs[0]}: " in capsys.readouterr().err

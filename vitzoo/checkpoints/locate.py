@@ -196,10 +196,13 @@ def of_another_run(setting: str, found: Any, wanted: Any) -> str:
 
 def stray(run: Path | None, description: Mapping[str, Any]) -> str:
     """`other_name` of a checkpoint in a run's folder; empty where there is no config that can be read."""
-    if run is None:
-        return ""
+    return other_name(values, description) if (values := run_values(run)) else ""
+
+
+def run_values(run: Path | None) -> dict[str, Any]:
+    """The config's values that a run was started with; empty where there are none that can be read."""
     try:
-        values = strict_json.read(run / CONFIG)
-    except (OSError, ValueError):  # whoever needs it says so
-        return ""
-    return other_name(values, description) if isinstance(values, dict) else ""
+        values = {} if run is None else strict_json.read(run / CONFIG)
+    except (OSError, ValueError):  # whoever needs them says so
+        return {}
+    return values if isinstance(values, dict) else {}

@@ -3,6 +3,7 @@ https://arxiv.org/abs/2203.05482)."""
 
 import dataclasses
 import math
+import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,7 +14,7 @@ import numpy as np
 
 from vitzoo.checkpoints.arrays import chosen_weights, read_params
 from vitzoo.checkpoints.average import check_finite, check_has_mean, write_mean
-from vitzoo.checkpoints.locate import Located
+from vitzoo.checkpoints.locate import Located, run_values
 from vitzoo.config.resolution import Overrides, nested
 from vitzoo.errors import UserError
 from vitzoo.evaluation.evaluate import bound
@@ -25,8 +26,8 @@ from vitzoo.parallel.processes import place_all
 from vitzoo.spelling import nearest
 from vitzoo.weights.open import locate_own
 
-ALIKE = ("model", "classes", "inputs")
-"""What all ingredients must share, of a checkpoint's description."""
+ALIKE = {"model": "another model", "classes": "other classes", "inputs": "other inputs"}
+"""What all ingredients must share, of a checkpoint's description, and what one has that doesn't."""
 IN_TRAINING = ("variant", "dropout", "attention_dropout", "drop_path", "drop_path_schedule", "patch_dropout")
 """Settings of a model that its outputs don't depend on."""
 
@@ -97,6 +98,7 @@ def soup(
         raise UserError("--config", None, "settings are for the evaluation of a greedy soup; give --greedy too")
     for name, one in zip(names, located, strict=True):
         check_has_mean("CKPT", name, one.description)
+    _warn_of_starts(names, located)
     which = [chosen_weights(one, weights) for one in located]
     scores: list[float | None] = [None] * len(names)
     score: float | None = None
@@ -188,7 +190,26 @@ def _check_alike(names: Sequence[str], located: Sequence[Located]) -> None:
         for part in ALIKE:
             here, there = (_compared(part, other) for other in (one, located[0]))
             if here != there:
-                raise UserError("CKPT", name, f"has another {part} than {names[0]}: {_differing(here, there)}")
+                raise UserError("CKPT", name, f"has {ALIKE[part]} than {names[0]}: {_differing(here, there)}")
+
+
+def _warn_of_starts(names: Sequence[str], located: Sequence[Located]) -> None:
+    """A line on standard error where the runs of two ingredients began with other weights."""
+    starts = [(name, start) for name, one in zip(names, located, strict=True) if (start := _start(one))]
+    if other := next((one for one in starts if one[1] != starts[0][1]), None):
+        began = f"{starts[0][0]} began with {starts[0][1]}, {other[0]} with {other[1]}"
+        print(f"warning: {began}: a mean of trainings from different weights is good for nothing", file=sys.stderr)
+
+
+def _start(located: Located) -> str:
+    """What a checkpoint's run began with; empty where nobody knows."""
+    values = run_values(located.run)
+    if not values:
+        return ""
+    start = values.get("init_from")
+    if not isinstance(start, str) or not start:
+        return f"random parameters of seed {values.get('seed', 0)}"
+    return os.path.realpath(start) if os.path.exists(start) else start
 
 
 def _compared(part: str, one: Located) -> Any:
