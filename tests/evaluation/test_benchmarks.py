@@ -35,7 +35,7 @@ WRONG = 3  # of the 20 images
 def one_device():
     """Programs for one device compile much faster than for eight; `test_run` and `test_frozen` compare the two."""
     patch = pytest.MonkeyPatch()
-    patch.setattr("vitzoo.evaluation.ready.devices", lambda platform: jax.devices()[:1])
+    patch.setattr("vitzoo.evaluation.checkpoint.devices", lambda platform: jax.devices()[:1])
     yield
     patch.undo()
 

@@ -56,7 +56,7 @@ def truth(names):
 @pytest.fixture(scope="module", autouse=True)
 def one_device():
     patch = pytest.MonkeyPatch()
-    patch.setattr("vitzoo.evaluation.ready.devices", lambda platform: jax.devices()[:1])
+    patch.setattr("vitzoo.evaluation.checkpoint.devices", lambda platform: jax.devices()[:1])
     yield
     patch.undo()
 

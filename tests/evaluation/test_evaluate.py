@@ -12,7 +12,7 @@ from made_checkpoint import TINY, make_run
 
 import vitzoo
 from vitzoo.errors import RunError, UserError
-from vitzoo.evaluation.ready import make_ready
+from vitzoo.evaluation.checkpoint import make_ready
 from vitzoo.parallel.mesh import show_mesh
 
 EVALUATE = {"test": {"name": "classification", "split": "five", "every_epochs": 1}}

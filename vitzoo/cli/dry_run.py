@@ -18,7 +18,7 @@ def dry_run(resolved: Resolved, workdir: str | None) -> Result:
         UserError: as `train` would, before its first step.
     """
     from vitzoo.training import setup
-    from vitzoo.training.look import look
+    from vitzoo.training.start import look
     from vitzoo.training.warmup import check_warmup
 
     print(f"{resolved.name}\n")

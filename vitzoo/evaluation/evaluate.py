@@ -11,8 +11,7 @@ from typing import Any, TextIO
 from vitzoo.argument_types import checked
 from vitzoo.config.resolution import Overrides, nested
 from vitzoo.errors import RunError, UserError
-from vitzoo.evaluation.of_checkpoint import bound_objective, state_beside
-from vitzoo.evaluation.ready import Ready, make_ready
+from vitzoo.evaluation.checkpoint import Ready, bound_objective, make_ready, state_beside
 from vitzoo.evaluation.report import ClassReport, free_folder, has_predictions, write_report, write_text_report, written
 from vitzoo.evaluation.run import Evaluation, Rows
 from vitzoo.evaluation.settings import WithSignatures, of_evaluator

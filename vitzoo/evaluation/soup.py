@@ -17,9 +17,8 @@ from vitzoo.checkpoints.average import check_finite, check_has_mean, write_mean
 from vitzoo.checkpoints.locate import Located, run_values
 from vitzoo.config.resolution import Overrides, nested
 from vitzoo.errors import UserError
+from vitzoo.evaluation.checkpoint import make_ready, state_beside
 from vitzoo.evaluation.evaluate import bound
-from vitzoo.evaluation.of_checkpoint import state_beside
-from vitzoo.evaluation.ready import make_ready
 from vitzoo.objectives.base import WithMemory
 from vitzoo.outputs import checked_new_folder
 from vitzoo.parallel.processes import place_all

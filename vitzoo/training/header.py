@@ -18,7 +18,7 @@ from vitzoo.registry import find
 from vitzoo.schema import to_json
 from vitzoo.spelling import shell_flag
 from vitzoo.steps.state import evaluated
-from vitzoo.training import evaluated_data, metrics, room
+from vitzoo.training import metrics, records, room
 from vitzoo.training.saving import Saving
 from vitzoo.training.setup import Task
 from vitzoo.version import version
@@ -103,7 +103,7 @@ def warnings(task: Task) -> list[str]:
     if experiment.profile and int(experiment.profile.partition(":")[0]) >= total:
         found.append(f"profile = {experiment.profile} begins after the end, step {total:,}: nothing is traced")
     found += [room.warning(task), _tokens_stay_whole(task)]
-    found += evaluated_data.overlaps(task)
+    found += records.overlaps(task)
     return [f"warning: {text}" for text in found if text]
 
 

@@ -1,5 +1,9 @@
-"""The state a run starts with: its own checkpoint, another run's weights, or random numbers."""
+"""The state a run starts with: its own checkpoint, another run's weights, or random numbers.
 
+For a dry run also what a training would find in the run's folder, looked at without a trace.
+"""
+
+import dataclasses
 import shutil
 from pathlib import Path
 from typing import Any
@@ -10,12 +14,13 @@ import jax.numpy as jnp
 from vitzoo.checkpoints.locate import of_another_run, other_name, other_setting
 from vitzoo.checkpoints.store import Store, restore
 from vitzoo.config import Resolved
+from vitzoo.config.comparison import Differences
 from vitzoo.data.folders import is_moved
 from vitzoo.errors import UserError
 from vitzoo.nn.state import initialise
 from vitzoo.parallel.processes import place_all
 from vitzoo.steps.state import create
-from vitzoo.training import evaluated_data, run_folder
+from vitzoo.training import lock, records, run_folder
 from vitzoo.training.setup import Task
 from vitzoo.weights.model import Part
 from vitzoo.weights.open import Published
@@ -118,7 +123,7 @@ def check(task: Task, store: Store, found: int | None) -> list[str]:
         other = other_setting(task.describe(found)["model"], saved["model"], "model")
         _refuse_other(store, found, other or _other_length(found, loop.get("total_steps"), task.total_steps))
         then = loop.get("evaluated_data", {})
-        changed = evaluated_data.check_same(task, then, run_folder.start_from(workdir))
+        changed = records.check_same_data(task, then, run_folder.start_from(workdir))
     elif task.resolved.experiment.init_from_state:
         assert task.pretrained is not None
         step, name = task.pretrained.located.step, task.pretrained.name
@@ -195,3 +200,33 @@ def _check_room(task: Task, workdir: Path) -> None:
     if free < needed:
         message = f"a checkpoint takes {needed / 1e6:,.1f} MB, and {free / 1e6:,.1f} MB are free there"
         raise UserError("workdir", str(workdir), message)
+
+
+@dataclasses.dataclass(frozen=True)
+class There:
+    """What a training would find.
+
+    Attributes:
+        store: the run's checkpoints.
+        found: the step it would resume from; None for a new run.
+        finished: whether nothing is left to do.
+        differences: the execution settings that would change.
+    """
+
+    store: Store
+    found: int | None
+    finished: bool
+    differences: Differences
+
+
+def look(workdir: Path, resolved: Resolved) -> There:
+    """What is in the folder of a run, or of one that is to begin.
+
+    Raises:
+        UserError: as a training in that folder would.
+    """
+    lock.check_usable(workdir)
+    differences = run_folder.check_config(workdir, resolved.values)
+    store = Store(workdir / "checkpoints", resolved.experiment.checkpoint.keep)
+    found = store.look().step
+    return There(store, found, is_finished(resolved, store, found), differences)

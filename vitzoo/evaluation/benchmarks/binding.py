@@ -11,7 +11,7 @@ from vitzoo.data.text.row_kinds import read_by
 from vitzoo.data.text.settings import Text
 from vitzoo.errors import UserError
 from vitzoo.evaluation.benchmarks.benchmark import Benchmark
-from vitzoo.evaluation.ready import Ready
+from vitzoo.evaluation.checkpoint import Ready
 from vitzoo.evaluation.run import Evaluation
 from vitzoo.models.text import begins_with_task, kind_of
 from vitzoo.registry import find

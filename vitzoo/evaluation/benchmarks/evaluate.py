@@ -16,8 +16,8 @@ from vitzoo.errors import RunError, UserError
 from vitzoo.evaluation.benchmarks.benchmark import Benchmark
 from vitzoo.evaluation.benchmarks.binding import bound, with_data
 from vitzoo.evaluation.benchmarks.table import asked_for, means, say_table
+from vitzoo.evaluation.checkpoint import Ready, make_ready
 from vitzoo.evaluation.evaluate import clear_folders, measure, say_first
-from vitzoo.evaluation.ready import Ready, make_ready
 from vitzoo.evaluation.report import safe, written
 from vitzoo.evaluation.run import Evaluation, Rows
 from vitzoo.outputs import checked_folder, only_writer

@@ -1,13 +1,20 @@
-"""A checkpoint made ready for evaluation: its config with overrides, its model, its weights on the devices."""
+"""A checkpoint made ready for evaluation: its config with overrides, its model, its weights on the devices.
+
+Its objective is measured as it was bound in training, with its memory and its frozen models.
+"""
 
 import dataclasses
 import functools
 from collections.abc import Callable, Collection
 from typing import Any
 
+import jax
+import numpy as np
 from jax.sharding import Mesh
 
+from vitzoo.checkpoints.arrays import restore_arrays
 from vitzoo.checkpoints.locate import Located
+from vitzoo.checkpoints.manifest import Damaged
 from vitzoo.config import resolve
 from vitzoo.config.agreement import check_same
 from vitzoo.config.experiment import Experiment
@@ -17,18 +24,22 @@ from vitzoo.config.resolution import Overrides, nested
 from vitzoo.data.inputs import Inputs
 from vitzoo.data.processors.image import ImageProcessor
 from vitzoo.data.settings import Preprocessing
+from vitzoo.data.sources.base import SourceInfo
 from vitzoo.errors import UserError
+from vitzoo.evaluation.run import Evaluation
 from vitzoo.nn import state
 from vitzoo.nn.execution import Execution
+from vitzoo.objectives.base import Objective, WithMemory
 from vitzoo.parallel.mesh import devices, make_mesh
-from vitzoo.parallel.processes import place_all
-from vitzoo.parallel.sharding import param_shardings, rules_of
+from vitzoo.parallel.processes import place, place_all
+from vitzoo.parallel.sharding import optimizer_shardings, param_shardings, replicated, rules_of
 from vitzoo.registry import find
 from vitzoo.schema import patch
+from vitzoo.steps.state import memory_of, with_shardings
 from vitzoo.weights.frozen import FrozenCheckpoints
 from vitzoo.weights.load import ImageInfo, Info, fitted, information
-from vitzoo.weights.model import builder, with_sizes
-from vitzoo.weights.open import open_weights
+from vitzoo.weights.model import Part, builder, with_sizes
+from vitzoo.weights.open import Published, open_weights
 
 HERE = {"mesh": "auto", "platform": "", "init_from": "", "init_from_state": False, "profile": ""}
 """Settings of a run that don't concern where it is evaluated."""
@@ -216,3 +227,47 @@ def departures(then: Preprocessing, now: Preprocessing) -> list[str]:
 def execution_of(experiment: Experiment, mesh: Mesh) -> Execution:
     """How the model is computed: in the precision of the run's config."""
     return Execution.on(mesh.devices.flat[0].platform, experiment.precision, experiment.scan)
+
+
+def bound_objective(ready: Ready, info: SourceInfo) -> Objective:
+    """The objective bound to the run's training data, which may say how many examples each class has.
+
+    Args:
+        ready: the checkpoint.
+        info: of the rows that are measured, to which it is bound where they aren't the run's.
+
+    Raises:
+        UserError: the training data or what it learns from aren't there.
+    """
+    data = ready.experiment.data
+    if ready.own:
+        info = ready.inputs.rows(ready.inputs.source(data), data, ready.config, train=True).info
+    return ready.experiment.objective.bind(info, ready.config, **ready.frozen_models.models)
+
+
+def state_beside(ready: Ready, evaluation: Evaluation) -> dict[str, Any]:
+    """What of a checkpoint's state an evaluation needs besides the parameters.
+
+    Raises:
+        UserError: the checkpoint has none of it, or it doesn't fit the model; or what is learned from has changed.
+    """
+    state: dict[str, Any] = {"step": place(np.int32(ready.info.step or 0), replicated(ready.mesh))}
+    if isinstance(evaluation.objective, WithMemory):
+        state["objective"] = _memory(ready, evaluation.objective)
+    if evaluation.objective is not None and ready.frozen_models.models:
+        state["frozen"] = ready.frozen_models.load(ready.mesh)
+        ready.frozen_models.check_same(ready.info.description, "the loss would be another")
+    return state
+
+
+def _memory(ready: Ready, objective: Any) -> Any:
+    folder = ready.located.folder / "objective"
+    if isinstance(ready.located, Part | Published) or not folder.is_dir():
+        message = f"measures an objective that remembers, and {ready.info.checkpoint} holds weights without its memory"
+        raise UserError("name", "objective", message)
+    shapes = jax.eval_shape(lambda params: memory_of(objective, params), ready.params)
+    places = optimizer_shardings(shapes, ready.params, jax.tree.map(lambda leaf: leaf.sharding, ready.params))
+    try:
+        return restore_arrays(folder, with_shardings(shapes, places))
+    except Damaged as error:
+        raise UserError("name", "objective", str(error)) from error
