@@ -102,6 +102,18 @@ def images(*more: dict) -> list[dict]:
             {"source": "c", "target": "d"},
         ),
         ([{"path": "a.py", "content": "x"}, {"path": "b.py", "content": "y"}], {}, {"text": "text"}, {"text": "y"}),
+        (
+            images({"a": "x", "b": "y"}, {"a": "z", "b": "w"}),
+            {"template": "{a}-{b}", "image_field": "file"},
+            {"image": "image", "text": "text"},
+            {"text": "z-w"},
+        ),
+        (
+            images({"a": "x", "b": "y"}, {"a": "z", "b": "w"}),
+            {"source_field": "a", "target_field": "b"},
+            {"source": "text", "target": "text"},
+            {"source": "z", "target": "w"},
+        ),
         ([{"a": "x", "b": "y"}, {"a": "z", "b": "w"}], {"template": "{a}-{b}"}, {"text": "text"}, {"text": "z-w"}),
     ],
 )
@@ -187,7 +199,7 @@ def test_a_folder_of_json_lines_states_splits_of_images(write, tmp_path):
             "jsonl",
             [{"file": "0.png", "image": "1.png", "text": "a"}],
             {},
-            "data.image_field: name a field, several fit",
+            "data.image_field: name a field, several fields fit",
         ),
         (
             "csv",
@@ -197,6 +209,20 @@ def test_a_folder_of_json_lines_states_splits_of_images(write, tmp_path):
         ),
         ("jsonl", images({"text": "a"}), {"image_field": "pic"}, "data.image_field = pic: no such field in"),
         ("csv", images({"text": "a"}), {"image_field": "pic"}, "data.image_field = pic: no such column"),
+        *[
+            (one, images({"text": "a"}), {"image_field": "file", "template": template}, f"data.template = {named}")
+            for one in READERS
+            for template, named in (("{caption}", "caption: no such"), ("none", "none: names fields in braces"))
+        ],
+        *[
+            (
+                one,
+                images({"text": "a"}),
+                {"image_field": "file", "source_field": "text"},
+                "data.source_field = text: has no",
+            )
+            for one in READERS
+        ],
         ("jsonl", images({"text": "a"}), {"label_field": "kind"}, "data.label_field = kind: no such field in"),
         ("jsonl", [{"image": 5, "text": "a"}], {"image_field": "image"}, "jsonl:1: field 'image' must be text"),
         ("jsonl", images({"label": "a"}, {"label": None}), {}, "records.jsonl:2: the label null is neither text"),

@@ -8,14 +8,25 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from vitzoo import spelling
-from vitzoo.data.image_files import is_image
 from vitzoo.data.settings import Data
 from vitzoo.data.sources import delimited
 from vitzoo.data.sources.base import Table
-from vitzoo.data.sources.fields import FORMS, IMAGE_NAMES, LABEL_NAMES, USUAL, asked_for, form_of
+from vitzoo.data.sources.fields import (
+    FORMS,
+    IMAGE_NAMES,
+    LABEL_NAMES,
+    asked_for,
+    form_of,
+    image_field,
+    image_text,
+    listed,
+    stated_field,
+    usual_field,
+)
 from vitzoo.data.sources.image_table import ImageFile, image_file, table_of_files
 from vitzoo.data.sources.labels import number
 from vitzoo.data.sources.records import Records
+from vitzoo.data.sources.values import value_of
 from vitzoo.data.splits import ALL, standard_split
 from vitzoo.errors import UserError
 from vitzoo.paths import expanded
@@ -27,7 +38,6 @@ WRITTEN = tuple(form for form in FORMS if not LISTS & {*form})
 SEPARATOR = "|"  # between the labels of one image
 YES, NO = {"1", "1.0", "true", "yes"}, {"0", "0.0", "false", "no", ""}
 NUMBERED = re.compile(r"(label|class|category|tag)s?[ _]?\d+")
-SHOWN = 20  # columns that a message lists
 HEADER_HELP = "the first line names the columns: file,label and perhaps split; or text,label ..."
 
 
@@ -99,19 +109,20 @@ def _images(
     splits: Sequence[str | None],
     data: Data,
 ) -> Table:
-    text = _text_column(header, rows, data, taken={image, split})
+    rest = [column for column in header if column not in (image, split)]
+    marks = () if data.text_field or data.template else [column for column in rest if _is_binary(column, rows)]
+    text = image_text([column for column in rest if column not in marks], data, "column")
     labels = _label_columns(header, rows, data, {image, split, text}, text is not None)
     one_column_a_class = len(labels) > 1 and all(_is_binary(column, rows) for column in labels)
-    multi_label = len(labels) > 1 or (bool(labels) and not data.regression and _any_several(labels[0], rows))
+    several = len(labels) > 1 or (bool(labels) and any(SEPARATOR in row[labels[0]] for row in rows))
+    multi_label = several and not data.regression
     files: list[ImageFile] = []
     for row, part in zip(rows, splits, strict=True):
-        if one_column_a_class:
-            named: tuple[Any, ...] = _marked(row, labels)
-        elif data.regression and labels:
-            named = (_number(row, labels[0], data),)
+        if data.regression:
+            named: tuple[Any, ...] = tuple(_number(row, column, data) for column in labels[:1])
         else:
-            named = _named(row, labels, multi_label, data)
-        texts = {} if text is None else {"text": row[text]}
+            named = _marked(row, labels) if one_column_a_class else _named(row, labels, multi_label, data)
+        texts = {} if text is None else {"text": value_of(row.cells, text)}
         files.append(image_file(row[image], file.parent, part or "", named, texts))
     return table_of_files(files, data, multi_label=multi_label)
 
@@ -146,45 +157,22 @@ def _read(file: pathlib.Path, data: Data) -> tuple[list[str], list[Row]]:
 
 def _image_column(header: Sequence[str], rows: Sequence[Row], data: Data) -> str | None:
     """That of the images' files; None where the rows are of text."""
-    if data.image_field:
-        return _stated(header, "image_field", data.image_field)
-    found = [column for column in header if column.lower() in IMAGE_NAMES]
-    named = [column for column in found if is_image(pathlib.Path(rows[0][column].strip()))]
-    if len(named) == 1:
-        return named[0]
-    stated = data.template or {*asked_for(data)} - {"label_field"}
-    if not named and (stated or form_of(rows[0].cells, data, WRITTEN) is not None):
+    record = {column: rows[0][column] for column in header}
+    if (image := image_field(record, data, "column")) is not None:
+        return image
+    if {*asked_for(data)} - {"label_field"} or data.template or form_of(record, data, WRITTEN) is not None:
         return None
-    if len(found) == 1:
-        return found[0]
-    problem = "several columns fit" if found else "none of the usual names is there"
-    raise UserError("data.image_field", None, f"name a column, {problem}; columns: {_listed(header)}; {HEADER_HELP}")
-
-
-def _stated(header: Sequence[str], setting: str, name: str) -> str:
-    """A column that a setting names."""
-    column = spelling.normalise(name)
-    if column not in header:
-        raise UserError(f"data.{setting}", name, f"no such column; there are: {_listed(header)}")
-    return column
+    if (image := usual_field(header, "image_field", IMAGE_NAMES, data, "column")) is not None:
+        return image
+    problem = "name a column, none of the usual names is there"
+    raise UserError("data.image_field", None, f"{problem}; columns: {listed(header)}; {HEADER_HELP}")
 
 
 def _split_column(header: Sequence[str], data: Data) -> str | None:
     found = [column for column in header if column.lower() in SPLIT_COLUMNS]
     if len(found) > 1:
-        message = f"several columns fit for the split: {_listed(found)}; keep one, and call the others something else"
+        message = f"several columns fit for the split: {listed(found)}; keep one, and call the others something else"
         raise UserError("data.name", data.name, message)
-    return found[0] if found else None
-
-
-def _text_column(header: Sequence[str], rows: Sequence[Row], data: Data, taken: set[str | None]) -> str | None:
-    """That of the images' texts, if there is one."""
-    if data.text_field:
-        return _stated(header, "text_field", data.text_field)
-    rest = [column for column in header if column not in taken and not _is_binary(column, rows)]
-    found = [column for column in rest if column.lower() in USUAL["text"][1]]
-    if len(found) > 1:
-        raise UserError("data.text_field", None, f"name a column, several columns fit; columns: {_listed(found)}")
     return found[0] if found else None
 
 
@@ -195,28 +183,22 @@ def _label_columns(
     images with texts there may be none.
     """
     if data.label_field:
-        return [_stated(header, "label_field", name) for name in data.label_field.split(",")]
+        return [stated_field(header, "label_field", data, "column", name) for name in data.label_field.split(",")]
     rest = [column for column in header if column not in taken]
-    usual = [column for column in rest if column.lower() in LABEL_NAMES]
-    if len(usual) == 1:
-        return usual
-    if not usual:
-        numbered = [column for column in rest if NUMBERED.fullmatch(column.lower())]
-        binary = [column for column in rest if _is_binary(column, rows)]
-        if numbered or (binary and len(binary) == len(rest)):
-            return numbered or binary
-        if has_text:
-            return []
-    problem = "several columns fit" if usual else "none of the usual names is there"
-    raise UserError("data.label_field", None, f"name a column, {problem}; columns: {_listed(rest)}; {HEADER_HELP}")
+    if (usual := usual_field(rest, "label_field", LABEL_NAMES, data, "column")) is not None:
+        return [usual]
+    numbered = [column for column in rest if NUMBERED.fullmatch(column.lower())]
+    binary = [column for column in rest if _is_binary(column, rows)]
+    if numbered or (binary and len(binary) == len(rest)):
+        return numbered or binary
+    if has_text:
+        return []
+    problem = "name a column, none of the usual names is there"
+    raise UserError("data.label_field", None, f"{problem}; columns: {listed(rest)}; {HEADER_HELP}")
 
 
 def _is_binary(column: str, rows: Sequence[Row]) -> bool:
     return all(row[column].strip().lower() in YES | NO for row in rows)
-
-
-def _any_several(column: str, rows: Sequence[Row]) -> bool:
-    return any(SEPARATOR in row[column] for row in rows)
 
 
 def _number(row: Row, column: str, data: Data) -> float:
@@ -251,7 +233,3 @@ def _split(row: Row, column: str, data: Data) -> str:
         right = "`all` is all splits together, so none of them can be called so: give it another name"
         raise UserError("data.name", data.name, f"{row.where} names the split {row[column]!r}; {right}")
     return standard_split(name) or name
-
-
-def _listed(columns: Sequence[str]) -> str:
-    return ", ".join(columns[:SHOWN]) + (f" and {len(columns) - SHOWN:,} more" if len(columns) > SHOWN else "")

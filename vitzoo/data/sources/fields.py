@@ -1,6 +1,6 @@
 """Which fields of a record mean what: as the settings name them, else by their usual names."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from vitzoo import spelling
@@ -59,6 +59,7 @@ FORMS = (
 )
 SHOWN = {"turns": "messages", "first": "sentence1", "second": "sentence2"}
 """What messages call a field: the more usual of its names."""
+LISTED = 20  # names that a message lists
 SETTINGS = tuple(dict.fromkeys(setting for setting, _ in USUAL.values() if setting))
 GIVEN = ("text_field", "source_field", "first_field", "second_field")
 """Those that name what a model is given."""
@@ -82,12 +83,11 @@ def recognise(record: Mapping[str, Any], data: Data, forms: Sequence[tuple[str, 
         UserError: a field that is asked for isn't there or of no use, no form fits, or several fields fit one part of
             the form; what was looked for is said.
     """
-    if (image := _image_field(record, data)) is not None:
-        return _of_image(image, record, data)
     asked = asked_for(data)
     for setting, name in [*asked.items(), *(("template", name) for name in _in_template(data))]:
-        if name not in record:
-            raise UserError(f"data.{setting}", name, f"no such field in {data.name}; there are: {', '.join(record)}")
+        stated_field(record, setting, data, name=name)
+    if (image := image_field(record, data)) is not None:
+        return _of_image(image, record, data)
     own = form_of(record, data, forms)
     if own is not None:
         if several := several_fit(own, record, data):
@@ -107,45 +107,67 @@ def recognise(record: Mapping[str, Any], data: Data, forms: Sequence[tuple[str, 
     )
 
 
-def _image_field(record: Mapping[str, Any], data: Data) -> str | None:
-    """The field that names the file of an image: as is stated, else one with a usual name and an image's ending."""
-    if asked := spelling.normalise(data.image_field):
-        if asked not in record:
-            there = ", ".join(record)
-            raise UserError("data.image_field", asked, f"no such field in {data.name}; there are: {there}")
-        return asked
-    found = [
-        name
-        for name, value in record.items()
-        if name.lower() in IMAGE_NAMES and isinstance(value, str) and is_image(value)
-    ]
+def stated_field(record: Iterable[str], setting: str, data: Data, thing: str = "field", name: str = "") -> str:
+    """The field that a setting of `data` names, or `name` if it names several."""
+    name = spelling.normalise(name or getattr(data, setting))
+    if name not in record:
+        where = f" in {data.name}" if thing == "field" else ""
+        raise UserError(f"data.{setting}", name, f"no such {thing}{where}; there are: {listed(record)}")
+    return name
+
+
+def listed(names: Iterable[str]) -> str:
+    """The first of some names."""
+    names = list(names)
+    return ", ".join(names[:LISTED]) + (f" and {len(names) - LISTED:,} more" if len(names) > LISTED else "")
+
+
+def usual_field(
+    record: Iterable[str], setting: str, usual: Collection[str], data: Data, thing: str = "field"
+) -> str | None:
+    """The field that a setting names, else the one that has a usual name, in whatever case."""
+    if getattr(data, setting):
+        return stated_field(record, setting, data, thing)
+    found = [name for name in record if name.lower() in usual]
     if len(found) > 1:
-        raise UserError("data.image_field", None, f"name a field, several fit in {data.name}: {', '.join(found)}")
+        problem = f"name a {thing}, several {thing}s fit; {thing}s: {listed(record)}"
+        raise UserError(f"data.{setting}", None, problem)
     return found[0] if found else None
+
+
+def image_field(record: Mapping[str, Any], data: Data, thing: str = "field") -> str | None:
+    """The field that names the file of an image: as is stated, else one with a usual name and an image's ending. None
+    where there is none, or where settings say that the record is one of texts.
+    """
+    others = [setting for setting in asked_for(data) if setting not in ("text_field", "label_field")]
+    if data.image_field and others:
+        problem = "has no effect with image_field: an image has a text, a label or both"
+        raise UserError(f"data.{others[0]}", getattr(data, others[0]), problem)
+    if others or (data.template and not data.image_field):
+        return None
+    named = [name for name, value in record.items() if isinstance(value, str) and is_image(value.strip())]
+    return usual_field(record if data.image_field else named, "image_field", IMAGE_NAMES, data, thing)
+
+
+def image_text(record: Iterable[str], data: Data, thing: str = "field") -> str | None:
+    """The text that belongs to an image; None where there is none."""
+    if not data.template:
+        return usual_field(record, "text_field", USUAL["text"][1], data, thing)
+    for name in _in_template(data):
+        stated_field(record, "template", data, thing, name)
+    return Template(data.template)
 
 
 def _of_image(image: str, record: Mapping[str, Any], data: Data) -> dict[str, str]:
     """The fields of an image with a text, a label or both."""
-    own = {"image": image}
-    usual = {"text": ("text_field", USUAL["text"][1]), "label": ("label_field", LABEL_NAMES)}
-    for field, (setting, known) in usual.items():
-        if asked := asked_for(data, (setting,)).get(setting):
-            if asked not in record:
-                there = ", ".join(record)
-                raise UserError(f"data.{setting}", asked, f"no such field in {data.name}; there are: {there}")
-            own[field] = asked
-            continue
-        found = [name for name in record if name.lower() in known and name not in own.values()]
-        if len(found) > 1:
-            raise UserError(f"data.{setting}", None, f"name a field, several fit in {data.name}: {', '.join(found)}")
-        if found:
-            own[field] = found[0]
-    if data.template:
-        own["text"] = Template(data.template)
-    if len(own) == 1:
+    rest = [name for name in record if name != image]
+    own = {"image": image, "text": image_text(rest, data)}
+    own["label"] = usual_field([name for name in rest if name != own["text"]], "label_field", LABEL_NAMES, data)
+    found = {field: name for field, name in own.items() if name is not None}
+    if len(found) == 1:
         problem = f"has the fields {', '.join(record)}: images in {image}, and neither label nor text"
         raise UserError("data.name", data.name, f"{problem}; name one: --config.data.label_field=NAME or text_field")
-    return own
+    return found
 
 
 def several_fit(own: Mapping[str, Any], record: Mapping[str, Any], data: Data) -> str:
