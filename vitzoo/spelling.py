@@ -20,11 +20,6 @@ def normalise(name: str) -> str:
     return name.strip() if name.isascii() else unicodedata.normalize("NFC", name).strip()
 
 
-def is_same(one: str, other: str) -> bool:
-    """Whether two spellings are one name."""
-    return normalise(one) == normalise(other)
-
-
 def are_same(ours: Iterable[str], others: Iterable[str]) -> bool:
     """Whether two lists hold the same names in the same order."""
     return list(map(normalise, ours)) == list(map(normalise, others))

@@ -8,7 +8,7 @@ import pytest
 
 from vitzoo.errors import UserError
 from vitzoo.nn import state
-from vitzoo.nn.positions import METHODS, Learned2D, SinCos2D, grid_of, resize_axis, resize_table
+from vitzoo.nn.positions import METHODS, Learned2D, SinCos2D, resize_axis, resize_table
 
 RAMP = (14 * np.arange(14)[:, None] + np.arange(14)).reshape(1, 196, 1).astype(np.float32)
 
@@ -94,16 +94,6 @@ def test_the_same_grid_is_the_same_table():
 def test_a_table_of_another_size_is_refused():
     with pytest.raises(UserError, match="196: rows, where 14x14 patches and 1 prefix tokens need 197"):
         resize_table(RAMP, (14, 14), (24, 24), 1)
-
-
-@pytest.mark.parametrize(("rows", "right"), [(196, (0, (14, 14))), (197, (1, (14, 14))), (50, (1, (7, 7)))])
-def test_rows_tell_whether_there_is_a_class_token(rows, right):
-    assert grid_of(rows) == right
-
-
-def test_rows_of_no_square_are_refused():
-    with pytest.raises(UserError, match="no square grid"):
-        grid_of(199)
 
 
 def test_learned_2d_puts_the_columns_half_beside_the_rows_half():

@@ -88,18 +88,6 @@ def square_side(patches: int) -> int:
     return side if side * side == patches else 0
 
 
-def grid_of(rows: int) -> tuple[int, Grid]:
-    """Prefix rows and the square grid of a table of so many rows: 196 is (0, 14 x 14), 197 is (1, 14 x 14).
-
-    Raises:
-        UserError: neither `rows` nor `rows - 1` is a square; the grid must then be known from elsewhere.
-    """
-    for prefix in (0, 1):
-        if side := square_side(rows - prefix):
-            return prefix, (side, side)
-    raise UserError("positions", rows, "rows are no square grid, with or without a class token")
-
-
 def resize_table(
     table: Array,
     old_grid: Grid,
