@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 from flax import nnx
 
+from vitzoo.errors import UserError
 from vitzoo.nn import state as modules
+from vitzoo.objectives.base import Frozen
 from vitzoo.objectives.classification import Classification
 from vitzoo.objectives.distillation import Distillation
 from vitzoo.objectives.language_modelling import CausalLanguageModelling, SequenceToSequence
@@ -177,6 +179,46 @@ def step_of_ten(case):
     pure = make_train_step(graph, objective, tx, lambda step: jnp.float32(1), prepare=lambda batch, key: dict(batch))
     state = states.create({"bias": jnp.zeros(10)}, tx)
     return float(jax.jit(pure)(state, batch, 0)[1]["loss"])
+
+
+class Drifting:
+    """Learns from a frozen model, and remembers how often."""
+
+    term_weights = {"distance": 1.0}
+
+    def __init__(self, remembers="drift"):
+        self.remembers = remembers
+
+    def init(self, params):
+        return {self.remembers: jnp.zeros(())}
+
+    def counts(self, batch):
+        return {"distance": batch["weight"].sum()}
+
+    def sums(self, model, batch, key=None, *, train, memory, step):
+        distance = (model(batch["image"]) - memory["guide"]["bias"] - memory["drift"]) ** 2
+        return {"distance": (batch["weight"] * distance.sum(-1)).sum()}, {}, {}
+
+    def update(self, memory, params, notes, step):
+        return {**memory, "drift": memory["drift"] + memory["guide"]["bias"].sum()}
+
+
+def test_a_frozen_model_lies_beside_what_is_remembered_and_stays_as_it_is():
+    guide = Frozen({}, None, {"bias": jax.ShapeDtypeStruct((CLASSES,), jnp.float32)}, ((".*", None),), None, None)
+    graph, tx, mesh, _ = setup("")
+    shapes, objective = {"bias": jax.ShapeDtypeStruct((CLASSES,), jnp.float32)}, Drifting()
+    state = states.abstract(shapes, tx, objective=objective, frozen={"guide": guide})
+    places = states.shardings(state, Bias.SHARDING_RULES, mesh, {"guide": guide})
+    assert jax.tree.structure(state) == jax.tree.structure(places)
+    pure = make_train_step(graph, objective, tx, lambda step: jnp.float32(1), prepare=lambda batch, key: dict(batch))
+    state = states.create({"bias": jnp.asarray(BIAS)}, tx, shardings=places, objective=objective)
+    state |= {"frozen": {"guide": {"bias": jnp.arange(CLASSES, dtype=jnp.float32)}}}
+    state, metrics = jit_train_step(pure, mesh, places)(state, put(IMAGES, mesh), np.uint32(0))
+    assert metrics["loss"] == pytest.approx(((BIAS - np.arange(CLASSES)) ** 2).sum(), rel=1e-6)
+    assert jax.device_get(state["objective"]) == {"drift": 0 + 1 + 2 + 3}
+    np.testing.assert_array_equal(state["frozen"]["guide"]["bias"], np.arange(CLASSES))
+    with pytest.raises(UserError, match=r"objective.guide: is also what `init` calls a part of the memory; rename one"):
+        states.abstract(shapes, tx, objective=Drifting("guide"), frozen={"guide": guide})
 
 
 class Ten(nnx.Module):

@@ -20,44 +20,43 @@ from vitzoo.parallel.sharding import rules_of
 from vitzoo.registry import find
 
 
-def frozen_models(objective: Any, descriptions: Mapping[str, Mapping[str, Any]], **student: Any) -> dict[str, Frozen]:
-    """What an objective's `bind` is given besides data and model, by setting.
-
-    Args:
-        objective: its settings.
-        descriptions: the content of each checkpoint's `model.json`, by setting.
-        student: as for `frozen_model`.
-    """
-    return {
-        name: frozen_model(f"objective.{name}", getattr(objective, name), description, **student)
-        for name, description in descriptions.items()
-    }
-
-
-def frozen_model(
-    field: str,
-    checkpoint: str,
-    description: Mapping[str, Any],
+def frozen_models(
+    objective: Any,
+    descriptions: Mapping[str, Mapping[str, Any]],
     *,
     inputs: Inputs,
     config: Any,
     classes: Sequence[str] | None,
     execution: Execution,
-) -> Frozen:
-    """A checkpoint's model, without its weights.
+) -> dict[str, Frozen]:
+    """What an objective's `bind` is given besides data and model, by setting.
 
     Args:
-        field: the setting that names it.
-        checkpoint: as it is named.
-        description: the content of its `model.json`.
+        objective: its settings.
+        descriptions: the content of each checkpoint's `model.json`, by setting.
         inputs: the student's.
         config: the student's model.
         classes: the names of the student's classes, where they are known.
-        execution: how it is computed.
+        execution: how the models are computed.
 
     Raises:
-        UserError: it takes no images, or of another number of channels.
+        UserError: one takes no images, or of another number of channels.
     """
+    return {
+        name: _frozen(f"objective.{name}", getattr(objective, name), description, inputs, config, classes, execution)
+        for name, description in descriptions.items()
+    }
+
+
+def _frozen(
+    field: str,
+    checkpoint: str,
+    description: Mapping[str, Any],
+    inputs: Inputs,
+    config: Any,
+    classes: Sequence[str] | None,
+    execution: Execution,
+) -> Frozen:
     name = description["model"]["name"]
     images_of, mine_of = input_of(description, "image"), inputs.find(ImageProcessor)
     if images_of is None or mine_of is None:
@@ -84,15 +83,8 @@ def frozen_model(
 def columns_of(
     field: str, checkpoint: str, theirs: Sequence[str] | None, count: int, mine: Sequence[str] | None, wanted: int
 ) -> tuple[int, ...] | None:
-    """Where each of the student's classes stands among a model's logits; None where they are the same.
-
-    Args:
-        field: the setting that names the model.
-        checkpoint: as it is named.
-        theirs: the names of its classes, where they are known.
-        count: how many it has.
-        mine: the names of the student's classes, where they are known.
-        wanted: how many the student has.
+    """Where each of the student's classes, `wanted` of the names `mine`, stands among the `count` of the names `theirs`
+    of a checkpoint's model; None where they are the same.
 
     Raises:
         UserError: one is missing; where names aren't known, there are more or fewer.

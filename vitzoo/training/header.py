@@ -1,5 +1,6 @@
 """What a run says of itself, first and last."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -41,8 +42,8 @@ def say_devices(mesh: Mesh, out: TextIO) -> None:
 
 def say_task(task: Task, workdir: Path, found: int | None, out: TextIO) -> None:
     """What is trained on what, what is loaded, what is written, and what may surprise."""
-    lines = {**_subject(task), **plan(task, workdir, found)}
-    for name, text in lines.items():
+    lines = [*_subject(task).items(), *_learned_from(task), *plan(task, workdir, found).items()]
+    for name, text in lines:
         print(f"{name:7} {text}", file=out)
     for note in [*task.info.notes, *warnings(task)]:
         print(f"        {note}", file=out)
@@ -57,14 +58,15 @@ def _subject(task: Task) -> dict[str, str]:
         "data": f"{info.name} {info.split}: {info.n:,} examples{classes}",
         "model": f"{_model_name(task)}: {task.parameters:,} parameters{frozen}, {task.inputs.shown(config)}",
         **_statistics(task),
-        **{name: _frozen(task, name) for name in task.frozen_models.models},
     }
 
 
-def _frozen(task: Task, name: str) -> str:
-    """A checkpoint that the objective learns from."""
-    count = sum(leaf.size for leaf in jax.tree.leaves(task.frozen_models.models[name].shapes))
-    return f"{task.frozen_models.names[name]}, step {task.frozen_models.located[name].step}: {count:,} parameters"
+def _learned_from(task: Task) -> Iterator[tuple[str, str]]:
+    """The checkpoints that the objective learns from, by setting."""
+    frozen = task.frozen_models
+    for name, checkpoint in frozen.names.items():
+        count = sum(leaf.size for leaf in jax.tree.leaves(frozen.models[name].shapes))
+        yield name, f"{checkpoint}, step {frozen.located[name].step}: {count:,} parameters"
 
 
 def _statistics(task: Task) -> dict[str, str]:

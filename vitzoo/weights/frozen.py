@@ -59,7 +59,7 @@ class FrozenCheckpoints:
 
         Args:
             objective: the settings that name them.
-            student: as for `config.frozen.frozen_model`.
+            student: as for `config.frozen.frozen_models`.
 
         Raises:
             UserError: one is missing or damaged, or takes no such images.
