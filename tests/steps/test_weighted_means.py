@@ -59,7 +59,8 @@ class Info:
 
 
 IMAGES = {"image": np.zeros((ROWS, 1, 1, 1), np.float32), "label": LABELS, "weight": FILLS_UP}
-TEXTS = {"tokens": np.ones((ROWS, LENGTH), np.int32), "label": LABELS, "weight": FILLS_UP}
+TEXTS = {name: np.ones((ROWS, LENGTH), np.int32) for name in ("tokens", "positions")}
+TEXTS |= {"label": LABELS, "weight": FILLS_UP}
 PLACES = {name: np.ones((ROWS, LENGTH), np.int32) for name in ("tokens", "segments")}
 TAUGHT = IMAGES | {"teacher_logits": TEACHER}
 
