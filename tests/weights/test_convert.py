@@ -205,7 +205,7 @@ def test_a_head_that_reads_something_else_than_before_is_new_and_has_no_place_in
     _, info = vitzoo.load(str(classes), pooler=False)
     text = "the same 3 classes, new, since it reads mean in place of pooler"
     assert ("new", "head/kernel", text) in info.report.notes
-    writer = conversion.find_format("bert")
+    writer = conversion.find_writer("bert")
     config = vitzoo.load(str(SENTENCES), head="classes", num_classes=3)[0].config
     with pytest.raises(UserError, match=r"model\.head_reads = embedding: has no place in transformers' BERT"):
         writer.write(config, {}, {}, None)

@@ -52,6 +52,7 @@ class Model(Protocol):
     Attributes:
         Config: a frozen dataclass of its settings.
         VARIANTS: settings by name of a size.
+        INPUTS: what a call takes, by name → kind, `image` or `text`; without it, what the objective is for.
         PUBLISHED: the variants that are listed.
         ALIASES: names by which other libraries call its variants → the variant, and settings that differ from it.
         EMBEDDINGS: a regular expression of the leaves below the first block, for layer-wise decay.
@@ -62,6 +63,7 @@ class Model(Protocol):
 
     Config: ClassVar[type]
     VARIANTS: ClassVar[Mapping[str, Mapping[str, Any]]]
+    INPUTS: ClassVar[Mapping[str, str]]
     PUBLISHED: ClassVar[Sequence[str]]
     ALIASES: ClassVar[Mapping[str, tuple[str, Mapping[str, Any]]]]
     EMBEDDINGS: ClassVar[str]

@@ -30,7 +30,7 @@ from vitzoo.nn.paths import flatten
 from vitzoo.outputs import check_takes_checkpoints, checked_file, checked_new_folder, whole_folder, write_whole
 from vitzoo.overwriting import Reads
 from vitzoo.registry import find
-from vitzoo.weights.formats.registry import FORMATS, WRITERS, Writing, find_format
+from vitzoo.weights.formats.registry import FORMATS, WRITERS, Writing, find_writer
 from vitzoo.weights.load import ImageInfo, load
 from vitzoo.weights.model import builder, config_of
 from vitzoo.weights.open import Published, check_given, name_of, open_weights, read_weights
@@ -125,7 +125,7 @@ def default_format(model: str) -> str:
     Raises:
         UserError: it has none.
     """
-    found = [name for name in WRITERS if find_format(name).model == model]
+    found = [name for name in WRITERS if find_writer(name).model == model]
     if not found:
         raise UserError("--format", None, f"no published format is known for the model {model}")
     return found[0]
@@ -158,13 +158,12 @@ def _writing(located: Located, config: Any, params: Mapping[str, np.ndarray], fo
     """
     description, known = located.description, tokenizer_of(located.description)
     model = description["model"]["name"]
-    if find_format(form).model != model:
-        raise UserError("--format", form, f"is of {find_format(form).model}, these weights of {model}")
+    if find_writer(form).model != model:
+        raise UserError("--format", form, f"is of {find_writer(form).model}, these weights of {model}")
     tokenizer = None if known is None else load_tokenizer(located.folder / "assets", known)
 
     def write(name: str) -> Writing:
-        writer: Any = find_format(name)
-        return writer.write(config, dict(params), description, tokenizer)
+        return find_writer(name).write(config, dict(params), description, tokenizer)
 
     def takes(name: str) -> bool:
         with contextlib.suppress(UserError):
@@ -175,7 +174,7 @@ def _writing(located: Located, config: Any, params: Mapping[str, np.ndarray], fo
     try:
         return write(form)
     except UserError as refusal:
-        others = [name for name in WRITERS if name != form and find_format(name).model == model and takes(name)]
+        others = [name for name in WRITERS if name != form and find_writer(name).model == model and takes(name)]
         instead = f"; --format {' or '.join([*others, OWN])} keeps it, and so does FILE.stablehlo"
         raise UserError(refusal.field, refusal.value, refusal.message + instead) from None
 

@@ -209,6 +209,11 @@ class Weights:
                 return layer
         return len(numbers)
 
+    def with_settings(self, file: Path) -> "Weights":
+        """The same with another file's settings in the place of `config.json`'s; none where it isn't there."""
+        content = read_json(file) if file.is_file() else {}
+        return dataclasses.replace(self, config=content, config_name=file.name)
+
     def companion(self, name: str) -> Path | None:
         """A file beside it, if it is there."""
         path = self.folder / name

@@ -6,7 +6,7 @@ import functools
 import importlib
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, cast
 
 import numpy as np
 
@@ -116,7 +116,7 @@ class Format(Protocol):
         ...
 
 
-class Writer(Protocol):
+class Writer(Format, Protocol):
     """A format that goes out too."""
 
     def write(self, config: Any, params: Flat, description: Mapping[str, Any], tokenizer: Any) -> Writing:
@@ -302,6 +302,11 @@ def find_format(name: str) -> Format:
         raise UserError("--format", name, f"is none of {', '.join(FORMATS)}")
     module, _, attribute = FORMATS[name].partition(":")
     return getattr(importlib.import_module(module), attribute)()
+
+
+def find_writer(name: str) -> Writer:
+    """The format of a name, one of `WRITERS`."""
+    return cast(Writer, find_format(name))
 
 
 def recognise(source: Weights) -> Format:

@@ -1,7 +1,6 @@
 """T5: versions 1.0 and 1.1, flan-T5, mT5 and ByT5, as transformers and as t5x keep it. No biases; one table of
 distances for each stack, in transformers in its first block."""
 
-import dataclasses
 import math
 import re
 from collections.abc import Mapping
@@ -15,7 +14,7 @@ from vitzoo.weights.files.weights import Weights
 from vitzoo.weights.formats import settings
 from vitzoo.weights.formats.registry import Reading, Writing, type_of
 from vitzoo.weights.mapping import TORCH, TRANSPOSED, Arrays, Ignored, Layout, NameMap, block, torch_layout
-from vitzoo.weights.tokenizers import GENERATION, content_of, special_ids, t5_tokenizer, tokenizer_files
+from vitzoo.weights.tokenizers import GENERATION, special_ids, t5_tokenizer, tokenizer_files
 
 SHARED = "shared.weight"
 EMBEDDINGS = (SHARED, "encoder.embed_tokens.weight", "decoder.embed_tokens.weight")
@@ -177,8 +176,7 @@ def _start(source: Weights, vocabulary: int) -> int:
     """The id that a target begins behind, which newer files say apart. No id of either file may lie outside the
     vocabulary.
     """
-    apart = content_of(source.folder / GENERATION)
-    both = [source, dataclasses.replace(source, config=apart, config_name=GENERATION)]
+    both = [source, source.with_settings(source.folder / GENERATION)]
     for one in both:
         settings.whole(one, "pad_token_id", most=vocabulary - 1)
     stated = [settings.whole(one, "decoder_start_token_id", most=vocabulary - 1) for one in both]
