@@ -50,7 +50,7 @@ class Metrics:
 
     def train(self, progress: dict[str, Any], values: dict[str, Any]) -> None:
         """Add a line of the training, where `progress` is `step`, `examples`, `epoch`; `values` may hold `goodput`, the
-        fractions of this process's time so far (`training.goodput`).
+        fractions of this process's time so far (`training.progress`).
         """
         if not self._writes:
             return
