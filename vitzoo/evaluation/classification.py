@@ -10,6 +10,8 @@ import numpy as np
 import optax
 
 from vitzoo.data.inputs import Inputs
+from vitzoo.data.settings import Data
+from vitzoo.data.sources.base import Source
 from vitzoo.errors import UserError
 from vitzoo.evaluation.classes import PresentClasses
 from vitzoo.evaluation.label_metrics import calibration_error, f1_scores, multi_label_metrics
@@ -68,12 +70,12 @@ class ClassificationEvaluator(Evaluator):
         top5 = ("top5_accuracy",) if num_classes > 5 else ()
         return "accuracy", *top5, "f1_macro", "loss", "calibration_error"
 
-    def examples_of(self, inputs: Inputs, data: Any) -> Any:
+    def examples_of(self, inputs: Inputs, data: Data) -> Source:
         """Those of `data`, by name of the classes that occur where that is asked for."""
         source = inputs.source(data)
         return PresentClasses(source) if self.present_classes else source
 
-    def bind(self, *, inputs: Inputs, source: Any, config: Any) -> Self:
+    def bind(self, *, inputs: Inputs, source: Source, config: Any) -> Self:
         """Refuses texts without classes."""
         check_rows("classification", inputs, config, "labelled", "classes", or_examples=True)
         return self
@@ -175,7 +177,7 @@ class CalibrationEvaluator(Evaluator):
         "brier": min,
     }
 
-    def bind(self, *, inputs: Inputs, source: Any, config: Any) -> Self:
+    def bind(self, *, inputs: Inputs, source: Source, config: Any) -> Self:
         """Refuses several labels to an example."""
         check_rows("calibration", inputs, config, "labelled", "classes", or_examples=True)
         if source.info.multi_label:
@@ -231,7 +233,7 @@ class RealAccuracyEvaluator(Evaluator):
     LEFT_OUT: ClassVar[str] = "without a label or unreadable"
     BETTER: ClassVar[dict[str, Callable]] = {"accuracy": max}
 
-    def bind(self, *, inputs: Inputs, source: Any, config: Any) -> Self:
+    def bind(self, *, inputs: Inputs, source: Source, config: Any) -> Self:
         """Refuses data with one label to an example."""
         if not source.info.multi_label:
             raise UserError(

@@ -12,7 +12,8 @@ import numpy as np
 from vitzoo import spelling
 from vitzoo.data.inputs import Inputs
 from vitzoo.data.processors.base import EXAMPLES
-from vitzoo.data.sources.base import fingerprint
+from vitzoo.data.settings import Data
+from vitzoo.data.sources.base import Source, fingerprint
 from vitzoo.data.sources.labels import refuse_unlabelled
 from vitzoo.errors import UserError
 from vitzoo.evaluation.settings import Evaluator, Rows
@@ -93,7 +94,7 @@ class FrozenEvaluator(Evaluator, abc.ABC):
 
     ROWS: ClassVar[tuple[str, ...]] = ("labelled",)
 
-    def examples_of(self, inputs: Inputs, data: Any) -> Both:
+    def examples_of(self, inputs: Inputs, data: Data) -> Both:
         """Those to learn from, then those to measure."""
         test = inputs.source(data)
         try:
@@ -104,10 +105,11 @@ class FrozenEvaluator(Evaluator, abc.ABC):
             raise UserError("train_split", refusal.value, refusal.message) from None
         return Both(train, test)
 
-    def bind(self, *, inputs: Inputs, source: Any, config: Any) -> "FeatureMeasurer":
+    def bind(self, *, inputs: Inputs, source: Source, config: Any) -> "FeatureMeasurer":
         """Refuses data without one class to an example."""
         if inputs.row_kind not in (EXAMPLES, "labelled"):
             raise UserError("name", type(self).__name__, f"measures labelled rows, and these are {inputs.row_kind}")
+        assert isinstance(source, Both)
         info = source.info
         if info.multi_label or info.classes is None:
             has = "several labels to an example" if info.multi_label else "no classes"

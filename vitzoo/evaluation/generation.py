@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from vitzoo.data.inputs import Inputs
+from vitzoo.data.sources.base import Source
 from vitzoo.data.text.questions import AskedSource
 from vitzoo.data.text.tokenizers.base import TextTokenizer
 from vitzoo.decoding.generate import GREEDY, How, how_of, write
@@ -84,13 +85,13 @@ class GenerationEvaluator(AskingEvaluator):
             return GREEDY
         return how_of(changed | {"num_beams": self.num_beams})
 
-    def bind(self, *, inputs: Inputs, source: Any, config: Any) -> "Generation":
-        self.check_bound("generation", "prompts", source, config)
+    def bind(self, *, inputs: Inputs, source: Source, config: Any) -> "Generation":
+        questions = self.asked("generation", "prompts", source, config)
         for metric in set(self.metrics) & set(SACRE):
             make_sacre(metric, self.bleu_tokenizer)
         tokenizer = inputs.text.tokenizer
         allowed = tokenizer.writable(config.vocabulary_size)
-        return Generation(self, source, tokenizer, allowed, kind_of(config) == "decoder")
+        return Generation(self, questions, tokenizer, allowed, kind_of(config) == "decoder")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

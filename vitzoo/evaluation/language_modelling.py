@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from vitzoo.data.inputs import Inputs
+from vitzoo.data.sources.base import Source
 from vitzoo.data.text.last_word import split_last
 from vitzoo.data.text.row_kinds import LEARNED
 from vitzoo.data.text.scored_bytes import scored_bytes
@@ -51,7 +52,7 @@ class PerplexityEvaluator(TextEvaluator):
     ROWS: ClassVar[tuple[str, ...]] = tuple(dict.fromkeys(LEARNED["decoder"] + LEARNED["encoder_decoder"]))
     BETTER: ClassVar[dict[str, Callable]] = {"loss": min, "perplexity": min, "accuracy": max, "bits_per_byte": min}
 
-    def bind(self, *, inputs: Inputs, source: Any, config: Any) -> "Perplexity":
+    def bind(self, *, inputs: Inputs, source: Source, config: Any) -> "Perplexity":
         text = inputs.text
         if text.head is not None:
             raise UserError("name", "perplexity", f"measures the next token, and these rows are {text.rows_of}")
@@ -125,7 +126,7 @@ class MaskedEvaluator(TextEvaluator):
         "next_sentence_accuracy": max,
     }
 
-    def bind(self, *, inputs: Inputs, source: Any, config: Any) -> "BoundMaskedEvaluator":
+    def bind(self, *, inputs: Inputs, source: Source, config: Any) -> "BoundMaskedEvaluator":
         """What measures these rows; refuses others, and a model that names no hidden tokens."""
         check_rows("masked_lm", inputs, config, "masked", "pretraining")
         return BoundMaskedEvaluator(self.split, inputs.text.text.next_sentence)
@@ -189,7 +190,7 @@ class LastWordEvaluator(TextEvaluator):
     ROWS: ClassVar[tuple[str, ...]] = ("last_word",)
     BETTER: ClassVar[dict[str, Callable]] = {"accuracy": max, "perplexity": min}
 
-    def bind(self, *, inputs: Inputs, source: Any, config: Any) -> "LastWord":
+    def bind(self, *, inputs: Inputs, source: Source, config: Any) -> "LastWord":
         check_says("last_word", config)
         return LastWord(source)
 
@@ -198,7 +199,7 @@ class LastWordEvaluator(TextEvaluator):
 class LastWord:
     """The evaluator bound to its texts."""
 
-    source: Any
+    source: Source
 
     def outputs(self, model: Callable, batch: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
         """What a pass keeps of each text, computed on device: `loss` float32 [batch], of its whole last word, and

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from vitzoo.data.inputs import Inputs
+from vitzoo.data.sources.base import Source
 from vitzoo.data.text.questions import AskedSource, Questions
 from vitzoo.errors import UserError
 from vitzoo.evaluation.settings import Rows, TextEvaluator
@@ -70,8 +71,8 @@ class AskingEvaluator(TextEvaluator):
             new_tokens=self.new_tokens,
         )
 
-    def check_bound(self, name: str, rows: str, source: Any, config: Any) -> None:
-        """Refuses rows of another kind, and a model that says nothing.
+    def asked(self, name: str, rows: str, source: Source, config: Any) -> AskedSource:
+        """The questions; refuses rows of another kind, and a model that says nothing.
 
         Args:
             name: of the evaluator.
@@ -83,6 +84,7 @@ class AskingEvaluator(TextEvaluator):
             raise UserError("rows", self.rows, f"{name} measures {rows}; leave it out")
         check_says(name, config)
         assert isinstance(source, AskedSource)
+        return source
 
 
 def check_says(name: str, config: Any) -> None:
@@ -112,9 +114,8 @@ class MultipleChoiceEvaluator(AskingEvaluator):
     ROWS: ClassVar[tuple[str, ...]] = ("choices",)
     BETTER: ClassVar[dict[str, Callable]] = dict.fromkeys(("accuracy", *LENGTHS), max)
 
-    def bind(self, *, inputs: Inputs, source: Any, config: Any) -> "MultipleChoice":
-        self.check_bound("multiple_choice", "choices", source, config)
-        return MultipleChoice(source)
+    def bind(self, *, inputs: Inputs, source: Source, config: Any) -> "MultipleChoice":
+        return MultipleChoice(self.asked("multiple_choice", "choices", source, config))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -8,6 +8,8 @@ import numpy as np
 
 from vitzoo.data.inputs import Inputs
 from vitzoo.data.processors.base import EXAMPLES
+from vitzoo.data.settings import Data
+from vitzoo.data.sources.base import Source
 from vitzoo.errors import UserError
 from vitzoo.schema import setting
 
@@ -51,11 +53,11 @@ class Evaluator:
         if "split" in self.data:
             raise UserError("data.split", self.data["split"], "belongs one level up: the evaluator's own split")
 
-    def examples_of(self, inputs: Inputs, data: Any) -> Any:
+    def examples_of(self, inputs: Inputs, data: Data) -> Source:
         """The examples that it goes through, by default those of `data`."""
         return inputs.source(data)
 
-    def bind(self, *, inputs: Inputs, source: Any, config: Any) -> Any:
+    def bind(self, *, inputs: Inputs, source: Source, config: Any) -> Any:
         """What measures these data: has `outputs(model, batch)` and `metrics(rows, num_classes)`. By default itself.
 
         Args:

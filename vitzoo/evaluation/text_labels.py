@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from vitzoo.data.inputs import Inputs
+from vitzoo.data.sources.base import Source
 from vitzoo.errors import UserError
 from vitzoo.evaluation.classification import rank
 from vitzoo.evaluation.label_metrics import f1_scores
@@ -108,7 +109,7 @@ class TokenClassificationEvaluator(TextEvaluator):
         **dict.fromkeys(ENTITIES, max),
     }
 
-    def bind(self, *, inputs: Inputs, source: Any, config: Any) -> Self:
+    def bind(self, *, inputs: Inputs, source: Source, config: Any) -> Self:
         """Refuses data or a model without classes of words."""
         check_rows("token_classification", inputs, config, "tagged", "token_classes")
         return self
@@ -196,7 +197,7 @@ class RegressionEvaluator(TextEvaluator):
     ROWS: ClassVar[tuple[str, ...]] = ("labelled",)
     BETTER: ClassVar[dict[str, Callable]] = {"mean_squared_error": min, "pearson": max, "spearman": max}
 
-    def bind(self, *, inputs: Inputs, source: Any, config: Any) -> Self:
+    def bind(self, *, inputs: Inputs, source: Source, config: Any) -> Self:
         """Refuses data or a model without numbers."""
         check_rows("regression", inputs, config, "labelled", "number")
         return self
