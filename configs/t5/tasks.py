@@ -4,7 +4,7 @@ Command:   vitzoo train --config t5/tasks:glue/mnli --workdir runs/mnli --config
            vitzoo configs t5/tasks   # shows the tasks
 Hardware:  an accelerator.
 Data:      of TFDS, prepared once: vitzoo data prepare glue/mnli (super_glue/boolq, squad, cnn_dailymail,
-           wmt14_translate/de-en ...). How each task is put stands in vitzoo/data/text/datasets/tasks.py.
+           wmt14_translate/de-en ...). How each task is put stands in vitzoo/data/datasets/tasks.py.
 Source:    https://arxiv.org/abs/1910.10683, section 3.1 and appendix D: 2^18 steps of 128 rows of 512 tokens,
            Adafactor at a constant 1e-3, dropout 0.1, the best checkpoint by validation; of summaries and translations
            beam 4 with a length penalty of 0.6. Not run by us. MultiRC is scored answer by answer, not by question;

@@ -5,7 +5,7 @@ import random
 import numpy as np
 
 from vitzoo.data.arrays import image_table
-from vitzoo.data.text.datasets.table import table
+from vitzoo.data.datasets.table import table
 
 
 def gray28(data):

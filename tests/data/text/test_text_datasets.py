@@ -6,10 +6,10 @@ import zlib
 import numpy as np
 import pytest
 
+from vitzoo.data.datasets.corpora import TOPICS, definition, said
+from vitzoo.data.datasets.table import split_by_group
 from vitzoo.data.open import open_dataset
 from vitzoo.data.settings import Data
-from vitzoo.data.text.datasets.corpora import TOPICS, definition, said
-from vitzoo.data.text.datasets.table import split_by_group
 from vitzoo.errors import UserError
 
 NAMES = ("speeches", "verses", "cmudict", "spam", "wordnet_topics")
@@ -31,8 +31,8 @@ def write(path, content):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_set_that_is_not_there_says_where_it_was_looked_for_and_how_to_get_it(name, tmp_path, monkeypatch):
-    monkeypatch.setattr("vitzoo.data.text.datasets.corpora.WORDNET_SYSTEM", ())
-    monkeypatch.setattr("vitzoo.data.text.datasets.seq2seq.SWORD_SYSTEM", str(tmp_path / "system"))
+    monkeypatch.setattr("vitzoo.data.datasets.corpora.WORDNET_SYSTEM", ())
+    monkeypatch.setattr("vitzoo.data.datasets.pairs.SWORD_SYSTEM", str(tmp_path / "system"))
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UserError, match=f"{tmp_path}.*(npm|apt) install"):
         dataset(name, tmp_path)

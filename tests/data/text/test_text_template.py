@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import vitzoo.config
+from vitzoo.data.datasets.tasks import TASKS, filled, right_answers
 from vitzoo.data.open import open_source
 from vitzoo.data.settings import Data
-from vitzoo.data.text.datasets.tasks import TASKS, filled, right_answers
 from vitzoo.data.text.examples import as_pairs, asked
 from vitzoo.errors import UserError
 from vitzoo.schema import build

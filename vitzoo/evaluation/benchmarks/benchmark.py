@@ -4,8 +4,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from vitzoo.data.datasets.tasks import TASKS
 from vitzoo.data.datasets.vtab import TASKS as VTAB
-from vitzoo.data.text.datasets.tasks import TASKS
 
 OWN = "the checkpoint's own"
 """What becomes of an image, or of a text, where a benchmark doesn't say otherwise."""

@@ -4,8 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from vitzoo.data.datasets import vtab
-from vitzoo.data.text.datasets import tasks
+from vitzoo.data.datasets import tasks, vtab
 from vitzoo.errors import UserError
 from vitzoo.evaluation.benchmarks.benchmark import Benchmark, Encoder, Expected
 

