@@ -10,6 +10,7 @@ from typing import Any, overload
 import jax
 import numpy as np
 
+from vitzoo.config.experiment import Experiment
 from vitzoo.data import splits
 from vitzoo.data.folders import PATH_KINDS
 from vitzoo.data.open import open_source
@@ -75,7 +76,7 @@ def examples(data: Data, stated: int | None, classes: int | None) -> tuple[Sourc
     return _info(data, stated, classes or ASSUMED_CLASSES, None, 3), stated, tuple(notes)
 
 
-def texts(experiment: Any, text: TextProcessor, stated: int | None) -> SourceInfo:
+def texts(experiment: Experiment, text: TextProcessor, stated: int | None) -> SourceInfo:
     """A description of rows of text: what an objective is bound to. Text isn't read, so only `stated` counts."""
     two_parts = text.text.next_sentence and text.rows_of == "masked"
     classes = ("follows", "random") if two_parts else None
@@ -112,14 +113,14 @@ MOST = 2**31 - 1  # steps, which devices count in int32
 
 
 @overload
-def total_steps(experiment: Any, examples: int) -> int: ...
+def total_steps(experiment: Experiment, examples: int) -> int: ...
 
 
 @overload
-def total_steps(experiment: Any, examples: int | None) -> int | None: ...
+def total_steps(experiment: Experiment, examples: int | None) -> int | None: ...
 
 
-def total_steps(experiment: Any, examples: int | None) -> int | None:
+def total_steps(experiment: Experiment, examples: int | None) -> int | None:
     """The length of a training in steps: every example of the last epoch is seen, so a part of a step counts as one.
 
     Args:
@@ -136,6 +137,7 @@ def total_steps(experiment: Any, examples: int | None) -> int | None:
     elif examples is None:
         return None
     else:
+        assert experiment.total_epochs is not None  # one of the three is set
         seen = exact(experiment.total_epochs) * examples
     steps = max(1, experiment.min_steps, -(-seen // experiment.data.batch_size))
     if steps > MOST:

@@ -15,7 +15,7 @@ from jax.sharding import Mesh
 from vitzoo.checkpoints import metadata
 from vitzoo.config import Resolved
 from vitzoo.config.contracts import check_bound
-from vitzoo.config.experiment import CHOICES, ModelChoice
+from vitzoo.config.experiment import CHOICES, Experiment, ModelChoice
 from vitzoo.config.fits import needs_classes
 from vitzoo.config.inputs import inputs_of
 from vitzoo.data.inputs import Inputs
@@ -141,7 +141,7 @@ class Task:
         )
 
 
-def mesh_of(experiment: Any) -> Mesh:
+def mesh_of(experiment: Experiment) -> Mesh:
     """The mesh a config asks for, after the checks that need nothing but the list of devices.
 
     Raises:

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from vitzoo import strict_json
+from vitzoo.config.experiment import Experiment
 from vitzoo.errors import UserError
 from vitzoo.outputs import checked_folder
 from vitzoo.schema import checkpoints_of
@@ -41,7 +41,7 @@ def check_sweep(points: Sequence[Point], workdir: Path) -> None:
         _check_weights(field, name)
 
 
-def comparable_by(experiment: Any) -> list[str]:
+def comparable_by(experiment: Experiment) -> list[str]:
     """The metrics that runs of a config could be compared by, best first: what it keeps the best of, else the first
     evaluator's loss and then its other metrics, else the training's loss.
     """
