@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> Result:
         axes[key] = parts
     chosen = points(args.config, axes, args.overrides)
     if args.dry_run:
-        from vitzoo.training.sweep_check import check_sweep
+        from vitzoo.training.sweep import check_sweep
 
         check_sweep(chosen, workdir)
         names = [point.name for point in chosen]

@@ -19,7 +19,7 @@ from vitzoo.registry import find
 from vitzoo.schema import to_json
 from vitzoo.spelling import shell_flag
 from vitzoo.steps.state import evaluated
-from vitzoo.training import metrics, records, room
+from vitzoo.training import device_memory, metrics, records
 from vitzoo.training.saving import Saving
 from vitzoo.training.setup import Task
 from vitzoo.version import version
@@ -104,7 +104,7 @@ def warnings(task: Task) -> list[str]:
     found.append(_remembers_its_start(experiment, total))
     if experiment.profile and int(experiment.profile.partition(":")[0]) >= total:
         found.append(f"profile = {experiment.profile} begins after the end, step {total:,}: nothing is traced")
-    found += [room.warning(task), _tokens_stay_whole(task)]
+    found += [device_memory.warning(task), _tokens_stay_whole(task)]
     found += records.overlaps(task)
     return [f"warning: {text}" for text in found if text]
 
