@@ -26,7 +26,7 @@ class Traffic:
             which of frozen models there is none.
         reductions: of their gradients, each device keeping its part.
         sums: of gradients over `data`, and of those that lie whole over `fsdp`.
-        tensor: of activations over `tensor`.
+        tensor: of activations over `tensor`, those of frozen models left out.
         rows: of the batch, where each row is mixed with one of another device.
     """
 

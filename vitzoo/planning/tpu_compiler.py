@@ -75,7 +75,6 @@ def compile_step(resolved: Resolved, blueprint: Blueprint, topology: Topology, s
     choice = dataclasses.asdict(blueprint.choice)
     asked: dict[str, Any] = {"values": resolved.values, "choice": choice, "examples": blueprint.examples}
     asked["frozen"] = {name: one.description for name, one in blueprint.frozen.items()}
-    asked["frozen"] = {name: one.description for name, one in blueprint.frozen.items()}
     asked |= {"topology": str(topology), "setting": dataclasses.asdict(setting)}
     done = subprocess.run(
         [sys.executable, "-m", "vitzoo.planning.tpu_compiler"],
