@@ -8,8 +8,10 @@ import pytest
 from made_checkpoint import TINY, make_run
 from made_text_run import make_text_run
 
-from vitzoo.checkpoints.locate import locate, other_setting
+from vitzoo.checkpoints import manifest
+from vitzoo.checkpoints.locate import locate, other_meaning, other_setting
 from vitzoo.cli import main
+from vitzoo.config import resolve
 from vitzoo.errors import UserError
 
 # what is put into the folder of a ViT of width 16 that was trained for 7 steps on the digits, and what is said of it
@@ -61,6 +63,63 @@ def test_a_training_does_not_go_on_from_it_nor_call_it_finished(other, more, run
     assert said.count("\n") == 1
     assert f"{checkpoint} is of another run: its {OTHERS[other][0]}; move it out" in said
     assert (run / "config.json").read_bytes() == before
+
+
+def kept(run, config):
+    """The run, whose checkpoint has kept these settings of its meaning."""
+    step = run / "checkpoints" / "7"
+    content = json.loads((step / "model.json").read_text())
+    (step / "model.json").write_text(json.dumps({**content, "config": config}))
+    manifest.write(step)
+    return run
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"seed": 5}, "its seed is 5, this run's (config.json) 0"),
+        ({"ema": 0.5, "seed": 0}, "its ema is 0.5, this run's (config.json) 0.0"),
+        (
+            {"optimizer": {"name": "adamw", "learning_rate": 0.5}},
+            "its optimizer.learning_rate is 0.5, this run's (conf",
+        ),
+        ({"optimizer": {"name": "sgd"}}, "its optimizer.name is sgd, this run's (config.json) adamw"),
+        ({"data": {"name": "folder:/a/photos"}}, "its data.name is folder:/a/photos, this run's (config.json) digits"),
+        ({"non_finite": "stop"}, "its non_finite is stop, this run's (config.json) skip"),
+    ],
+)
+def test_settings_that_a_checkpoint_has_kept_are_those_of_its_run(changed, said, runs, tmp_path, capsys):
+    run = kept(shutil.copytree(runs / "own", tmp_path / "run"), changed)
+    values = json.loads((run / "config.json").read_text())
+    (run / "config.json").write_text(json.dumps(resolve(values).values))
+    commands = (["train", "--workdir"], ["train", "--dry-run", "--workdir"], ["predict", "a.png", "--checkpoint"])
+    for command in (*commands, ["eval", "--workdir"]):
+        assert main([*command, str(run)]) == 2
+        line = capsys.readouterr().err
+        assert line.count("\n") == 1
+        assert f"{run}/checkpoints/7 is of another run: {said}" in line
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {},
+        {"seed": 0, "gone": 5, "optimizer": {"name": "adamw", "gone": 1}},
+        {"mesh": "data:2", "log": {"every_steps": 3}, "data": {"name": "digits", "workers": 3}},
+    ],
+    ids=["none", "of another version", "that may change"],
+)
+def test_settings_that_only_one_has_or_that_may_change_are_no_difference(config, runs, tmp_path):
+    run = kept(shutil.copytree(runs / "own", tmp_path / "run"), config)
+    values = json.loads((run / "config.json").read_text())
+    (run / "config.json").write_text(json.dumps(resolve(values).values))
+    assert locate(run).step == 7
+
+
+def test_data_that_were_moved_are_no_others():
+    then, now = ({"data": {"name": f"folder:{place}/photos"}, "seed": 0} for place in ("/a", "/b"))
+    assert other_meaning(now, {"config": then}) == ""
+    assert "data.name" in other_meaning({"data": {"name": "folder:/a/other"}}, {"config": then})
 
 
 @pytest.mark.parametrize("other", BY_NAME)

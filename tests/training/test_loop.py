@@ -88,6 +88,17 @@ def straight(tmp_path_factory):
     return workdir, summary, said
 
 
+def test_a_checkpoint_keeps_the_settings_that_are_the_meaning_of_its_run(straight):
+    workdir, summary, _ = straight
+    values = json.loads((workdir / "config.json").read_text())
+    content = json.loads((workdir / "checkpoints" / str(summary["step"]) / "model.json").read_text())
+    kept = content["config"]
+    assert kept["optimizer"] == values["optimizer"]
+    assert kept["seed"] == values["seed"]
+    assert not {"mesh", "log", "checkpoint", "evaluate", "profile"} & set(kept)
+    assert set(kept["data"]) < set(values["data"])
+
+
 def test_a_run_leaves_its_config_provenance_metrics_curves_and_checkpoints(straight):
     workdir, summary, _ = straight
     names = {path.name for path in workdir.iterdir()}

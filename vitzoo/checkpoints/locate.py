@@ -14,6 +14,7 @@ from typing import Any
 from vitzoo import literals, strict_json
 from vitzoo.checkpoints import manifest, metadata, steps
 from vitzoo.checkpoints.steps import CHECKPOINTS, best_step
+from vitzoo.config.comparison import first_other
 from vitzoo.errors import UserError
 from vitzoo.paths import check_checkpoint_can_be_read, named_path, readable_path
 
@@ -184,6 +185,17 @@ def other_setting(wanted: Mapping[str, Any], found: Mapping[str, Any], section: 
     return ""
 
 
+def other_meaning(values: Mapping[str, Any], description: Mapping[str, Any]) -> str:
+    """The same of all settings of the run's meaning, where the checkpoint has kept them.
+
+    Args:
+        values, description: as for `other_name`.
+    """
+    kept = description.get(metadata.CONFIG, {})
+    other = first_other(kept, json.loads(json.dumps(values))) if kept else None
+    return of_another_run(*other) if other else ""
+
+
 def _plain(value: Any) -> Any:
     """A setting's value, comparable: 8 and [8, 8] are the same size."""
     return value[0] if isinstance(value, list) and value and all(one == value[0] for one in value) else value
@@ -191,12 +203,14 @@ def _plain(value: Any) -> Any:
 
 def of_another_run(setting: str, found: Any, wanted: Any) -> str:
     """What is said of a checkpoint with another value of a setting than its run has."""
-    return f"is of another run: its {setting} is {found or 'none'}, this run's ({CONFIG}) {wanted}"
+    here, there = ("none" if value in (None, "") else value for value in (found, wanted))
+    return f"is of another run: its {setting} is {here}, this run's ({CONFIG}) {there}"
 
 
 def stray(run: Path | None, description: Mapping[str, Any]) -> str:
-    """`other_name` of a checkpoint in a run's folder; empty where there is no config that can be read."""
-    return other_name(values, description) if (values := run_values(run)) else ""
+    """What tells a checkpoint in a run's folder apart; empty where there is no config that can be read."""
+    values = run_values(run)
+    return (other_name(values, description) or other_meaning(values, description)) if values else ""
 
 
 def run_values(run: Path | None) -> dict[str, Any]:

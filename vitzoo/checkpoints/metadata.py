@@ -124,6 +124,9 @@ PREVIOUS = "previous"
 FROZEN = "frozen"
 """Besides, of an objective that learns from other checkpoints: what each is told apart by, by the setting's name."""
 
+CONFIG = "config"
+"""Besides, of what a run saved: the values of its settings, without those that may change when it is resumed."""
+
 
 def describe(
     *,
@@ -137,6 +140,7 @@ def describe(
     inputs: dict[str, dict[str, Any]],
     statistics: Collection[str] = (),
     frozen: Mapping[str, dict] = MappingProxyType({}),
+    config: Mapping[str, Any] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """The content of `model.json`, in the order of the published format.
 
@@ -155,9 +159,11 @@ def describe(
             token.
         statistics: the paths of the leaves that the model's calls change, of which no mean can be made.
         frozen: `checkpoint`, `step`, `weights` and `crc32` of what the objective learns from, by setting.
+        config: `config.comparison.meaning_of` the run's values.
     """
     values = (FORMAT, version, model, objective, inputs, classes, data, step, examples, sorted(statistics))
-    return dict(zip(KINDS, values, strict=True)) | ({FROZEN: dict(frozen)} if frozen else {})
+    besides = {FROZEN: dict(frozen), CONFIG: dict(config)}
+    return dict(zip(KINDS, values, strict=True)) | {name: value for name, value in besides.items() if value}
 
 
 def write_description(folder: Path, description: dict) -> None:
@@ -183,7 +189,7 @@ def read_description(folder: Path) -> dict[str, Any]:
     if (form := content["format"]) != FORMAT:
         old = "; it was written by vitzoo 0.1: convert it with that version, and read the result" if form == 1 else ""
         raise Damaged(file, f"is of format {form}, this vitzoo reads {FORMAT}{old}")
-    check(file, content, KINDS, {PREVIOUS: optional(STEP), FROZEN: by_name(OBJECT, "objects")})
+    check(file, content, KINDS, {PREVIOUS: optional(STEP), FROZEN: by_name(OBJECT, "objects"), CONFIG: OBJECT})
     check(file, content["model"], {"name": TEXT}, {"variant": TEXT}, "model")
     check(file, content["objective"], {"name": TEXT}, within="objective")
     check(file, content["data"], dict.fromkeys(("name", "split", "fingerprint"), TEXT), within="data")

@@ -30,11 +30,35 @@ def compare(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[Differences
     for path in dict.fromkeys([*before, *after]):
         pair = before.get(path, UNSET), after.get(path, UNSET)
         if pair[0] != pair[1]:
-            # data that have moved are the same data where the fingerprint in the checkpoint says so
-            moved = path[-1] == "name" and is_moved(*pair)
-            kind = execution if moved or is_execution(path, new) else meaning
-            kind[".".join(path)] = pair
+            (execution if _may_change(path, pair, new) else meaning)[".".join(path)] = pair
     return meaning, execution
+
+
+def first_other(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[str, Any, Any] | None:
+    """The first difference of meaning in a setting that both have: its dotted name, old and new value."""
+    before, after = leaves(old), leaves(new)
+    for path, value in before.items():
+        pair = value, after.get(path, value)
+        if pair[0] != pair[1] and not _may_change(path, pair, new):
+            return ".".join(path), *pair
+    return None
+
+
+def meaning_of(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of those settings that are a run's meaning."""
+    found: dict[str, Any] = {}
+    for path, value in leaves(values).items():
+        if not is_execution(path, values):
+            section = found
+            for key in path[:-1]:
+                section = section.setdefault(key, {})
+            section[path[-1]] = value
+    return found
+
+
+def _may_change(path: tuple[str, ...], pair: tuple[Any, Any], new: Mapping[str, Any]) -> bool:
+    # data that have moved are the same data where the fingerprint in the checkpoint says so
+    return (path[-1] == "name" and is_moved(*pair)) or is_execution(path, new)
 
 
 def is_execution(path: tuple[str, ...], values: Mapping[str, Any]) -> bool:

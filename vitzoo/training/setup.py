@@ -14,6 +14,7 @@ from jax.sharding import Mesh
 
 from vitzoo.checkpoints import metadata
 from vitzoo.config import Resolved
+from vitzoo.config.comparison import meaning_of
 from vitzoo.config.contracts import check_bound
 from vitzoo.config.experiment import CHOICES, Experiment, ModelChoice
 from vitzoo.config.fits import needs_classes
@@ -138,6 +139,7 @@ class Task:
             examples=step * values["data"]["batch_size"],
             statistics=self.chain.statistics,
             frozen=self.frozen_models.marks,
+            config=meaning_of(values),
         )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from vitzoo.checkpoints.locate import of_another_run, other_name, other_setting
+from vitzoo.checkpoints.locate import of_another_run, other_meaning, other_name, other_setting
 from vitzoo.checkpoints.store import Store, restore
 from vitzoo.config import Resolved
 from vitzoo.config.comparison import Differences
@@ -46,6 +46,7 @@ def is_finished(resolved: Resolved, store: Store, found: int | None) -> bool:
         or other_setting(model, saved["model"], "model")
         or other_setting(values["objective"], saved["objective"], "objective")
         or ("" if data[0] == data[1] or is_moved(*data) else of_another_run("data.name", data[1], data[0]))
+        or other_meaning(values, saved)
     )
     total = store.loop(found).get("total_steps")
     _refuse_other(store, found, other or _other_length(found, total, resolved.experiment.total_steps))
