@@ -119,8 +119,8 @@ def test_a_head_of_zeros_is_left_out_and_said():
     [
         ({"without": ["Transformer/encoderblock_1/LayerNorm_1/bias"]}, "misses Transformer/encoderblock_1/LayerN"),
         ({"without": ["embedding/kernel"]}, "lacks embedding/kernel"),
-        ({"Transformer__encoderblock_1__ls1": np.ones(12)}, "has besides Transformer/encoderblock_1/ls1"),
-        ({"Transformer__encoderblock_0__LayerNorm_2__bias": np.ones(12)}, "has besides .*LayerNorm_2/bias"),
+        ({"Transformer__encoderblock_1__ls1": np.ones(12)}, "also has Transformer/encoderblock_1/ls1"),
+        ({"Transformer__encoderblock_0__LayerNorm_2__bias": np.ones(12)}, "also has .*LayerNorm_2/bias"),
         ({"embedding__kernel": np.ones((16, 12))}, r"has embedding/kernel of shape \(16, 12\), where 4 dim"),
         ({"Transformer__encoderblock_1__LayerNorm_1__bias": np.ones(7)}, "which isn't that of the layers before"),
         ({"MAPHead_0__probe": np.ones((1, 1, 12))}, "holds a class token and a probe"),

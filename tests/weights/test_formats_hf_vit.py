@@ -169,7 +169,7 @@ def test_a_layer_that_the_head_does_not_read_is_left_aside(tmp_path):
     ("name", "arrays", "message"),
     [
         ("vit", {"vit.layernorm.bias": None}, "misses vit.layernorm.bias"),
-        ("vit", {"vit.layernorm.more": np.ones(3)}, "has besides vit.layernorm.more"),
+        ("vit", {"vit.layernorm.more": np.ones(3)}, "also has vit.layernorm.more"),
         ("new_vit", {"vit.layers.1.attention.q_proj.weight": None}, "misses vit.layers.1.attention.q_proj.weight"),
         (
             "vit",
@@ -177,7 +177,7 @@ def test_a_layer_that_the_head_does_not_read_is_left_aside(tmp_path):
             "isn't that of the layers before",
         ),
         ("vit", {"vit.embeddings.position_embeddings": np.ones((1, 6, 12))}, "2 × 3 patches, and its positions are 5"),
-        ("vit", {"vit.encoder.layer.1.relative.weight": np.ones(1)}, "has besides vit.encoder.layer.1.relative.weight"),
+        ("vit", {"vit.encoder.layer.1.relative.weight": np.ones(1)}, "also has vit.encoder.layer.1.relative.weight"),
         ("registers", {"embeddings.register_tokens": np.ones((1, 3, 12))}, "num_register_tokens = 2"),
         ("dinov2", {"encoder.layer.0.layer_scale1.lambda1": None}, "misses encoder.layer.0.layer_scale1.lambda1"),
         ("siglip", {"vision_model.head.probe": None}, "vision_use_head = True"),

@@ -135,7 +135,7 @@ def test_a_missing_a_strange_and_a_misshaped_array_are_refused_by_name(case, nam
     whole = source_of(case).tensors[name]
     for changes, message in (
         ({name: None}, f"misses {name}"),
-        ({"blocks.0.more": whole}, "has besides blocks.0.more"),
+        ({"blocks.0.more": whole}, "also has blocks.0.more"),
         ({name: whole[:-1]}, name),
     ):
         source = source_of(case, **changes)

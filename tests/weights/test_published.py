@@ -108,7 +108,7 @@ def test_a_sharded_index_gives_the_same_and_may_name_only_files_beside_it(made, 
     [
         (lambda x: x.pop("transformer.wpe.weight"), "its arrays don't have the names of one"),
         (lambda x: x.pop("transformer.ln_f.weight"), "misses transformer.ln_f.weight"),
-        (lambda x: x.update(extra=np.zeros(3, np.float32)), "has besides extra"),
+        (lambda x: x.update(extra=np.zeros(3, np.float32)), "also has extra"),
         (
             lambda x: x.update({"transformer.h.0.ln_1.bias": np.zeros(3, np.float32)}),
             r"transformer.h.0.ln_1.bias of shape \(3,\), which makes .*norm1/bias \(1, 3\); the model has \(1, 16\)",
