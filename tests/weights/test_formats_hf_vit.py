@@ -94,7 +94,7 @@ def test_at_another_size_positions_are_resized_as_the_source_does(name, golden):
 @pytest.mark.parametrize("name", some(CASES, WRITTEN))
 def test_out_and_in_again_is_bitwise_the_same_under_the_published_names(name, golden, tmp_path):
     _, reading, config, params, _ = golden(name)
-    description = {"classes": reading.classes, "objective": reading.objective}
+    description = {"classes": reading.classes, "objective": reading.objective, "inputs": {}}
     tensors, writing = published.written(HFViT(), config, params, **description)
     write_safetensors(tmp_path, iter(tensors.items()))
     (tmp_path / "config.json").write_text(json.dumps(dict(writing.config)))
