@@ -140,3 +140,15 @@ def test_files_of_one_size_and_checksum_are_not_the_same(tmp_path):
 )
 def test_whole_units_are_held_out(units, wanted, held):
     assert duplicates.hold_out(range(len(units)), np.array(units), wanted).tolist() == held
+
+
+def test_a_file_that_a_table_lists_again_is_no_copy_of_another(tmp_path, capsys):
+    for number in range(4):
+        picture(tmp_path / f"{number}.png", color=(60 * number, 0, 0))
+    (tmp_path / "copy.png").write_bytes((tmp_path / "3.png").read_bytes())
+    rows = ["0.png,a", "1.png,b", "0.png,a", "2.png,a", "3.png,b", "copy.png,b", "copy.png,b", "0.png,a"]
+    (tmp_path / "labels.csv").write_text("\n".join(["file,label", *rows]))
+    assert main(["data", "check", f"csv:{tmp_path / 'labels.csv'}"]) == 0
+    notes = capsys.readouterr().out.splitlines()
+    assert "3 of 8 files are listed again (0.png, copy.png)" in notes
+    assert "1 of 8 files is the same as others (3.png = copy.png)" in notes

@@ -126,8 +126,21 @@ def equal_notes(
         label: what it is labelled.
         thing: what a row is, `file`.
     """
-    again = [(int(rows[0]), int(row)) for rows in repeated(units) for row in rows[1:]]
+    again: list[tuple[int, int]] = []
+    twice: list[str] = []
+    for rows in map(np.ndarray.tolist, repeated(units)):
+        names = {name(rows[0])}
+        for row in rows[1:]:
+            if (own := name(row)) in names:
+                twice.append(own)
+            else:
+                again.append((rows[0], row))
+            names.add(own)
     notes = []
+    if twice:
+        what = f"of {len(units):,} {thing}s {'is' if len(twice) == 1 else 'are'} listed again"
+        shown = list(dict.fromkeys(twice))
+        notes.append(f"{len(twice):,} {what} ({', '.join(shown[:NAMED])}{', ...' if len(shown) > NAMED else ''})")
     if again:
         what = f"of {len(units):,} {thing}s {'is' if len(again) == 1 else 'are'} the same as others"
         notes.append(f"{len(again):,} {what} ({_pairs(again, name)})")
