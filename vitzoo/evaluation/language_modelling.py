@@ -23,6 +23,31 @@ from vitzoo.objectives.language_modelling import masked_outputs, scored, token_l
 from vitzoo.schema import setting
 
 
+def token_sums(logits: jax.Array, targets: jax.Array, weights: jax.Array) -> dict[str, jax.Array]:
+    """Of each row, float32 [batch]: `loss`, the sum over its tokens, `tokens`, that of their weights, and `right`."""
+    losses = jnp.where(weights > 0, token_losses(logits, targets) * weights, 0)
+    right = jnp.where(weights > 0, (logits.argmax(-1) == targets) * weights, 0)
+    return {"loss": losses.sum(-1), "tokens": weights.sum(-1), "right": right.sum(-1)}
+
+
+def token_metrics(rows: Rows, split: str) -> tuple[dict[str, float], float]:
+    """`loss` a token, `perplexity` and `accuracy`, in float64, of what `token_sums` gave; and the number of tokens.
+
+    Raises:
+        UserError: there are none.
+    """
+    loss, count, right = (float(rows[name].sum(dtype=np.float64)) for name in ("loss", "tokens", "right"))
+    if not count:
+        raise UserError("split", split, "has no token to score")
+    mean = loss / count
+    return {"loss": mean, "perplexity": perplexity(mean), "accuracy": right / count}, count
+
+
+def perplexity(mean: float) -> float:
+    """The exponential of a mean loss; infinite where that is more than a number can be."""
+    return math.exp(mean) if mean < 700 else math.inf
+
+
 @dataclasses.dataclass(frozen=True)
 class PerplexityEvaluator(TextEvaluator):
     """Loss a token (nats), perplexity and accuracy of the next token, all weighted by token: each scored token counts
@@ -85,11 +110,8 @@ class Perplexity:
         """
         logits = logits_of(model, batch)
         weights, targets = scored(batch), batch["targets"]
-        losses = jnp.where(weights > 0, token_losses(logits, targets) * weights, 0)
-        right = jnp.where(weights > 0, (logits.argmax(-1) == targets) * weights, 0)
         read = jnp.where(weights > 0, jnp.asarray(self.byte_lengths)[targets], 0)
-        kept = {"loss": losses.sum(-1), "tokens": weights.sum(-1), "right": right.sum(-1), "bytes": read.sum(-1)}
-        return {"weight": batch["weight"], **kept}
+        return {"weight": batch["weight"], **token_sums(logits, targets, weights), "bytes": read.sum(-1)}
 
     def metrics(self, rows: Rows, num_classes: int = 0) -> dict[str, float]:
         """The metrics of a pass, in float64 on the host.
@@ -97,13 +119,9 @@ class Perplexity:
         Raises:
             UserError: no token is scored.
         """
-        loss, count, right = (float(rows[name].sum(dtype=np.float64)) for name in ("loss", "tokens", "right"))
-        if not count:
-            raise UserError("split", self.split, "has no token to score")
-        mean, size = loss / count, self.count_bytes() or int(rows["bytes"].sum())
-        perplexity = math.exp(mean) if mean < 700 else math.inf
-        found = {"loss": mean, "perplexity": perplexity, "accuracy": right / count}
-        return found | {"bits_per_byte": loss / math.log(2) / size if size else math.nan, "tokens": count}
+        found, tokens = token_metrics(rows, self.split)
+        loss, size = float(rows["loss"].sum(dtype=np.float64)), self.count_bytes() or int(rows["bytes"].sum())
+        return found | {"bits_per_byte": loss / math.log(2) / size if size else math.nan, "tokens": tokens}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -149,9 +167,7 @@ class BoundMaskedEvaluator:
         and of the next sentence `next_loss` and `next_right`.
         """
         logits, targets, weights, following = masked_outputs(model, batch)
-        losses = jnp.where(weights > 0, token_losses(logits, targets) * weights, 0)
-        right = jnp.where(weights > 0, (logits.argmax(-1) == targets) * weights, 0)
-        kept = {"weight": batch["weight"], "loss": losses.sum(-1), "tokens": weights.sum(-1), "right": right.sum(-1)}
+        kept = {"weight": batch["weight"], **token_sums(logits, targets, weights)}
         if following is None:
             return kept
         label = batch["label"]
@@ -166,15 +182,11 @@ class BoundMaskedEvaluator:
         Raises:
             UserError: no token is hidden.
         """
-        loss, count, right = (float(rows[name].sum(dtype=np.float64)) for name in ("loss", "tokens", "right"))
-        if not count:
-            raise UserError("split", self.split, "has no token to score")
-        mean = loss / count
-        metrics = {"loss": mean, "perplexity": math.exp(mean) if mean < 700 else math.inf, "accuracy": right / count}
+        metrics, tokens = token_metrics(rows, self.split)
         if "next_loss" in rows:
             metrics["next_sentence_loss"] = float(rows["next_loss"].mean(dtype=np.float64))
             metrics["next_sentence_accuracy"] = float(rows["next_right"].mean(dtype=np.float64))
-        return metrics | {"tokens": count}
+        return metrics | {"tokens": tokens}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -213,8 +225,7 @@ class LastWord:
     def metrics(self, rows: Rows, num_classes: int = 0) -> dict[str, float]:
         """The metrics of a pass, in float64 on the host."""
         mean = float(rows["loss"].mean(dtype=np.float64))
-        perplexity = math.exp(mean) if mean < 700 else math.inf
-        return {"accuracy": float(rows["right"].mean()), "perplexity": perplexity}
+        return {"accuracy": float(rows["right"].mean()), "perplexity": perplexity(mean)}
 
     def predictions(self, rows: Rows) -> list[dict[str, Any]]:
         """For each example `source` (what stands before), `reference` (the word), `right` and `loss`."""

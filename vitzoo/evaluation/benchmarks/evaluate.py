@@ -3,7 +3,6 @@
 import collections
 import functools
 import json
-import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -18,6 +17,7 @@ from vitzoo.evaluation.benchmarks.binding import bound, with_data
 from vitzoo.evaluation.benchmarks.table import asked_for, means, say_table
 from vitzoo.evaluation.checkpoint import Ready, make_ready
 from vitzoo.evaluation.evaluate import clear_folders, measure, say_first
+from vitzoo.evaluation.language_modelling import perplexity
 from vitzoo.evaluation.report import safe, written
 from vitzoo.evaluation.run import Evaluation, Rows
 from vitzoo.outputs import checked_folder, only_writer
@@ -64,8 +64,7 @@ def word_perplexity(evaluation: Evaluation, rows: Rows, metrics: Mapping[str, fl
     source = evaluation.source
     texts = (source[index]["text"] for index in range(len(source)))
     words = sum(len(text.split()) + text.count("\n") for text in texts)
-    mean = metrics["loss"] * metrics["tokens"] / words
-    return math.exp(mean) if mean < 700 else math.inf
+    return perplexity(metrics["loss"] * metrics["tokens"] / words)
 
 
 MORE: dict[str, Callable[[Evaluation, Rows, Mapping[str, float]], float]] = {
