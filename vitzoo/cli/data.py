@@ -94,10 +94,15 @@ def _settings(args: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any]]
     from vitzoo.schema import annotations, convert_fields
 
     overrides, command = nested(args.overrides), f"vitzoo data {args.action}"
-    takes = ("data", "tokenizer") if args.action == "prepare" else ("data",)
-    for key in sorted(set(overrides) - {*takes}):
-        problem = "`vitzoo data` takes settings of the data section only"
-        raise UserError(f"--config.{key}", None, f"has no effect in `{command}`" if key == "tokenizer" else problem)
+    tokenizer = overrides.get("inputs")
+    for key in ("tokens", "tokenizer"):
+        tokenizer = tokenizer.get(key) if isinstance(tokenizer, dict) else None
+    if isinstance(tokenizer, dict) and overrides["inputs"] == {"tokens": {"tokenizer": tokenizer}}:
+        del overrides["inputs"]
+        if args.action != "prepare":
+            raise UserError("--config.inputs.tokens.tokenizer", None, f"has no effect in `{command}`")
+    for key in sorted(set(overrides) - {"data"}):
+        raise UserError(f"--config.{key}", None, "`vitzoo data` takes settings of the data section only")
     settings = convert_fields(Data, overrides.get("data", {}), "data")
     if "name" in settings:
         raise UserError("--config.data.name", settings["name"], f"the dataset is named without a flag: {command} NAME")
@@ -105,7 +110,7 @@ def _settings(args: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any]]
     for key in sorted(set(settings) & ({*OF_STREAM} | flags - {*ACTIONS[args.action]})):
         raise UserError(f"--config.data.{key}", settings[key], f"has no effect in `{command}`")
     _refuse_without_effect(args.name, settings, "--config.data.")
-    return settings, overrides.get("tokenizer", {})
+    return settings, tokenizer or {}
 
 
 def _refuse_without_effect(name: str, settings: dict[str, Any], prefix: str) -> None:
@@ -126,7 +131,7 @@ def _prepare(name: str, settings: dict[str, Any], tokenizer: dict[str, Any]) -> 
     if is_text(build(Data, {"name": name, **of_data}, "data")):
         return _prepare_tokenizer(name, settings, tokenizer)
     if tokenizer:
-        raise UserError("--config.tokenizer", None, "is of text, and these data are images")
+        raise UserError("--config.inputs.tokens.tokenizer", None, "is of text, and these data are images")
     for key in ("split", "output"):
         if key in settings:
             raise UserError(_flag(key), settings[key], "is for a tokenizer; images are written to --dir, all splits")

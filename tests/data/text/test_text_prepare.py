@@ -88,7 +88,10 @@ def test_a_prepared_tokenizer_is_the_one_that_training_would_make(tmp_path, kind
             "bytes: needs no preparing",
         ),
         (["prepare", "stdlib", "--output", "x", "--shards", "2"], "--shards = 2: is for images"),
-        (["check", "stdlib", "--config.inputs.tokens.tokenizer.kind=bpe"], "--config.tokenizer: has no effect"),
+        (
+            ["check", "stdlib", "--config.inputs.tokens.tokenizer.kind=bpe"],
+            "--config.inputs.tokens.tokenizer: has no effect",
+        ),
         (["show", "stdlib", "--output", "x.png"], "output = x.png: is for pictures"),
         (["prepare", "digits", "--output", "x"], "--output = x: is for a tokenizer"),
     ],
