@@ -34,7 +34,8 @@ def name(request, tmp_path, monkeypatch):
 @pytest.mark.parametrize(("model", "best"), [("vit", {"step": 1, "value": 0.5}), ("gpt", None), ("bert", None)])
 def test_what_a_training_says_at_its_end(name, model, best):
     experiment = SimpleNamespace(checkpoint=SimpleNamespace(keep_best="val/loss"))
-    parts = {"choice": SimpleNamespace(name=model), "feed": SimpleNamespace(text=Text())}
+    inputs = SimpleNamespace(find=lambda kind: SimpleNamespace(text=Text()))
+    parts = {"choice": SimpleNamespace(name=model), "inputs": inputs}
     parts |= {"state": {"params": {}}, "resolved": SimpleNamespace(experiment=experiment)}
     task = SimpleNamespace(total_steps=3, **parts)
     out = io.StringIO()
