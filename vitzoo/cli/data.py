@@ -56,7 +56,7 @@ def arguments(parser: Parser) -> None:
         dest="_",
     )
     parser.add_argument(
-        "--config.tokenizer.KEY",
+        "--config.inputs.tokens.tokenizer.KEY",
         metavar="VALUE",
         help="prepare: settings of a tokenizer, which is trained on text",
         dest="_",
