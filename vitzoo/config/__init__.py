@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from vitzoo.config.argument import choice as choice
+    from vitzoo.config.argument import required as required
     from vitzoo.config.comparison import compare as compare
     from vitzoo.config.defaults import default as default
     from vitzoo.config.experiment import Experiment as Experiment
     from vitzoo.config.files import list_configs as list_configs
     from vitzoo.config.files import load as load
-    from vitzoo.config.missing import required as required
     from vitzoo.config.resolution import Resolved as Resolved
     from vitzoo.config.resolution import resolve as resolve
 
@@ -22,7 +22,7 @@ _WHERE = {
     "default": "defaults",
     "list_configs": "files",
     "load": "files",
-    "required": "missing",
+    "required": "argument",
     "resolve": "resolution",
 }
 

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
+from vitzoo.config.argument import Required
 from vitzoo.config.contracts import check_part
 from vitzoo.config.effect import say_without_effect
 from vitzoo.config.experiment import (
@@ -22,8 +23,7 @@ from vitzoo.config.experiment import (
     variant_values,
 )
 from vitzoo.config.inputs import USUAL, input_kinds, settings_class
-from vitzoo.config.missing import Required
-from vitzoo.config.places import KINDS, nearest_setting
+from vitzoo.config.names import KINDS, nearest_setting
 from vitzoo.data.folders import absolute_places
 from vitzoo.data.settings import Data
 from vitzoo.data.text.mixed_source import settings_of

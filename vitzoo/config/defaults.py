@@ -6,9 +6,9 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
+from vitzoo.config.argument import Required
 from vitzoo.config.experiment import Experiment
 from vitzoo.config.inputs import USUAL, settings_class
-from vitzoo.config.missing import Required
 from vitzoo.schema import annotations, default_of
 
 

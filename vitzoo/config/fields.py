@@ -7,7 +7,7 @@ from typing import Any
 from vitzoo.config.build import leaves
 from vitzoo.config.experiment import Experiment, config_class_of
 from vitzoo.config.inputs import input_kinds, settings_class
-from vitzoo.config.places import KINDS
+from vitzoo.config.names import KINDS
 from vitzoo.errors import UserError
 from vitzoo.limits import limits_of
 from vitzoo.registry import find

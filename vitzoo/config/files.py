@@ -12,7 +12,7 @@ from typing import Any
 
 from vitzoo.argument_types import checked
 from vitzoo.config.argument import NoSuchChoice, choices_asked
-from vitzoo.config.kept import read_object
+from vitzoo.config.comparison import read_object
 from vitzoo.errors import UserError, as_text
 from vitzoo.overwriting import of_command
 from vitzoo.paths import named_path

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from vitzoo.argument_types import checked
+from vitzoo.config.argument import refuse_missing
 from vitzoo.config.build import Layers, build_experiment, leaves
 from vitzoo.config.defaults import Config
 from vitzoo.config.experiment import Experiment, values_of, variant_fields
 from vitzoo.config.files import find_config, load
-from vitzoo.config.missing import refuse_missing
 from vitzoo.errors import UserError, as_text
 from vitzoo.literals import FlagText, plain
 from vitzoo.registry import UserPartFaults

@@ -16,10 +16,9 @@ from vitzoo.checkpoints.arrays import restore_arrays
 from vitzoo.checkpoints.locate import Located
 from vitzoo.checkpoints.manifest import Damaged
 from vitzoo.config import resolve
-from vitzoo.config.agreement import check_same
+from vitzoo.config.comparison import check_same, read_kept
 from vitzoo.config.experiment import Experiment
 from vitzoo.config.inputs import inputs_of
-from vitzoo.config.kept import read_kept
 from vitzoo.config.resolution import Overrides, nested
 from vitzoo.data.inputs import Inputs
 from vitzoo.data.processors.image import ImageProcessor

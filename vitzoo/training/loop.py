@@ -8,7 +8,7 @@ from typing import Any, TextIO
 from vitzoo.checkpoints.orbax import one_at_a_time
 from vitzoo.checkpoints.store import Store
 from vitzoo.config import resolve
-from vitzoo.config.agreement import check_same
+from vitzoo.config.comparison import check_same
 from vitzoo.data import left_out
 from vitzoo.parallel import processes
 from vitzoo.parallel.sharding import put

@@ -15,9 +15,8 @@ from typing import Any
 
 from vitzoo import strict_json
 from vitzoo.config import resolve
-from vitzoo.config.comparison import UNSET, Differences, compare
+from vitzoo.config.comparison import NEEDED, UNSET, Differences, compare, read_kept
 from vitzoo.config.experiment import DURATIONS
-from vitzoo.config.kept import NEEDED, read_kept
 from vitzoo.errors import RunError, UserError
 from vitzoo.overwriting import Reads, check_stays_outside
 from vitzoo.parallel import processes
@@ -131,7 +130,7 @@ def read_config(workdir: Path, needed: Collection[str] = ()) -> dict | None:
     """The values that the run was started with; None for a new run.
 
     Raises:
-        UserError: as `config.kept.read_kept`, to which `needed` goes.
+        UserError: as `config.comparison.read_kept`, to which `needed` goes.
     """
     try:
         return read_kept(workdir / CONFIG, "workdir", needed)
