@@ -36,7 +36,7 @@ def here(monkeypatch):
     monkeypatch.chdir(HERE)
     monkeypatch.syspath_prepend(HERE)
     yield
-    for name in ("cnn", "dino", "focus", "hint", "mae", "simclr"):
+    for name in ("cnn", "dino", "focus", "hint", "mae", "simclr", "towers", "volumes"):
         sys.modules.pop(name, None)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from vitzoo.data.settings import Data
-from vitzoo.data.text.row_kinds import ACTS, LEARNED, ROWS, read_by, readers_of
+from vitzoo.data.text.row_kinds import ACTS, EXAMPLES, LEARNED, ROWS, read_by, readers_of
 from vitzoo.data.text.settings import Text
 from vitzoo.errors import UserError
 from vitzoo.registry import PARTS, find
@@ -196,8 +196,9 @@ def check_acts(text: Text, rows: Sequence[str], data: Data) -> None:
 
 
 def rows_of(objective: Any, evaluators: Mapping[str, Any]) -> list[str]:
-    """The rows that an objective of text and its evaluators make."""
-    return [objective.rows, *(getattr(one, "rows", "") or objective.rows for one in evaluators.values())]
+    """The rows that text makes for an objective and its evaluators."""
+    rows = getattr(objective, "rows", EXAMPLES)
+    return [rows, *(getattr(one, "rows", "") or rows for one in evaluators.values())]
 
 
 def _readers(rows: Sequence[str]) -> list[str]:

@@ -10,12 +10,13 @@ import jax
 from vitzoo.data.examples import ExampleRows
 from vitzoo.data.mixing import Prepare
 from vitzoo.data.open import open_source
-from vitzoo.data.processors.base import EXAMPLES, ArrayProcessor, Processor, Use
+from vitzoo.data.processors.base import ArrayProcessor, Processor, Use
 from vitzoo.data.processors.image import ImageProcessor
 from vitzoo.data.processors.text import TextProcessor
 from vitzoo.data.rows import Rows
 from vitzoo.data.settings import Data, Preprocessing
 from vitzoo.data.sources.base import Source, SourceInfo
+from vitzoo.data.text.row_kinds import EXAMPLES
 from vitzoo.data.text.settings import Text
 from vitzoo.errors import UserError
 

@@ -265,7 +265,7 @@ def say_first(ready: Ready, out: TextIO) -> None:
     weights = "ema (moving average)" if info.weights == "ema" else info.weights
     print(f"vitzoo {version()} on {first.platform}, mesh {show_mesh(ready.mesh)}", file=out)
     print(f"loads    {name_of(ready.located)}: step {info.step}, weights {weights}", file=out)
-    print(f"{'pixels' if isinstance(info, ImageInfo) else 'tokens'}   {info.shown()}", file=out)
+    print(f"{info.LABEL}   {info.shown()}", file=out)
     if info.report.notes:
         print("\n".join(info.report.lines()), file=out)
     for note in ready.notes:

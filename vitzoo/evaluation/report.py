@@ -150,7 +150,8 @@ def _text(source: Any, examples: Rows, index: int) -> str:
     example = source[int(examples["position"][index])]
     if "words" in example:
         return example["words"][int(examples["word"][index]) - 1]
-    return example["text"] if "text" in example else f"{example['first']}\n{example['second']}"
+    texts = [example[name] for name in ("text", "first", "second") if name in example]
+    return "\n".join(texts) if texts else source.where(int(examples["position"][index]))
 
 
 def _write(path: Path, table: list[dict]) -> bool:

@@ -78,6 +78,7 @@ class Generator:
         self.device = devices(platform)[0]
         with jax.default_device(self.device):
             model, info = load(str(checkpoint), weights)
+        info.check_alone()
         if not isinstance(info, TextInfo) or not hasattr(model, "extend"):
             raise UserError("checkpoint", checkpoint, "holds no model that writes: a gpt, t5 or transformer")
         if special_in_text:

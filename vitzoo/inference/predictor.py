@@ -63,6 +63,7 @@ class Predictor:
         self.device, self.batch_size = devices(platform)[0], batch_size
         with jax.default_device(self.device):
             model, info = load(str(checkpoint), weights)
+        info.check_alone()
         if not isinstance(info, ImageInfo):
             raise UserError("checkpoint", checkpoint, "holds a model of text: give text (--text, --input), not images")
         self.info, self.has_features = info, hasattr(model, "features")

@@ -45,6 +45,7 @@ class TextPredictor:
         self.device, self.batch_size = devices(platform)[0], batch_size
         with jax.default_device(self.device):
             model, info = load(str(checkpoint), weights)
+        info.check_alone()
         if not isinstance(info, TextInfo):
             raise UserError(
                 "checkpoint", checkpoint, "holds a model of images, which takes files and folders, not text"

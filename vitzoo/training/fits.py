@@ -9,8 +9,8 @@ from vitzoo.config import Resolved
 from vitzoo.config.experiment import ModelChoice
 from vitzoo.config.inputs import input_kinds
 from vitzoo.data.inputs import Inputs
-from vitzoo.data.processors.base import EXAMPLES
 from vitzoo.data.splits import NoSuchSplit
+from vitzoo.data.text.row_kinds import EXAMPLES
 from vitzoo.errors import UserError
 from vitzoo.evaluation.run import Evaluation
 from vitzoo.evaluation.settings import of_evaluator

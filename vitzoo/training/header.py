@@ -1,6 +1,6 @@
 """What a run says of itself, first and last."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -11,7 +11,6 @@ from vitzoo.checkpoints import steps
 from vitzoo.checkpoints.store import Store
 from vitzoo.config.comparison import Differences
 from vitzoo.data import left_out
-from vitzoo.data.inputs import input_of
 from vitzoo.data.processors.text import TextProcessor
 from vitzoo.parallel import processes
 from vitzoo.parallel.mesh import show_mesh
@@ -167,7 +166,7 @@ def say_finished(store: Store, workdir: Path, step: int, out: TextIO) -> dict[st
     print(f"{workdir} is finished (step {step}); nothing to do", file=out)
     best = store.loop(step).get("best")
     made = store.description(step)
-    _say_next(workdir, best, made["model"]["name"], (input_of(made, "text") or {}).get("chat"), out)
+    _say_next(workdir, best, made["model"]["name"], made["inputs"], out)
     return summary(workdir, step, step, best, 0)
 
 
@@ -188,7 +187,7 @@ def say_end(
     print(f"done    {step:,} steps; curves in {workdir / 'curves.png'}", file=out)
     text = task.inputs.find(TextProcessor)
     if text is not None or getattr(task.model_config, "num_classes", None):  # of images, only classes are predicted
-        _say_next(workdir, best, task.choice.name, text is not None and text.text.chat, out)
+        _say_next(workdir, best, task.choice.name, task.inputs.described(task.model_config), out)
     return summary(workdir, step, step, best, 0)
 
 
@@ -206,12 +205,19 @@ def summary(workdir: Path, step: int, total: int, best: dict | None, exit_code: 
     }
 
 
-def _say_next(workdir: Path, best: dict | None, model: str, chat: bool | None, out: TextIO) -> None:
+def _say_next(
+    workdir: Path, best: dict | None, model: str, inputs: Mapping[str, Mapping[str, Any]], out: TextIO
+) -> None:
+    """What can be done with a model of images alone or of text alone, by what `model.json` says of its inputs."""
+    if len(inputs) != 1:
+        return
+    (own,) = inputs.values()
+    takes = {"text": "--text TEXT", "image": "IMAGE ..."}.get(own["kind"])
+    if takes is None:
+        return
     checkpoint = f"{workdir}@best" if best else str(workdir)
-    part = find("model", model)
-    takes = "--text TEXT" if hasattr(part.Config, "vocabulary_size") else "IMAGE ..."  # type: ignore[attr-defined]
-    asked = "--chat --prompt TEXT" if chat else "--prompt TEXT"
-    command, given = ("generate", asked) if hasattr(part, "extend") else ("predict", takes)
+    asked = "--chat --prompt TEXT" if own.get("chat") else "--prompt TEXT"
+    command, given = ("generate", asked) if hasattr(find("model", model), "extend") else ("predict", takes)
     print(f"next    vitzoo {command} {shell_flag('--checkpoint', checkpoint)} {given}", file=out, flush=True)
 
 

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -55,9 +55,21 @@ class Info:
     description: dict[str, Any] = dataclasses.field(repr=False)
     report: Report = dataclasses.field(repr=False)
 
+    LABEL: ClassVar[str] = "inputs"
+    """What `shown` speaks of."""
+
     def shown(self) -> str:
         """What becomes of an example, in one line."""
         return " and ".join(self.description["inputs"])
+
+    def check_alone(self) -> None:
+        """Checks that the model takes images alone, or text alone, as what predicts and writes knows how to give.
+
+        Raises:
+            UserError: it takes something else, or several inputs.
+        """
+        message = f"takes {self.shown()}; only models of images alone or of text alone are asked here: vitzoo.load(...)"
+        raise UserError("checkpoint", self.checkpoint, f"{message} gives the model, to be called with its inputs")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -69,8 +81,13 @@ class TextInfo(Info):
         text: what a row of its training held.
     """
 
+    LABEL: ClassVar[str] = "tokens"
+
     tokenizer: TextTokenizer
     text: Text
+
+    def check_alone(self) -> None:
+        """Text alone."""
 
     def shown(self) -> str:
         """The tokenizer in one line."""
@@ -88,10 +105,15 @@ class ImageInfo(Info):
         channels: 1 or 3.
     """
 
+    LABEL: ClassVar[str] = "pixels"
+
     multi_label: bool
     preprocessing: Preprocessing
     size: tuple[int, int]
     channels: int
+
+    def check_alone(self) -> None:
+        """Images alone."""
 
     def shown(self) -> str:
         """The preprocessing in one line."""

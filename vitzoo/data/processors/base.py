@@ -16,12 +16,10 @@ from vitzoo.data.open import open_source
 from vitzoo.data.rows import Batch, Row, Rows
 from vitzoo.data.settings import Augment, Data
 from vitzoo.data.sources.base import Source, SourceInfo
+from vitzoo.data.text.row_kinds import EXAMPLES
 from vitzoo.data.text.settings import Mixture
 from vitzoo.errors import UserError
 from vitzoo.schema import build, patch, to_json
-
-EXAMPLES = "examples"
-"""Rows that are one example each, as the data have it."""
 
 
 @dataclasses.dataclass(frozen=True)

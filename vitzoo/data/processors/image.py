@@ -14,10 +14,11 @@ from vitzoo.data.folders import path_of
 from vitzoo.data.images import model_pixels, pixel_type, resize_eval
 from vitzoo.data.mixing import Prepare, make_prepare
 from vitzoo.data.open import open_source
-from vitzoo.data.processors.base import EXAMPLES, Use
+from vitzoo.data.processors.base import Use
 from vitzoo.data.rows import Batch, Row
 from vitzoo.data.settings import Augment, Data, Preprocessing
 from vitzoo.data.sources.base import Source, SourceInfo
+from vitzoo.data.text.row_kinds import EXAMPLES
 from vitzoo.errors import UserError
 from vitzoo.schema import build, patch, to_json
 

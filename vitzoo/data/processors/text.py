@@ -13,7 +13,7 @@ import numpy as np
 from vitzoo.data.examples import Draw
 from vitzoo.data.mixing import Prepare
 from vitzoo.data.open import open_source
-from vitzoo.data.processors.base import EXAMPLES, Use, as_it_is
+from vitzoo.data.processors.base import Use, as_it_is
 from vitzoo.data.rows import Batch, Row, Rows
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.base import Source, SourceInfo
@@ -22,7 +22,7 @@ from vitzoo.data.text.mixed_source import NAME as MIXTURE
 from vitzoo.data.text.mixed_source import MixedSource, open_mixture
 from vitzoo.data.text.mixture import MixtureRows
 from vitzoo.data.text.questions import AskedSource, Questions
-from vitzoo.data.text.row_kinds import ASKED, has_source
+from vitzoo.data.text.row_kinds import ASKED, EXAMPLES, has_source
 from vitzoo.data.text.settings import TRAINED, Mixture, Text
 from vitzoo.data.text.token_array import TokenArray, token_array
 from vitzoo.data.text.tokenizers.base import Ids, TextTokenizer

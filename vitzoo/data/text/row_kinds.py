@@ -8,6 +8,8 @@ LEARNED = {
 """Rows that models of each kind learn from."""
 ASKED = ("prompts", "choices", "last_word")
 """Rows on which models that write are measured, whatever they learned from."""
+EXAMPLES = "examples"
+"""Rows that are one example each, of whatever kinds, as the data have it."""
 ROWS = tuple(dict.fromkeys([*(rows for several in LEARNED.values() for rows in several), *ASKED]))
 
 ACTS = {
@@ -22,7 +24,7 @@ ACTS = {
     "turn_prefix": ("answers", "prompts"),
     "turn_suffix": ("answers", "prompts"),
     "answer_roles": ("answers", "prompts"),
-    "prefix": tuple(rows for rows in ROWS if rows != "tagged"),
+    "prefix": (*(rows for rows in ROWS if rows != "tagged"), EXAMPLES),
 }
 """Settings of the text that say how rows are made, and of which."""
 

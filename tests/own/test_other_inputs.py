@@ -1,0 +1,146 @@
+"""Programs of a user's own whose inputs are other than images alone or text alone: pictures with captions, volumes."""
+
+import csv
+
+import numpy as np
+import pytest
+from PIL import Image
+from test_own_programs import devices, first_step, here, run_of, state_of, trained  # noqa: F401
+
+import vitzoo
+from vitzoo.cli import main
+
+NUMBERS = ["one", "two", "three", "four", "five", "six", "seven", "eight"]
+
+
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory):
+    """104 pictures of a bar, with captions that say which way it lies and where: 16 different ones."""
+    folder, draws = tmp_path_factory.mktemp("pairs"), np.random.default_rng(0)
+    rows = [("file", "text")]
+    for number in range(104):
+        place, turned = int(draws.integers(8)), number % 2
+        picture = np.zeros((8, 8))
+        picture[place] = 200
+        picture = np.clip((picture.T if turned else picture) + draws.normal(0, 20, (8, 8)), 0, 255).astype(np.uint8)
+        Image.fromarray(picture).save(folder / f"{number:03}.png")
+        rows.append((f"{number:03}.png", f"a bar {('across', 'down')[turned]}, {NUMBERS[place]}"))
+    with open(folder / "pairs.csv", "w", newline="") as file:
+        csv.writer(file).writerows(rows)
+    return {"data.name": f"csv:{folder}/pairs.csv"}
+
+
+@pytest.fixture(scope="module")
+def towers(pairs, tmp_path_factory):
+    return run_of("towers", tmp_path_factory, **pairs)
+
+
+@pytest.fixture(scope="module")
+def volumes(tmp_path_factory):
+    return run_of("volumes", tmp_path_factory)
+
+
+def test_two_towers_learn_from_a_csv_of_files_and_texts_which_caption_belongs_to_which_picture(towers):
+    _, summary, said = towers
+    assert "images 8 × 8 × 1; rows of 24 tokens, vocabulary 259 (bytes)" in said
+    assert summary["metrics"]["found"]["n"] == 10  # a tenth of 104
+    assert summary["metrics"]["found"]["recall"] >= 0.4  # of 16 captions, a guess finds 0.06 to 0.1
+    assert "vitzoo predict" not in said
+
+
+def test_volumes_of_an_own_dataset_are_classified(volumes):
+    _, summary, said = volumes
+    assert "volume 8 × 8 × 8" in said
+    assert summary["metrics"]["test"]["n"] == 24
+    assert summary["metrics"]["test"]["accuracy"] >= 0.6  # of three classes
+
+
+@pytest.mark.gate
+@pytest.mark.parametrize("name", ["towers", "volumes"])
+def test_a_killed_one_ends_bitwise_as_if_undisturbed(name, pairs, request, tmp_path, monkeypatch):
+    whole, changes = request.getfixturevalue(name), pairs if name == "towers" else {}
+    devices(monkeypatch, 1)
+    trained(
+        name,
+        tmp_path / "killed",
+        stop=36,  # behind the first checkpoint
+        monkeypatch=monkeypatch,
+        **changes,
+    )
+    for item in ("params", "optimizer"):
+        left, right = state_of(whole[0], item), state_of(tmp_path / "killed", item)
+        assert {path: leaf.tobytes() for path, leaf in left.items()} == {p: leaf.tobytes() for p, leaf in right.items()}
+
+
+@pytest.mark.gate
+@pytest.mark.parametrize("how", [{"accumulate": 4}, {"devices": 8}, {"accumulate": 2, "devices": 8}])
+@pytest.mark.parametrize("name", ["towers", "volumes"])
+def test_the_first_step_is_the_same_for_any_accumulation_and_mesh(name, how, pairs, monkeypatch):
+    changes = {"optimizer.name": "sgd", "optimizer.learning_rate": 0.1, **(pairs if name == "towers" else {})}
+    loss, right = first_step(name, monkeypatch, 1, **changes)
+    accumulate = how.get("accumulate", 1)
+    other_loss, found = first_step(name, monkeypatch, how.get("devices", 1), **changes, accumulate=accumulate)
+    assert loss == pytest.approx(other_loss, rel=1e-5)
+    assert right.keys() == found.keys()
+    for path in right:
+        np.testing.assert_allclose(right[path], found[path], rtol=1e-5, atol=1e-6, err_msg=path)
+
+
+def test_what_was_trained_is_loaded_and_called_with_its_inputs(towers, volumes):
+    model, info = vitzoo.load(str(towers[0]))
+    tokens = np.array([[5, 6, 1]])
+    image, text = model(np.zeros((1, 8, 8, 1), np.float32), tokens, np.ones_like(tokens))
+    assert (image.shape, text.shape) == ((1, 16), (1, 16))
+    assert {name: own["kind"] for name, own in info.description["inputs"].items()} == {
+        "image": "image",
+        "tokens": "text",
+    }
+    model, info = vitzoo.load(str(volumes[0]))
+    assert model(np.zeros((2, 8, 8, 8), np.float32)).shape == (2, 3)
+    assert info.description["inputs"] == {"volume": {"kind": "volumes:Volume", "size": 8}}
+    assert info.classes == ("down", "across", "through")
+
+
+def test_a_tower_is_a_model_of_its_own(towers):
+    model, info = vitzoo.load(f"{towers[0]}:image")
+    assert (type(model).__name__, info.size, info.channels) == ("ViT", (8, 8), 1)
+    model, info = vitzoo.load(f"{towers[0]}:text")
+    assert (type(model).__name__, info.tokenizer.kind, info.text.length) == ("BERT", "bytes", 24)
+
+
+@pytest.mark.parametrize("name", ["towers", "volumes"])
+def test_they_are_evaluated_again_and_nothing_is_predicted_with_them(name, request, capsys):
+    workdir, summary, _ = request.getfixturevalue(name)
+    assert main(["eval", "--workdir", str(workdir), "--json"]) == 0
+    assert str(next(iter(summary["metrics"][{"towers": "found", "volumes": "test"}[name]]))) in capsys.readouterr().out
+    assert main(["predict", "--checkpoint", str(workdir), "towers.py"]) == 2
+    said = capsys.readouterr().err
+    assert "only models of images alone or of text alone are asked here" in said
+    assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("program", "changes", "said"),
+    [
+        ("volumes", {"inputs.volume.size": 1}, "inputs.volume.size = 1: must be at least 2"),
+        ("volumes", {"inputs.volum.size": 8}, "inputs.volum: is no input here: .* did you mean volume"),
+        ("volumes", {"inputs.image.crop_fraction": 0.5}, "inputs.image.crop_fraction = 0.5: has no effect: .* volume"),
+        (
+            "volumes",
+            {"data.name": "cnn:bars"},
+            "data.name = cnn:bars: has no field volume for the input volume",
+        ),
+        (
+            "towers",
+            {"data.name": "cnn:bars"},
+            "data.name = cnn:bars: has no field text for the input tokens",
+        ),
+        ("towers", {"inputs.tokens.packing": True}, "inputs.tokens.packing = True: has no effect on rows of examples"),
+        ("towers", {"objective.name": "classification"}, "gives no logits of classes, which objective needs"),
+    ],
+)
+def test_settings_and_data_that_do_not_fit_the_inputs_are_refused_before_any_work(program, changes, said, tmp_path):
+    given = {"data.name": "csv:pairs.csv", **changes} if program == "towers" else changes
+    with pytest.raises(vitzoo.UserError, match=said):
+        vitzoo.train(f"{program}.py", tmp_path / "run", given)
+    assert not list(tmp_path.iterdir())
