@@ -46,7 +46,7 @@ def test_rows_that_the_axis_sequence_does_not_divide_are_named(lengths, parts, s
 @pytest.mark.parametrize(("chat", "flags"), [(True, "--chat --prompt TEXT"), (False, "--prompt TEXT")])
 def test_the_command_that_comes_next_asks_as_the_model_was_trained(chat, flags, tmp_path):
     inputs = Inputs({"tokens": TextProcessor(Text(chat=chat), "answers", 0)})
-    task = SimpleNamespace(total_steps=3, choice=SimpleNamespace(name="gpt"), inputs=inputs)
+    task = SimpleNamespace(total_steps=3, choice=SimpleNamespace(name="gpt"), inputs=inputs, model_config=None)
     out = io.StringIO()
     header.say_end(task, tmp_path, 3, None, None, out)
     assert out.getvalue().splitlines()[-1] == f"next    vitzoo generate --checkpoint {tmp_path} {flags}"
