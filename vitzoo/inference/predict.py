@@ -100,7 +100,7 @@ def predict(
     if output_file is not None:
         write_predictions(output_file, rows, predictor.labels if predictor.info.multi_label else None)
     if features_file is not None:
-        write_features(features_file, names, np.array(vectors, np.float32))
+        write_features(features_file, "files", names, np.array(vectors, np.float32))
     return rows
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from vitzoo.inference.text_inputs import TextInput, gather_texts
 from vitzoo.inference.text_predictor import TextPredictor
-from vitzoo.inference.text_writers import shown, write_embeddings, write_rows
+from vitzoo.inference.writers import shown, write_features, write_rows
 from vitzoo.outputs import checked_file, wrote
 from vitzoo.overwriting import Reads, check_apart
 from vitzoo.spelling import shared_note
@@ -80,7 +80,7 @@ def predict_texts(
         write_rows(output_file, rows)
     if features_file is not None:
         vectors = np.array([one["embedding"] for one in predictor.embedded(texts)])
-        write_embeddings(features_file, ["\n".join(one.parts) for one in texts], vectors)
+        write_features(features_file, "texts", ["\n".join(one.parts) for one in texts], vectors)
     return rows
 
 
