@@ -157,7 +157,16 @@ def test_data_check_counts_a_folder_names_what_cannot_be_read_and_ends_as_traini
 def test_of_many_classes_a_check_shows_the_smallest_and_the_largest(capsys):
     counts = {f"class {number}": 7 * number % 101 for number in range(101)}
     split = {"n": 5050, "class_counts": counts, "channels": 1, "smallest": [8, 8], "largest": [9, 8]}
-    say_check({"classes": list(counts), "splits": {"train": split}, "notes": [], "unreadable": []}, True)
+    say_check(
+        {
+            "classes": list(counts),
+            "fields": ["image", "label"],
+            "splits": {"train": split},
+            "notes": [],
+            "unreadable": [],
+        },
+        True,
+    )
     lines = capsys.readouterr().out.splitlines()
     assert lines[3] == "examples of the 5 smallest and the 5 largest of 101 classes:"
     assert [int(line.split()[-1]) for line in lines[5:15]] == [0, 1, 2, 3, 4, 96, 97, 98, 99, 100]

@@ -276,6 +276,7 @@ def test_the_data_commands_know_what_records_hold(write, tmp_path, monkeypatch, 
     assert found["fields"] == ["image", "text"]
     assert found["splits"]["train"]["largest"]
     assert "every image can be read" in out
+    assert "fields: image, text\n" in out
     assert main(["data", "show", both.name, "--config.data.validation_fraction=0"]) == 0
     assert (tmp_path / "examples.png").exists()
     capsys.readouterr()

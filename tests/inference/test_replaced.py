@@ -52,13 +52,15 @@ def made(tmp_path_factory):
     (root / "lines.jsonl").symlink_to("lines/train.jsonl")
     os.link(root / "texts" / "notes.csv", root / "notes.csv")
     (root / "photos" / "notes.csv").write_text("x")
-    for folder in ("table", "linked_table", "linked_image", "listed"):
+    for folder in ("table", "linked_table", "linked_image", "listed", "in_lines"):
         (root / folder).mkdir()
     (root / "table" / "per_class.csv").write_text((root / "labels.csv").read_text().replace("photos", "../photos"))
     (root / "linked_table" / "metrics.json").symlink_to("../labels.csv")
     (root / "linked_image" / "confusion.png").symlink_to("../photos/class0/0.png")
     shutil.copy(root / "photos" / "class0" / "0.png", root / "listed" / "mistakes.png")
     (root / "listed" / "mine.csv").write_text("file,label,split\nmistakes.png,0,test\n")
+    shutil.copy(root / "photos" / "class0" / "0.png", root / "in_lines" / "mistakes.png")
+    (root / "in_lines" / "test.jsonl").write_text('{"file": "./m\\u0069stakes.png", "label": "0"}\n')
     (root / "mine").mkdir()
     for name in ("photo.png", "confusion.png"):
         shutil.copy(root / "photos" / "class0" / "0.png", root / "mine" / name)
@@ -148,6 +150,10 @@ REFUSED = {
     "a linked image": ["eval", "--checkpoint", "ROOT/run", "--output", "ROOT/linked_image"],
     "an image that a table lists": ["eval", "--checkpoint", "ROOT/run", "--config.data.name=csv:ROOT/listed/mine.csv",
                                     "--config.data.split=test", "--output", "ROOT/listed"],
+    "a photo that lines name": ["eval", "--checkpoint", "ROOT/run", "--config.data.name=jsonl:ROOT/in_lines/test.jsonl",
+                                "--config.data.split=all", "--output", "ROOT/in_lines"],
+    "a photo that lines of a folder name": ["eval", "--checkpoint", "ROOT/run", "--config.data.split=test", "--output",
+                                            "ROOT/in_lines", "--config.data.name=jsonl:ROOT/in_lines"],
     "what it was trained on": ["predict", "--checkpoint", "ROOT/run", "ROOT/photos", "--output", "ROOT/labels.csv"],
     "what its step was trained on": ["predict", "--checkpoint", "ROOT/run/checkpoints/7", "ROOT/photos", "--output",
                                      "ROOT/labels.csv"],

@@ -66,6 +66,8 @@ def say_check(found: Mapping[str, Any], stops: bool) -> None:
     print((_texts if text else _images)(found["splits"]))
     if text:
         print(f"\nfields: {', '.join(found['fields'])}; lengths in characters")
+    elif found["fields"] not in ([], ["image", "label"]):
+        print(f"\nfields: {', '.join(found['fields'])}")
     if found["classes"]:
         print(f"\n{class_table(found['classes'], found['splits'])}")
     if not text:

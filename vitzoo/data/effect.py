@@ -1,11 +1,10 @@
 """Which settings say something of which kinds of data: others, stated by the user, would do nothing in silence."""
 
-import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
 from vitzoo import registry
-from vitzoo.data.folders import PATH_KINDS, path_of
+from vitzoo.data.folders import PATH_KINDS, TFDS_VERSION, path_of
 
 KINDS = {
     "folder": "a folder of images",
@@ -20,7 +19,6 @@ KINDS = {
     "tfds texts": "texts of TFDS",
 }
 """Kinds of data in words. A user's own are of none of them: what they make of a setting isn't known."""
-_TFDS_VERSION = re.compile(r"[\w/.\-]+:[\d.*]+")
 _IMAGES = ("folder", "csv", "jsonl", "named images", "tfds images")
 _FILES = ("folder", "csv", "text file", "text folder", "jsonl")
 _RECORDS = ("csv", "jsonl", "tfds texts")
@@ -63,7 +61,7 @@ def kind_of(name: str, *, text: bool) -> str | None:
     base = name.partition("/")[0]
     if base in registry.PARTS["dataset"]:
         return "stdlib" if base == "stdlib" else "named texts" if text else "named images"
-    if base == "mixture" or (":" in name and not _TFDS_VERSION.fullmatch(name)):
+    if base == "mixture" or (":" in name and not TFDS_VERSION.fullmatch(name)):
         return None
     return "tfds texts" if text else "tfds images"
 

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,6 +12,8 @@ from vitzoo.staging import temporary_folder
 
 PATH_KINDS = ("folder", "csv", "text", "jsonl")
 """What `data.name` may be a path of: `folder:PATH`."""
+TFDS_VERSION = re.compile(r"[\w/.\-]+:[\d.*]+")
+"""A dataset of TFDS with its version, NAME:1.0.0: no part of a user's own."""
 
 
 def path_of(name: str) -> pathlib.Path | None:

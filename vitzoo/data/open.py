@@ -1,20 +1,17 @@
 """From `data.name` to examples."""
 
 import inspect
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from vitzoo import registry
-from vitzoo.data.folders import PATH_KINDS, check_path
+from vitzoo.data.folders import PATH_KINDS, TFDS_VERSION, check_path
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.base import Dataset, Source, holds
 from vitzoo.errors import RunError, UserError
 
 SOURCE = ("info", "ids", "fields", "where", "__len__", "__getitem__")
 """What is read of the examples of a split; see `data.sources.base.Source`."""
-
-TFDS_VERSION = re.compile(r"[\w/.\-]+:[\d.*]+")
 
 _OF_KIND = {"folder": "image", "text": "text"}
 """What a path of a kind can hold alone."""
