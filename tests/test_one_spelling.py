@@ -12,7 +12,7 @@ from vitzoo.data import splits
 from vitzoo.data.text.settings import Text
 from vitzoo.errors import UserError
 from vitzoo.evaluation.classes import match
-from vitzoo.inference.text_inputs import gather_texts
+from vitzoo.inference.inputs import gather_texts
 from vitzoo.weights.transfer import match_head
 
 COMPOSED, DECOMPOSED = "caf\u00e9", "cafe\u0301"

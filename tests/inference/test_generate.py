@@ -12,7 +12,7 @@ from vitzoo.cli.entry import main
 from vitzoo.data.text.tokenizers.characters import CharacterTokenizer
 from vitzoo.errors import UserError
 from vitzoo.inference.generator import Generator
-from vitzoo.inference.text_inputs import gather_texts
+from vitzoo.inference.inputs import gather_texts
 from vitzoo.inference.text_predictor import TextPredictor
 from vitzoo.weights.load import load
 

@@ -15,8 +15,8 @@ from vitzoo.data.text.tokenizers.open import open_tokenizer
 from vitzoo.errors import UserError
 from vitzoo.inference import predict as predicting
 from vitzoo.inference.generator import _Answers, check_prompts
+from vitzoo.inference.inputs import gather_texts, read_texts
 from vitzoo.inference.predict import say_written
-from vitzoo.inference.text_inputs import gather_texts, read_texts
 from vitzoo.inference.text_predict import say_texts_written
 from vitzoo.outputs import there
 

@@ -11,7 +11,7 @@ from made_text_run import MASKING, make_text_run
 import vitzoo
 from vitzoo.cli.entry import main
 from vitzoo.data.text.settings import Text
-from vitzoo.inference.text_inputs import gather_texts
+from vitzoo.inference.inputs import gather_texts
 from vitzoo.inference.text_predict import predict_texts, similar
 from vitzoo.inference.text_predictor import TextPredictor
 from vitzoo.weights.load import load

@@ -60,8 +60,8 @@ def run(args: argparse.Namespace) -> Result:
     _check(args)
     if args.similar is not None:
         return _similar(args)
+    from vitzoo.inference.inputs import read_texts
     from vitzoo.inference.predict import exit_code, predict, say_rows, say_written
-    from vitzoo.inference.text_inputs import read_texts
     from vitzoo.inference.text_predict import predict_texts, say_text_rows, say_texts_written
 
     if args.output is not None:

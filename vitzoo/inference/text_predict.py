@@ -8,7 +8,7 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from vitzoo.inference.text_inputs import TextInput, gather_texts
+from vitzoo.inference.inputs import TextInput, gather_texts
 from vitzoo.inference.text_predictor import TextPredictor
 from vitzoo.inference.writers import shown, write_features, write_rows
 from vitzoo.outputs import checked_file, wrote

@@ -10,7 +10,7 @@ import numpy as np
 
 from vitzoo.data.text.token_array import unknown_note
 from vitzoo.errors import UserError
-from vitzoo.inference.text_inputs import TextInput, gather_texts
+from vitzoo.inference.inputs import TextInput, gather_texts
 from vitzoo.inference.text_tasks import Asked, Task, Unusable, task_of
 from vitzoo.nn import state
 from vitzoo.parallel.mesh import devices

@@ -14,7 +14,7 @@ from vitzoo.data.text.labelled import word_tokens
 from vitzoo.data.text.layout import Layout
 from vitzoo.data.text.tokenizers.base import Ids
 from vitzoo.errors import UserError
-from vitzoo.inference.text_inputs import TextInput
+from vitzoo.inference.inputs import TextInput
 from vitzoo.models.text import is_prefix_lm
 from vitzoo.objectives.inputs import logits_of
 from vitzoo.registry import find
