@@ -1,4 +1,4 @@
-"""What is to be predicted: images (files, folders, in memory) and texts, pairs and words, each with what its row begins."""
+"""What is to be predicted: images (files, folders, in memory), texts, pairs and words, each with what names its row."""
 
 import dataclasses
 import os
