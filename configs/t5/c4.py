@@ -24,7 +24,7 @@ def get_config(arg="small"):
     config.inputs.tokens = dict(source_length=512, length=114)
     config.optimizer = dict(name="t5_adafactor", learning_rate=1e-2)
     # constant for 10,000 steps, then 1/sqrt(step)
-    config.schedule = dict(name="rsqrt", warmup_steps=10_000, warmup_start=1.0, timescale=10_000)
+    config.schedule = dict(name="rsqrt", warmup_steps=10_000, initial_fraction=1.0, timescale=10_000)
     config.checkpoint = dict(every_steps=5000)
     config.evaluate = dict(val=dict(name="perplexity", split="validation", max_rows=4000, every_steps=5000))
     return config

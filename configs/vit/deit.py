@@ -60,7 +60,7 @@ def get_config(arg="S/16"):
         cutmix=1.0,
     )
     config.optimizer = dict(name="adamw", learning_rate=RATE, weight_decay=0.05)
-    config.schedule = dict(name="cosine", warmup_epochs=5, warmup_start=1e-6 / RATE, final_fraction=1e-5 / RATE)
+    config.schedule = dict(name="cosine", warmup_epochs=5, initial_fraction=1e-6 / RATE, final_fraction=1e-5 / RATE)
     config.checkpoint = dict(every_epochs=1, keep=2, keep_best="val/accuracy")
     config.evaluate = dict(val=dict(name="classification", split="validation", every_epochs=5))
     return config

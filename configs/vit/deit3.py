@@ -71,7 +71,7 @@ def _pretrain(config, variant, epochs, *, rate, image_size, drop_path):
     )
     decay = {400: 0.02, 800: 0.05}[epochs]
     config.optimizer = dict(name="lamb", learning_rate=rate, weight_decay=decay, epsilon=1e-8, grad_clip=1.0)
-    config.schedule = dict(name="cosine", warmup_epochs=5, warmup_start=FIRST / rate, final_fraction=LEAST / rate)
+    config.schedule = dict(name="cosine", warmup_epochs=5, initial_fraction=FIRST / rate, final_fraction=LEAST / rate)
     return config
 
 
@@ -94,5 +94,5 @@ def _finetune(config, image_size, drop_path):
     )
     # the schedule's least rate is its peak: after the warm-up it stays
     config.optimizer = dict(name="adamw", learning_rate=LEAST, weight_decay=0.1)
-    config.schedule = dict(name="constant", warmup_epochs=5, warmup_start=FIRST / LEAST)
+    config.schedule = dict(name="constant", warmup_epochs=5, initial_fraction=FIRST / LEAST)
     return config

@@ -100,8 +100,8 @@ def test_how_an_augmentation_acts_that_is_off_has_no_effect(flag, on):
 @pytest.mark.parametrize(
     ("flag", "on"),
     [
-        ("schedule.warmup_start=0.1", "schedule.warmup_steps=1"),
-        ("schedule.warmup_start=0.1", "schedule.warmup_fraction=0.1"),
+        ("schedule.initial_fraction=0.1", "schedule.warmup_steps=1"),
+        ("schedule.initial_fraction=0.1", "schedule.warmup_fraction=0.1"),
         ("model.rotary_base=50", "model.positions=rotary"),
         ("model.qk_norm_bias=true", "model.qk_norm=true"),
         ("log.wandb_name=mine", "log.wandb=true"),

@@ -18,7 +18,7 @@ def test_warmup_starts_at_zero_and_reaches_the_peak_at_its_end():
 
 
 def test_warmup_can_start_above_zero():
-    assert rates(Constant(warmup_steps=4, warmup_start=0.2), [0, 2, 4]) == pytest.approx([0.2, 0.6, 1.0])
+    assert rates(Constant(warmup_steps=4, initial_fraction=0.2), [0, 2, 4]) == pytest.approx([0.2, 0.6, 1.0])
 
 
 def test_cosine_is_optax_warmup_cosine_decay():
@@ -31,7 +31,7 @@ def test_cosine_is_optax_warmup_cosine_decay():
 def test_cosine_goes_from_rate_to_rate_as_deit_does():
     # Touvron et al. 2021: 1e-6 up to the peak, then a cosine down to 1e-5
     peak = 3e-3
-    rate = Cosine(warmup_steps=10, warmup_start=1e-6 / peak, final_fraction=1e-5 / peak).make(100, 1, 100, peak)
+    rate = Cosine(warmup_steps=10, initial_fraction=1e-6 / peak, final_fraction=1e-5 / peak).make(100, 1, 100, peak)
     expected = [1e-6, peak, (peak + 1e-5) / 2, 1e-5]
     np.testing.assert_allclose([rate(step) for step in (0, 10, 55, 100)], expected, rtol=1e-5)
 
@@ -92,6 +92,6 @@ def test_rsqrt_is_the_schedule_of_the_transformer_of_2017_and_that_of_t5():
     published = [512**-0.5 * min(step**-0.5, step * 4000**-1.5) for step in steps]
     np.testing.assert_allclose(made, published, rtol=1e-5)
     # Raffel et al. 2020, section 3.1.2: 1/sqrt(max(step, 10^4))
-    schedule = InverseSquareRoot(warmup_steps=10_000, warmup_start=1.0, timescale=10_000)
+    schedule = InverseSquareRoot(warmup_steps=10_000, initial_fraction=1.0, timescale=10_000)
     made = np.array(rates(schedule, [0, 9_999, 10_000, 40_000], total_steps=2**19)) * 1e-2
     np.testing.assert_allclose(made, [1e-2, 1e-2, 1e-2, 5e-3], rtol=1e-5)

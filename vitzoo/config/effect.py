@@ -53,7 +53,7 @@ NEEDS: Mapping[str, tuple[str, Callable[[Built], Any]]] = {
         lambda built: built["augment"].mixup or built["augment"].cutmix,
     ),
     "augment.random_erasing_fill": ("augment.random_erasing", lambda built: built["augment"].random_erasing),
-    "schedule.warmup_start": ("a warm-up (schedule.warmup_steps)", _warms_up),
+    "schedule.initial_fraction": ("a warm-up (schedule.warmup_steps)", _warms_up),
     "inputs.image.crop_offset": ("a margin (inputs.image.resize=short_side_crop or crop_fraction)", _has_margin),
     "inputs.image.antialias": (
         "an interpolation other than nearest",

@@ -36,7 +36,9 @@ class Schedule:
     warmup_epochs: float = setting(0.0, "linear warm-up, in epochs", minimum=0.0)
     warmup_examples: int = setting(0, "linear warm-up, in examples", minimum=0)
     warmup_fraction: float = setting(0.0, "linear warm-up, as a part of the training", minimum=0.0, maximum=1.0)
-    warmup_start: float = setting(0.0, "rate of the first batch, as a fraction of the peak", minimum=0.0, maximum=1.0)
+    initial_fraction: float = setting(
+        0.0, "rate of the first batch, as a fraction of the peak", minimum=0.0, maximum=1.0
+    )
     cooldown_steps: int = setting(0, "linear decay to zero at the end, in steps", minimum=0)
     cooldown_epochs: float = setting(0.0, "linear decay to zero at the end, in epochs", minimum=0.0)
     cooldown_examples: int = setting(0, "linear decay to zero at the end, in examples", minimum=0)
@@ -63,7 +65,7 @@ class Schedule:
             now = jnp.asarray(step, jnp.float32)
             factor = self.shape(jnp.maximum(now - warmup, 0), max(total_steps - warmup, 1))
             if warmup:
-                factor *= self.warmup_start + (1 - self.warmup_start) * jnp.minimum(now / warmup, 1)
+                factor *= self.initial_fraction + (1 - self.initial_fraction) * jnp.minimum(now / warmup, 1)
             if cooldown:
                 factor *= jnp.clip((total_steps - now) / cooldown, 0, 1)
             return peak * factor
