@@ -19,7 +19,7 @@ ACTIONS = {
 """The flags of each action."""
 CUT = 400  # characters shown of a text
 EXAMPLES = """\
-prepare  write images once as ArrayRecord, which reads fast: TFDS's, or folder:PATH and csv:FILE of any size;
+prepare  write images once as ArrayRecord, which reads fast: TFDS's, or folder:PATH, csv:FILE, jsonl:FILE of any size;
          of text, train a tokenizer (--config.inputs.tokens.tokenizer.kind=bpe, unigram or wordpiece) and write it to
          --output
 check    read every example; count classes and sizes; name what can't be read, and end with 1 if training would stop
