@@ -38,9 +38,9 @@ class Prepared:
 def prepare(name: str, *, shards: int = 0, **settings: Any) -> Prepared:
     """Writes a dataset as ArrayRecord into `dir`, else $TFDS_DATA_DIR, else ~/tensorflow_datasets.
 
-    `folder:PATH`, `csv:FILE`, `jsonl:FILE` and a class of the user's are written in TFDS's layout, images as they are, under the
-    folder's, file's or class's own name, which is what `data.name` then says. A dataset of TFDS's catalogue is
-    downloaded and prepared, which needs TensorFlow this once. One that is prepared there already is left as it is.
+    `folder:PATH`, `csv:FILE`, `jsonl:FILE` and a class of the user's are written in TFDS's layout, images as they are,
+    under the folder's, file's or class's own name, which is what `data.name` then says. A dataset of TFDS's catalogue
+    is downloaded and prepared, which needs TensorFlow this once. One that is prepared there already is left as it is.
 
     Args:
         shards: number of files for each split; 0 leaves it to TFDS.
