@@ -107,7 +107,7 @@ def test_a_model_of_ones_own_is_made_by_name(here):
 def test_a_model_of_ones_own_is_fine_tuned_to_other_classes(run, here):
     changes = {"init_from": str(run), "data.name": "my_lines:lines", "min_steps": 0, "total_epochs": None}
     changes |= {"total_steps": 2, "optimizer.freeze": ("hidden/.*",), "optimizer.weight_decay": 0.1}
-    with pytest.raises(vitzoo.UserError, match=r"the model has no blocks to count .* 1 is off"):
+    with pytest.raises(vitzoo.UserError, match=r"the model has no blocks to count.*; 1 is off"):
         vitzoo.train("vit/finetune", here / "lines", changes)
     vitzoo.train("vit/finetune", here / "lines", {**changes, "optimizer.layer_decay": 1.0})
     before, after = (flatten(read_params(locate(str(one)), "auto")[0]) for one in (run, here / "lines"))
