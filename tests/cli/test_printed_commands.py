@@ -9,7 +9,6 @@ import pytest
 
 from vitzoo.cli import main
 from vitzoo.cli.arguments import Parser, split_overrides
-from vitzoo.data.text.settings import Text
 from vitzoo.training import header, run_folder
 
 NAMES = ["plain", "two words", "it's", 'a "b"', "$HOME", "`x`", "-run", "--top", "a;b&c|d", "#1", "a=b", "å√"]
@@ -34,8 +33,9 @@ def name(request, tmp_path, monkeypatch):
 @pytest.mark.parametrize(("model", "best"), [("vit", {"step": 1, "value": 0.5}), ("gpt", None), ("bert", None)])
 def test_what_a_training_says_at_its_end(name, model, best):
     experiment = SimpleNamespace(checkpoint=SimpleNamespace(keep_best="val/loss"))
-    inputs = SimpleNamespace(find=lambda kind: SimpleNamespace(text=Text()))
-    parts = {"choice": SimpleNamespace(name=model), "inputs": inputs}
+    kind = "image" if model == "vit" else "text"
+    inputs = SimpleNamespace(find=lambda _: SimpleNamespace(), described=lambda _: {"any": {"kind": kind}})
+    parts = {"choice": SimpleNamespace(name=model), "inputs": inputs, "model_config": None}
     parts |= {"state": {"params": {}}, "resolved": SimpleNamespace(experiment=experiment)}
     task = SimpleNamespace(total_steps=3, **parts)
     out = io.StringIO()

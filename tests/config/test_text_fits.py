@@ -9,7 +9,7 @@ from vitzoo.config import resolve
 from vitzoo.config.fits import check_acts, check_evaluator, check_learns, check_prefix, kind_of
 from vitzoo.data.processors.text import MAKERS
 from vitzoo.data.settings import Data
-from vitzoo.data.text.row_kinds import ACTS, ROWS
+from vitzoo.data.text.row_kinds import ACTS, EXAMPLES, ROWS
 from vitzoo.data.text.settings import Text
 from vitzoo.errors import UserError
 from vitzoo.evaluation.language_modelling import PerplexityEvaluator
@@ -27,7 +27,7 @@ def refusal(config: str, **changes) -> str:
 
 def test_every_kind_of_rows_has_a_maker_and_the_settings_that_act_on_it():
     assert set(ROWS) == set(MAKERS)
-    assert {rows for acts in ACTS.values() for rows in acts} <= set(ROWS)
+    assert {rows for acts in ACTS.values() for rows in acts} <= {*ROWS, EXAMPLES}
     assert set(ACTS) <= set(vars(Text()))
 
 

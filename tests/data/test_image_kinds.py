@@ -86,10 +86,15 @@ def test_kinds_are_those_of_the_endings():
     assert not {"EPS", "WMF", "PSD", "FITS", "PDF", "DDS"} & set(readable_kinds())
 
 
-def test_images_are_opened_in_one_place():
+def test_images_are_opened_by_a_list_of_kinds_alone():
     root = pathlib.Path(vitzoo.__file__).parent
-    opening = [path.name for path in root.rglob("*.py") if re.search(r"\bImage\.open\(", path.read_text())]
-    assert opening == ["image_files.py"]
+    calls = {
+        path.name: re.findall(r"\bImage\.open\((?:[^()]|\([^()]*\))*\)", path.read_text())
+        for path in root.rglob("*.py")
+    }
+    calls = {name: found for name, found in calls.items() if found}
+    assert calls.keys() == {"image_files.py", "overwriting.py"}  # to read them, and to see whether vitzoo made one
+    assert all("formats=" in call for found in calls.values() for call in found)
 
 
 def test_a_listed_kind_under_another_listed_ending_is_opened(tmp_path):

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 import weakref
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from vitzoo.data.arrays import image_table
 from vitzoo.data.examples import ExampleRows
 from vitzoo.data.open import open_source
 from vitzoo.data.pipeline import TrainStream, eval_batches
-from vitzoo.data.processors.image import ImageArrays
+from vitzoo.data.processors.image import ImageArrays, ImageProcessor
 from vitzoo.data.settings import Augment, Data, Preprocessing
 from vitzoo.data.sources.base import Source
 from vitzoo.errors import RunError, UserError
@@ -179,8 +180,9 @@ def test_repeats_resume_within_a_group_and_count_rows_as_examples():
 
 
 def test_balance_and_training_need_more_than_one_class():
+    config = SimpleNamespace(image_size=4, channels=1)
     with pytest.raises(UserError, match="only one class"):
-        stream(numbers(4, labels=[0, 0, 0, 0]), 2)
+        ImageProcessor(Preprocessing()).rows(numbers(4, labels=[0, 0, 0, 0]), Data(name="numbers"), config, train=True)
 
 
 def test_examples_per_epoch_are_told():

@@ -252,7 +252,7 @@ def test_the_head_is_the_objectives_unless_it_is_stated():
     }
     for objective, head in heads.items():
         resolved = resolve(objective, "gpt" if head is None else "bert", **({"head": "auto"} if head else {}))
-        assert inputs_of(resolved.experiment).head == head
+        assert inputs_of(resolved.experiment).text.head == head
     # a checkpoint's own head gives way to the objective's
     choice = ModelChoice("bert", "", {}, {"vocabulary_size": 9, "head": "pretraining"})
     assert choice.config(head="classes", num_classes=2).head_kind == "classes"

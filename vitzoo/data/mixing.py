@@ -77,7 +77,7 @@ def _scale(preprocessing: Preprocessing, channels: int) -> tuple[jax.Array, jax.
     for field in ("mean", "std"):
         values = getattr(preprocessing, field) or (MIDDLE,)
         if len(values) not in (1, channels):
-            raise UserError(f"preprocessing.{field}", values, f"doesn't fit images of {channels} channel(s)")
+            raise UserError(f"inputs.image.{field}", values, f"doesn't fit images of {channels} channel(s)")
         scale[field] = jnp.asarray(values, jnp.float32)
     return scale["mean"], scale["std"]
 

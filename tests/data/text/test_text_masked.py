@@ -141,7 +141,8 @@ def test_next_sentences_of_one_document_are_refused():
 
 
 def test_a_tokenizer_without_a_mask_is_refused():
-    with pytest.raises(UserError, match=r"tokenizer = bytes: has no token to mask: tokenizer\.masking=true adds one"):
+    said = r"tokenizer = bytes: has no token to mask: inputs\.tokens\.tokenizer\.masking=true adds one"
+    with pytest.raises(UserError, match=said):
         MaskedRows(texts("abcdef"), ByteTokenizer(), Text())
 
 

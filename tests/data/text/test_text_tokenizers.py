@@ -197,14 +197,14 @@ def test_no_text_to_train_on_is_refused():
 
 def test_settings_that_contradict_are_refused():
     for values, field in (
-        ({"kind": "file"}, "inputs.tokens.tokenizer.file"),
-        ({"kind": "bytes", "file": "x"}, "inputs.tokens.tokenizer.file"),
-        ({"special": {"padd": "x"}}, "inputs.tokens.tokenizer.special"),
-        ({"kind": "bpe", "vocabulary_size": 258 + 100, "sentinels": 100}, "inputs.tokens.tokenizer.vocabulary_size"),
-        ({"kind": "bpe", "vocabulary_size": 261, "masking": True}, "inputs.tokens.tokenizer.vocabulary_size"),
-        ({"kind": "unigram", "vocabulary_size": 107, "sentinels": 100}, "inputs.tokens.tokenizer.vocabulary_size"),
-        ({"kind": "characters", "vocabulary_size": 107}, "inputs.tokens.tokenizer.vocabulary_size"),
-        ({"kind": "file", "file": "x", "masking": True}, "inputs.tokens.tokenizer.masking"),
+        ({"kind": "file"}, "tokenizer.file"),
+        ({"kind": "bytes", "file": "x"}, "tokenizer.file"),
+        ({"special": {"padd": "x"}}, "tokenizer.special"),
+        ({"kind": "bpe", "vocabulary_size": 258 + 100, "sentinels": 100}, "tokenizer.vocabulary_size"),
+        ({"kind": "bpe", "vocabulary_size": 261, "masking": True}, "tokenizer.vocabulary_size"),
+        ({"kind": "unigram", "vocabulary_size": 107, "sentinels": 100}, "tokenizer.vocabulary_size"),
+        ({"kind": "characters", "vocabulary_size": 107}, "tokenizer.vocabulary_size"),
+        ({"kind": "file", "file": "x", "masking": True}, "tokenizer.masking"),
     ):
         with pytest.raises(UserError) as refusal:
             build(Tokenizer, values, "tokenizer")
