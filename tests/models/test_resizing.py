@@ -55,8 +55,8 @@ def test_the_class_tokens_row_stays_bit_for_bit(tiny):
 
 FORMS = [
     {"distillation": "head", "registers": 2, "prefix_positions": "all"},
-    {"positions": "relative_bias", "registers": 1},
-    *(pytest.param({"positions": one, "registers": 1}, marks=pytest.mark.gate) for one in POSITIONS),
+    pytest.param({"positions": "relative_bias", "registers": 1}, marks=pytest.mark.gate),
+    *(pytest.param({"positions": one, "registers": 1}, marks=pytest.mark.slow) for one in POSITIONS),
 ]
 
 

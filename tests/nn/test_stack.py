@@ -181,7 +181,14 @@ class Normed(nnx.Module):
         return x + self.norm(self.linear(x), train=train), BlockOutput()
 
 
-@pytest.mark.parametrize(("scan", "remat"), [(True, "full"), (True, "none"), (False, "dots")])
+@pytest.mark.parametrize(
+    ("scan", "remat"),
+    [
+        pytest.param(True, "full", marks=pytest.mark.gate),
+        (True, "none"),
+        pytest.param(False, "dots", marks=pytest.mark.gate),
+    ],
+)
 def test_statistics_of_stacked_layers_are_those_of_each_layer_alone(scan, remat):
     execution = Execution(scan=scan, remat=remat)
     graph, params = state.split(Stack(3, Normed, rngs=nnx.Rngs(0), execution=execution))
