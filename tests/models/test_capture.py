@@ -16,7 +16,10 @@ BATCH, SOURCE, TOKENS = 2, 5, 4
 SEGMENTS = np.array([[1, 1, 2, 0], [1, 1, 1, 1]], np.int32)
 SOURCE_SEGMENTS = np.array([[1, 1, 1, 2, 2], [1, 1, 1, 1, 0]], np.int32)
 CASES = ["vit", *(name for name in FAMILIES if name not in ("gpt1", "t5_v1_1"))]
-GATED = [pytest.param(name, marks=pytest.mark.gate) for name in ("llama", "t5", "transformer")]
+GATED = [
+    pytest.param("t5", marks=pytest.mark.gate),
+    *(pytest.param(name, marks=pytest.mark.slow) for name in ("llama", "transformer")),
+]
 
 
 class Case:
@@ -140,7 +143,7 @@ def attended(x, context, part, may, scale=None, bias=0.0):
     return chances, np.einsum("bqhd,hdw->bqw", mixed, part["out"]["kernel"]) + part["out"].get("bias", 0)
 
 
-@pytest.mark.parametrize("family", ["vit", "gpt", "bert", "t5"])
+@pytest.mark.parametrize("family", ["vit", "gpt", "bert", pytest.param("t5", marks=pytest.mark.gate)])
 @pytest.mark.parametrize("layer", [0, 1])
 def test_weights_are_the_softmax_computed_by_hand(family, layer, case, seen):
     one, captured = case(family), seen(family)[1]
@@ -189,7 +192,9 @@ def test_without_capture_no_layer_hands_anything_out(family, case):
 
 
 @pytest.mark.gate
-@pytest.mark.parametrize("family", CASES)
+@pytest.mark.parametrize(
+    "family", [one if one in ("vit", "t5") else pytest.param(one, marks=pytest.mark.slow) for one in CASES]
+)
 def test_one_and_eight_devices_capture_the_same(family, case):
     one = case(family)
     inputs, names = [np.resize(x, (8, *x.shape[1:])) for x in one.inputs], frozenset(one.merged().captures)

@@ -74,8 +74,15 @@ def test_a_killed_one_ends_bitwise_as_if_undisturbed(name, pairs, request, tmp_p
 
 
 @pytest.mark.gate
-@pytest.mark.parametrize("how", [{"accumulate": 4}, {"accumulate": 2, "devices": 8}])
-@pytest.mark.parametrize("name", ["towers", "volumes"])
+@pytest.mark.parametrize(
+    ("name", "how"),
+    [
+        ("towers", {"accumulate": 4}),
+        ("towers", {"accumulate": 2, "devices": 8}),
+        ("volumes", {"accumulate": 2, "devices": 8}),
+        pytest.param("volumes", {"accumulate": 4}, marks=pytest.mark.slow),
+    ],
+)
 def test_the_first_step_is_the_same_for_any_accumulation_and_mesh(name, how, pairs, monkeypatch):
     changes = {"optimizer.name": "sgd", "optimizer.learning_rate": 0.1, **(pairs if name == "towers" else {})}
     loss, right = first_step(name, monkeypatch, 1, **changes)

@@ -135,6 +135,7 @@ def first_step(name, monkeypatch, count, batch=None, **changes):
     return float(scalars["loss"]), {path: np.asarray(leaf) for path, leaf in flatten(state).items()}
 
 
+@pytest.mark.gate
 def test_one_and_eight_devices_give_the_same_statistics(monkeypatch):
     sgd = {"optimizer.name": "sgd", "optimizer.learning_rate": 0.1}
     (loss, one), (other_loss, eight) = (first_step("cnn", monkeypatch, count, **sgd) for count in (1, 8))
@@ -171,7 +172,7 @@ def test_a_loss_that_reads_attention_weights_is_the_same_on_one_and_eight_device
 
 
 @pytest.mark.gate
-@pytest.mark.parametrize("name", ["cnn", "simclr"])
+@pytest.mark.parametrize("name", ["cnn", pytest.param("simclr", marks=pytest.mark.slow)])
 def test_rows_that_only_fill_up_a_batch_change_nothing(name, monkeypatch):
     sgd = {"optimizer.name": "sgd", "optimizer.learning_rate": 0.1}
 
@@ -326,7 +327,10 @@ def test_a_contrast_with_a_model_that_keeps_statistics_is_refused(monkeypatch):
         first_step("simclr", monkeypatch, 1, **{"model.name": "cnn:CNN"})
 
 
-GATED = [pytest.param(name, marks=pytest.mark.gate) for name in ("cnn", "dino", "simclr")]
+GATED = [
+    pytest.param("dino", marks=pytest.mark.gate),
+    *(pytest.param(n, marks=pytest.mark.slow) for n in ("cnn", "simclr")),
+]
 
 
 @pytest.mark.parametrize("name", ["hint", *GATED])

@@ -146,7 +146,7 @@ def step(case, scale, mesh="", accumulate=1):
 OFTEN = ("softmax", "causal_lm", "seq2seq")
 
 
-@pytest.mark.parametrize("kind", [one if one in OFTEN else pytest.param(one, marks=pytest.mark.gate) for one in CASES])
+@pytest.mark.parametrize("kind", [one if one in OFTEN else pytest.param(one, marks=pytest.mark.slow) for one in CASES])
 def test_loss_and_gradient_are_those_of_the_definition_for_any_scale_of_the_weights(kind):
     reference = step(CASES[kind], 1.0)
     assert reference[0]["loss"] == pytest.approx(expected(kind), rel=1e-6)
