@@ -138,7 +138,7 @@ def test_a_dry_run_shows_both_ends_of_each_leaf(capsys):
     assert (leaves["head/kernel"]["weight_decay"], leaves["head/kernel"]["weight_decay_end"]) == (0.04, 0.4)
 
 
-@pytest.mark.gate
+@pytest.mark.slow
 def test_a_run_logs_it_and_a_resumed_one_goes_on_with_that_of_its_step(tmp_path, monkeypatch):
     changes = {"total_steps": 4, "total_epochs": None, "log.every_steps": 1, "checkpoint.every_steps": 2}
     changes |= {"optimizer.weight_decay": 0.04, "optimizer.weight_decay_end": 0.4, "data.batch_size": 8}

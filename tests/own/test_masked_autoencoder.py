@@ -42,7 +42,9 @@ def test_a_killed_one_ends_bitwise_as_if_undisturbed(mae, tmp_path, monkeypatch)
 
 
 @pytest.mark.gate
-@pytest.mark.parametrize("how", [{"accumulate": 4}, {"accumulate": 2, "devices": 8}])
+@pytest.mark.parametrize(
+    "how", [pytest.param({"accumulate": 4}, marks=pytest.mark.slow), {"accumulate": 2, "devices": 8}]
+)
 def test_masks_are_the_same_for_any_accumulation_and_mesh(how, monkeypatch):
     sgd = {"optimizer.name": "sgd", "optimizer.learning_rate": 0.1}
     loss, right = first_step("mae", monkeypatch, 1, **sgd)

@@ -77,7 +77,7 @@ def test_a_killed_one_ends_bitwise_as_if_undisturbed(name, pairs, request, tmp_p
 @pytest.mark.parametrize(
     ("name", "how"),
     [
-        ("towers", {"accumulate": 4}),
+        pytest.param("towers", {"accumulate": 4}, marks=pytest.mark.slow),
         ("towers", {"accumulate": 2, "devices": 8}),
         ("volumes", {"accumulate": 2, "devices": 8}),
         pytest.param("volumes", {"accumulate": 4}, marks=pytest.mark.slow),
