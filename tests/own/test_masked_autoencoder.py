@@ -107,7 +107,7 @@ def fine_tuning(checkpoint, **model):
 
 
 @pytest.mark.gate
-@pytest.mark.parametrize("step", [12, 24])
+@pytest.mark.parametrize("step", [pytest.param(12, marks=pytest.mark.slow), 24])
 def test_a_vit_starts_from_its_encoder_bitwise(mae, step, tmp_path, monkeypatch, capsys):
     devices(monkeypatch, 1)
     name = f"{mae[0]}@12:encoder" if step == 12 else f"{mae[0]}:encoder"

@@ -57,7 +57,7 @@ def test_volumes_of_an_own_dataset_are_classified(volumes):
 
 
 @pytest.mark.gate
-@pytest.mark.parametrize("name", ["towers", "volumes"])
+@pytest.mark.parametrize("name", ["towers", pytest.param("volumes", marks=pytest.mark.slow)])
 def test_a_killed_one_ends_bitwise_as_if_undisturbed(name, pairs, request, tmp_path, monkeypatch):
     whole, changes = request.getfixturevalue(name), pairs if name == "towers" else {}
     devices(monkeypatch, 1)
@@ -79,7 +79,7 @@ def test_a_killed_one_ends_bitwise_as_if_undisturbed(name, pairs, request, tmp_p
     [
         pytest.param("towers", {"accumulate": 4}, marks=pytest.mark.slow),
         ("towers", {"accumulate": 2, "devices": 8}),
-        ("volumes", {"accumulate": 2, "devices": 8}),
+        pytest.param("volumes", {"accumulate": 2, "devices": 8}, marks=pytest.mark.slow),
         pytest.param("volumes", {"accumulate": 4}, marks=pytest.mark.slow),
     ],
 )
@@ -119,7 +119,7 @@ def test_a_tower_is_a_model_of_its_own(towers):
 
 
 @pytest.mark.gate
-@pytest.mark.parametrize("name", ["towers", "volumes"])
+@pytest.mark.parametrize("name", [pytest.param("towers", marks=pytest.mark.slow), "volumes"])
 def test_they_are_evaluated_again_and_nothing_is_predicted_with_them(name, request, capsys):
     workdir, summary, _ = request.getfixturevalue(name)
     assert main(["eval", "--workdir", str(workdir), "--json"]) == 0

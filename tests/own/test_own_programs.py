@@ -211,7 +211,7 @@ def test_a_teacher_that_moves_is_saved_and_a_killed_run_ends_as_if_undisturbed(t
         ("dino", {"accumulate": 4}),
         pytest.param("dino", {"accumulate": 2, "devices": 8}, marks=pytest.mark.slow),
         pytest.param("simclr", {"accumulate": 4}, marks=pytest.mark.slow),
-        ("simclr", {"accumulate": 2, "devices": 8}),
+        pytest.param("simclr", {"accumulate": 2, "devices": 8}, marks=pytest.mark.slow),
     ],
 )
 def test_crops_memory_and_contrast_are_the_same_for_any_accumulation_and_mesh(name, how, monkeypatch):
@@ -223,7 +223,7 @@ def test_crops_memory_and_contrast_are_the_same_for_any_accumulation_and_mesh(na
         np.testing.assert_allclose(right[path], found[path], rtol=1e-5, atol=1e-6, err_msg=path)
 
 
-@pytest.mark.gate
+@pytest.mark.slow
 def test_a_step_that_is_not_finite_leaves_statistics_and_memory_as_they_are(monkeypatch):
     def poisoned(batch):
         return {**batch, "weight": np.full_like(batch["weight"], np.nan)}
@@ -257,7 +257,7 @@ def test_a_checkpoint_to_learn_from_is_named_and_not_saved(cnn, hint):
     assert summary["metrics"]["test"]["loss"] == losses[1]
 
 
-@pytest.mark.gate
+@pytest.mark.slow
 def test_the_guide_sees_the_students_images_as_it_was_trained(cnn, monkeypatch):
     """The loss of the first step, by hand: of images that are scaled otherwise for each."""
     import cnn as program
@@ -292,7 +292,7 @@ def test_a_killed_student_ends_bitwise_as_if_undisturbed_and_knows_its_guide(cnn
         trained("hint", tmp_path / "killed", **{GUIDE: str(guide)})
 
 
-@pytest.mark.gate
+@pytest.mark.slow
 def test_what_a_guide_says_is_the_same_for_any_accumulation_and_mesh(cnn, monkeypatch):
     sgd = {GUIDE: str(cnn[0]), "optimizer.name": "sgd", "optimizer.learning_rate": 0.1}
     loss, right = first_step("hint", monkeypatch, 1, **sgd)
@@ -360,7 +360,7 @@ def test_rows_that_see_each_other_are_measured_in_the_same_batches_on_any_mesh(t
     assert "evaluate.test.batch_size = 12: doesn't divide over the mesh, and rows that" in capsys.readouterr().err
 
 
-@pytest.mark.gate
+@pytest.mark.slow
 def test_the_loss_on_held_out_data_is_measured_with_the_teacher_of_that_step(tmp_path, monkeypatch, capsys):
     devices(monkeypatch, 1)
     workdir = tmp_path / "run"
