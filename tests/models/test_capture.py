@@ -191,7 +191,7 @@ def test_without_capture_no_layer_hands_anything_out(family, case):
     assert handed(capture={"tokens"}) == 0
 
 
-@pytest.mark.gate
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "family", [one if one in ("vit", "t5") else pytest.param(one, marks=pytest.mark.slow) for one in CASES]
 )

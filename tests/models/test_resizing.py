@@ -72,7 +72,7 @@ def test_images_of_another_size_are_seen_as_by_a_model_loaded_for_that_size(tiny
     assert model.run("features", images)["tokens"].shape == (2, model.config.prefix_tokens + 20, 16)
 
 
-@pytest.mark.gate
+@pytest.mark.slow
 def test_a_model_takes_crops_of_several_sizes_in_one_step_and_its_positions_learn_from_all(tiny):
     model = tiny(positions="learned2d", depth=1)
     small = np.random.default_rng(1).normal(size=(3, 4, 8, 3)).astype(np.float32)

@@ -21,7 +21,7 @@ def mae(tmp_path_factory):
     return run_of("mae", tmp_path_factory, **{"log.every_steps": 1})
 
 
-@pytest.mark.gate
+@pytest.mark.slow
 def test_it_trains_without_logits_or_classes_and_its_loss_falls(mae):
     workdir, summary, said = mae
     assert summary["finished"]
@@ -57,7 +57,7 @@ def test_masks_are_the_same_for_any_accumulation_and_mesh(how, monkeypatch):
         np.testing.assert_allclose(right[path], found[path], rtol=1e-5, atol=1e-6, err_msg=path)
 
 
-@pytest.mark.gate
+@pytest.mark.slow
 def test_what_is_hidden_does_not_reach_the_encoder(mae):
     model, _ = vitzoo.load(str(mae[0]))
     image, seen = np.float32(np.random.default_rng(0).normal(size=(2, 8, 8, 1))), np.array([[1, 6], [15, 0]])
@@ -81,7 +81,7 @@ def test_what_needs_logits_refuses_it_before_any_work(needing, field, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.gate
+@pytest.mark.slow
 @pytest.mark.parametrize("more", [[], ["--features", "features.npz"]])
 def test_nothing_can_be_predicted_with_it(mae, more, capsys):
     assert main(["predict", "--checkpoint", str(mae[0]), "cnn.py", *more]) == 2
@@ -122,7 +122,7 @@ def test_a_vit_starts_from_its_encoder_bitwise(mae, step, tmp_path, monkeypatch,
     assert all(found[path].tobytes() == leaf.tobytes() for path, leaf in wanted.items())  # all but the head is frozen
 
 
-@pytest.mark.gate
+@pytest.mark.slow
 def test_its_encoder_is_loaded_as_a_model_of_its_own(mae):
     model, info = vitzoo.load(f"{mae[0]}:encoder")
     whole, _ = vitzoo.load(str(mae[0]))
@@ -134,7 +134,7 @@ def test_its_encoder_is_loaded_as_a_model_of_its_own(mae):
     assert all(np.asarray(found[path]).tobytes() == leaf.tobytes() for path, leaf in wanted.items())
 
 
-@pytest.mark.gate
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("part", "message"),
     [
@@ -158,7 +158,7 @@ def test_another_part_is_refused_and_those_that_are_there_are_named(mae, part, m
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.gate
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "message"),
     [
@@ -177,14 +177,14 @@ def test_a_variant_of_the_same_sizes_is_that_of_the_part():
     assert ModelChoice("vit", "Ti/16").over({"name": "vit", **fields}).variant == "Ti/16"
 
 
-@pytest.mark.gate
+@pytest.mark.slow
 def test_the_state_of_a_whole_is_not_continued_by_its_part(mae, tmp_path):
     config = fine_tuning(f"{mae[0]}:encoder") | {"init_from_state": True}
     with pytest.raises(vitzoo.UserError, match="encoder is a part, and the optimizer's state is of the whole"):
         vitzoo.train(config, tmp_path / "run")
 
 
-@pytest.mark.gate
+@pytest.mark.slow
 def test_a_folder_with_a_colon_in_its_name_is_that_folder(mae, tmp_path):
     for name in ("a:encoder", "b:encoder"):
         (tmp_path / name).symlink_to(mae[0])
@@ -194,7 +194,7 @@ def test_a_folder_with_a_colon_in_its_name_is_that_folder(mae, tmp_path):
     assert type(vitzoo.load(str(tmp_path / "b:encoder@12:encoder"))[0]).__name__ == "ViT"
 
 
-@pytest.mark.gate
+@pytest.mark.slow
 def test_a_soup_has_no_place_for_a_part_and_a_part_becomes_a_checkpoint_of_its_own(mae, tmp_path, capsys):
     part = f"{mae[0]}:encoder"
     assert main(["soup", part, str(mae[0]), "--output", str(tmp_path / "soup")]) == 2

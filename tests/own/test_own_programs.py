@@ -135,7 +135,7 @@ def first_step(name, monkeypatch, count, batch=None, **changes):
     return float(scalars["loss"]), {path: np.asarray(leaf) for path, leaf in flatten(state).items()}
 
 
-@pytest.mark.gate
+@pytest.mark.slow
 def test_one_and_eight_devices_give_the_same_statistics(monkeypatch):
     sgd = {"optimizer.name": "sgd", "optimizer.learning_rate": 0.1}
     (loss, one), (other_loss, eight) = (first_step("cnn", monkeypatch, count, **sgd) for count in (1, 8))
@@ -162,7 +162,7 @@ def test_a_model_made_of_parts_hands_out_what_they_know_and_refuses_other_names(
         shapes(capture={"pooled"})
 
 
-@pytest.mark.gate
+@pytest.mark.slow
 def test_a_loss_that_reads_attention_weights_is_the_same_on_one_and_eight_devices(monkeypatch):
     (loss, one), (other_loss, eight) = (first_step("focus", monkeypatch, count) for count in (1, 8))
     assert loss == pytest.approx(other_loss, rel=1e-5)
@@ -171,7 +171,7 @@ def test_a_loss_that_reads_attention_weights_is_the_same_on_one_and_eight_device
         np.testing.assert_allclose(one[path], eight[path], rtol=1e-5, atol=1e-6, err_msg=path)
 
 
-@pytest.mark.gate
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["cnn", pytest.param("simclr", marks=pytest.mark.slow)])
 def test_rows_that_only_fill_up_a_batch_change_nothing(name, monkeypatch):
     sgd = {"optimizer.name": "sgd", "optimizer.learning_rate": 0.1}
@@ -243,7 +243,7 @@ def hint(cnn, tmp_path_factory):
     return run_of("hint", tmp_path_factory, **{GUIDE: str(cnn[0])})
 
 
-@pytest.mark.gate
+@pytest.mark.slow
 def test_a_checkpoint_to_learn_from_is_named_and_not_saved(cnn, hint):
     workdir, summary, said = hint
     count = sum(leaf.size for leaf in state_of(cnn[0], "params").values())
