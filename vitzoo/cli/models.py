@@ -1,6 +1,7 @@
 """`vitzoo models`."""
 
 import argparse
+import itertools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -8,7 +9,7 @@ from vitzoo.cli.arguments import Parser
 from vitzoo.cli.output import Result, table
 
 if TYPE_CHECKING:
-    from vitzoo.planning.models import ImageRow, TextRow
+    from vitzoo.planning.models import VariantRow
     from vitzoo.weights.catalogue import Entry
 
 TAKES_CONFIG = False
@@ -44,51 +45,14 @@ def run(args: argparse.Namespace) -> Result:
 
     rows = models.table(args.pattern)
     if not args.json:
-        pictures = [row for row in rows if isinstance(row, models.ImageRow)]
-        texts = [row for row in rows if isinstance(row, models.TextRow)]
-        print("\n\n".join(shown for shown in (_pictures(pictures), _texts(texts)) if shown))
+        print("\n\n".join(_variants(list(alike)) for _, alike in itertools.groupby(rows, type)))
     return Result({"models": [row.to_json() for row in rows]})
 
 
-def _pictures(rows: "Sequence[ImageRow]") -> str:
-    if not rows:
-        return ""
-    header = ["model", "variant", "parameters", "of the body", "GFLOPs 224²", "GFLOPs 384²"]
-    lines = [
-        [
-            row.name,
-            row.variant,
-            f"{row.parameters:,}",
-            f"{row.body_parameters:,}",
-            f"{row.gflops:,.1f}",
-            f"{row.gflops_384:,.1f}",
-        ]
-        for row in rows
-    ]
-    return f"""{table([header, *lines], right=(2, 3, 4, 5))}
-
-parameters: with class token and 1000 classes; of the body: without them, at 224²
-GFLOPs: matrix products of the body for one image, multiply and add counted as two"""
-
-
-def _texts(rows: "Sequence[TextRow]") -> str:
-    if not rows:
-        return ""
-    header = ["model", "variant", "parameters", "tokens", "GFLOPs"]
-    lines = [
-        [
-            row.name,
-            row.variant,
-            f"{row.parameters:,}",
-            f"{row.source_tokens} + {row.tokens}" if row.source_tokens else f"{row.tokens:,}",
-            f"{row.gflops:,.1f}",
-        ]
-        for row in rows
-    ]
-    return f"""{table([header, *lines], right=(2, 3, 4))}
-
-parameters: a BERT's with pooler and without heads; where a variant leaves the vocabulary open, the paper's
-GFLOPs: matrix products of one forward pass over so many tokens (source + target), multiply and add counted as two"""
+def _variants(rows: "Sequence[VariantRow]") -> str:
+    """A table of rows of one kind, and what its numbers are."""
+    shown = table([rows[0].HEADER, *(row.cells for row in rows)], right=range(2, len(rows[0].HEADER)))
+    return f"{shown}\n\n{rows[0].NOTE}"
 
 
 def _published(entries: "Sequence[Entry]", fetched: int) -> str:

@@ -4,13 +4,14 @@ The numbers are kept in `variants.json`, since tracing all models takes half a m
 makes it with `planning.cost`, and a test compares the two.
 """
 
+import abc
 import dataclasses
 import fnmatch
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from vitzoo.errors import UserError
 
@@ -20,13 +21,18 @@ LONGEST_PATTERN = 200
 
 
 @dataclasses.dataclass(frozen=True)
-class VariantRow:
+class VariantRow(abc.ABC):
     """One variant.
 
     Args:
         parameters: of the whole model.
         gflops: matrix products of a forward pass, in 1e9; multiply and add are two.
     """
+
+    HEADER: ClassVar[Sequence[str]]
+    """Of a table of such rows; all but the first two columns are numbers."""
+    NOTE: ClassVar[str]
+    """What the numbers are, below the table."""
 
     name: str
     variant: str
@@ -37,6 +43,11 @@ class VariantRow:
     def bytes_float32(self) -> int:
         """Memory of the parameters."""
         return 4 * self.parameters
+
+    @property
+    @abc.abstractmethod
+    def cells(self) -> list[str]:
+        """What stands below each of `HEADER`."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, for `--json`."""
@@ -53,8 +64,20 @@ class ImageRow(VariantRow):
         gflops_384: for 384 x 384 pixels, patches that don't fit left out.
     """
 
+    HEADER: ClassVar[Sequence[str]] = ("model", "variant", "parameters", "of the body", "GFLOPs 224²", "GFLOPs 384²")
+    NOTE: ClassVar[str] = (
+        "parameters: with class token and 1000 classes; of the body: without them, at 224²\n"
+        "GFLOPs: matrix products of the body for one image, multiply and add counted as two"
+    )
+
     body_parameters: int
     gflops_384: float
+
+    @property
+    def cells(self) -> list[str]:
+        """What stands below each of `HEADER`."""
+        numbers = f"{self.parameters:,}", f"{self.body_parameters:,}", f"{self.gflops:,.1f}", f"{self.gflops_384:,.1f}"
+        return [self.name, self.variant, *numbers]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,8 +89,21 @@ class TextRow(VariantRow):
         source_tokens: of the source; 0 where the model reads none.
     """
 
+    HEADER: ClassVar[Sequence[str]] = ("model", "variant", "parameters", "tokens", "GFLOPs")
+    NOTE: ClassVar[str] = (
+        "parameters: a BERT's with pooler and without heads; where a variant leaves the vocabulary open, the paper's\n"
+        "GFLOPs: matrix products of one forward pass over so many tokens (source + target), multiply and add counted "
+        "as two"
+    )
+
     tokens: int
     source_tokens: int
+
+    @property
+    def cells(self) -> list[str]:
+        """What stands below each of `HEADER`."""
+        tokens = f"{self.source_tokens} + {self.tokens}" if self.source_tokens else f"{self.tokens:,}"
+        return [self.name, self.variant, f"{self.parameters:,}", tokens, f"{self.gflops:,.1f}"]
 
 
 def kept() -> list[VariantRow]:
