@@ -4,6 +4,7 @@ A `Stack` knows `blocks` and `attention` (a decoder's `cross_attention` too); a 
 and may know more. What isn't asked for is neither kept nor computed.
 """
 
+import abc
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -37,9 +38,9 @@ class Capturing:
     """A model whose call takes `capture`."""
 
     @property
+    @abc.abstractmethod
     def captures(self) -> tuple[str, ...]:
         """The names that `capture` knows."""
-        raise NotImplementedError
 
     def features(self, *inputs: jax.Array, attention: bool = False, **options: Any) -> Captured:
         """All that a call captures, each block's tokens under a name of their own: `block_0`, `block_1`, ...
