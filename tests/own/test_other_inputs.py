@@ -1,6 +1,7 @@
 """Programs of a user's own whose inputs are other than images alone or text alone: pictures with captions, volumes."""
 
 import csv
+import re
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from test_own_programs import devices, first_step, here, run_of, state_of, train
 
 import vitzoo
 from vitzoo.cli import main
+from vitzoo.objectives.inputs import logits_of
 
 NUMBERS = ["one", "two", "three", "four", "five", "six", "seven", "eight"]
 
@@ -147,6 +149,11 @@ def test_they_are_evaluated_again_and_nothing_is_predicted_with_them(name, reque
             "data.name = cnn:bars: has no field text for the input tokens",
         ),
         ("towers", {"inputs.tokens.packing": True}, "inputs.tokens.packing = True: has no effect on rows of examples"),
+        (
+            "towers",
+            {"evaluate.found.inputs.tokens.tokenizer.kind": "characters"},
+            "evaluate.found.inputs.tokens.tokenizer = .*: is what the model is trained with; an evaluator can",
+        ),
         ("towers", {"objective.name": "classification"}, "gives no logits of classes, which objective needs"),
     ],
 )
@@ -154,4 +161,37 @@ def test_settings_and_data_that_do_not_fit_the_inputs_are_refused_before_any_wor
     given = {"data.name": "csv:pairs.csv", **changes} if program == "towers" else changes
     with pytest.raises(vitzoo.UserError, match=said):
         vitzoo.train(f"{program}.py", tmp_path / "run", given)
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_an_input_brings_with_it_is_given_to_a_model_that_lists_it():
+    class Model:
+        INPUTS = {"image": "image", "tokens": "text", "tokens_segments": "segments", "example_weight": "weight"}
+
+        def __call__(self, image, **others):
+            return image, others
+
+    batch = {"image": 1, "tokens": 2, "tokens_segments": 3, "weight": 4, "label": 5}
+    given = {"tokens": 2, "tokens_segments": 3, "example_weight": 4, "train": False}
+    assert logits_of(Model(), batch, train=False) == (1, given)
+    Model.INPUTS = {"image": "image"}
+    assert logits_of(Model(), batch, train=False) == (1, {"train": False})
+
+
+@pytest.mark.parametrize(
+    ("made", "gives"),
+    [
+        (lambda value: value[:4], "float32[4, 10, 10]"),
+        (lambda value: value[:8, :8, :8] > 0, "bool[8, 8, 8]"),
+        (lambda value: 5, "int64[]"),
+    ],
+)
+def test_an_input_that_makes_another_array_than_it_says_is_refused_before_any_work(made, gives, tmp_path, monkeypatch):
+    import volumes
+
+    monkeypatch.setattr(volumes.Volume, "array", lambda self, value, random: made(value))
+    with pytest.raises(
+        vitzoo.UserError, match=rf"inputs.volume = Volume: gives {re.escape(gives)}; its shape is float32\[8"
+    ):
+        vitzoo.train("volumes.py", tmp_path / "run")
     assert not list(tmp_path.iterdir())

@@ -5,6 +5,7 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 import numpy as np
+import simclr
 from flax import nnx
 
 from vitzoo.evaluation.settings import Evaluator
@@ -44,15 +45,7 @@ def embedded(model, batch, **how):
 
 
 @dataclasses.dataclass(frozen=True)
-class Contrast:
-    term_weights = {"contrast": 1.0}
-
-    def bind(self, info, model_config):
-        return self
-
-    def counts(self, batch):
-        return {"contrast": 2 * batch["weight"].sum()}
-
+class Contrast(simclr.Contrast):
     def embeddings(self, model, batch, key=None, *, train=True):
         return embedded(model, batch, train=train)
 

@@ -329,6 +329,9 @@ def _of_inputs(inputs: Mapping[str, Any], own: dict[str, Any], prefix: str) -> d
     for name, stated in own.items():
         if name not in inputs:
             raise UserError(f"{prefix}.{name}", None, f"is no input here; {nearest(name, inputs)}")
+        if of_model := [key for key in inputs[name].OF_MODEL if isinstance(stated, Mapping) and key in stated]:
+            message = f"is what the model is trained with; an evaluator can't have another: inputs.{name}.{of_model[0]}"
+            raise UserError(f"{prefix}.{name}.{of_model[0]}", stated[of_model[0]], message)
         typed[name] = convert_fields(type(inputs[name]), stated, f"{prefix}.{name}")
         typed[name] = {key: to_json(value) for key, value in typed[name].items()}
     return typed

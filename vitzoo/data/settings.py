@@ -124,6 +124,8 @@ class Preprocessing:
 
     FILLS: ClassVar[Mapping[str, Any]] = {"image_size": (8, 8), "channels": 3, "num_classes": 2}
     """Settings of a model that such an input fills in, each with a value that it may get."""
+    OF_MODEL: ClassVar[tuple[str, ...]] = ()
+    """Settings that an evaluator can't have otherwise, since the model was trained with them."""
 
     resize: str = setting(
         "squash",

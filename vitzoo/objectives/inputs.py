@@ -1,4 +1,4 @@
-"""How a model is called with a batch, of images or of text."""
+"""How a model is called with a batch, whatever its inputs are."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,13 +10,12 @@ EXAMPLE_WEIGHT = "example_weight"
 must, so that rows which only fill up a batch don't enter them.
 """
 
-ROW_KEYS = "row_keys"
-"""Each row's own random key, `[batch]`: given to a model that has it among its `INPUTS`, for what it draws of an
-example, whatever micro-batch that is in.
-"""
-
 OF_ROWS = {"weight": "weight", "key": "key", "label": "label"}
-"""Kinds of inputs that no processor makes, since every row has them, and their keys in a batch."""
+"""Kinds of inputs that no processor makes, since every row has them, and their keys in a batch. A row's own random key,
+`[batch]`, is for what a model draws of an example, whatever micro-batch that is in.
+"""
+BESIDE = "segments"
+"""The kind of what another input brings with it, under its own name: `{"tokens_segments": "segments"}`."""
 
 TOKENS = ("source_tokens", "tokens")
 PLACES = ("sentence_types", "segments", "positions", "prefix", "source_segments", "source_positions")
@@ -29,7 +28,7 @@ def inputs_of(model: Any) -> Mapping[str, str]:
 
 def made_inputs(model: Any) -> dict[str, str]:
     """Those of a model's inputs that a processor makes of the data."""
-    return {name: kind for name, kind in inputs_of(model).items() if kind not in OF_ROWS}
+    return {name: kind for name, kind in inputs_of(model).items() if kind not in (*OF_ROWS, BESIDE)}
 
 
 def logits_of(model: Any, batch: Mapping[str, jax.Array], **how: Any) -> jax.Array:
@@ -51,7 +50,7 @@ def logits_of(model: Any, batch: Mapping[str, jax.Array], **how: Any) -> jax.Arr
 
 def of_rows(model: Any, batch: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
     """What a model takes of a batch besides its inputs, where it has it among its `INPUTS`."""
-    keys = {name: OF_ROWS[kind] for name, kind in inputs_of(model).items() if kind in OF_ROWS}
+    keys = {name: OF_ROWS.get(kind, name) for name, kind in inputs_of(model).items() if kind in (*OF_ROWS, BESIDE)}
     return {name: batch[key] for name, key in keys.items() if key in batch}
 
 

@@ -10,6 +10,8 @@ from vitzoo.config.inputs import inputs_of
 from vitzoo.data.open import open_source
 from vitzoo.data.settings import Data
 from vitzoo.data.text.examples import as_pairs
+from vitzoo.data.text.mixed_source import of_source, settings_of
+from vitzoo.data.text.settings import Text
 from vitzoo.errors import UserError
 
 
@@ -112,3 +114,17 @@ def test_labelled_texts_prompts_and_sentence_pairs_become_pairs(tmp_path):
     assert first([pair]) == {"source": "first: x second: y", "target": "same"}
     with pytest.raises(UserError, match="takes source \\+ target"):
         first([{"text": "only"}])
+
+
+@pytest.mark.parametrize("setting", ["tokenizer", "fields"])
+def test_what_the_model_is_trained_with_is_no_sources_own(setting):
+    message = rf"mixture\.sources\.words\.{setting} = .*: is of the whole mixture: inputs\.tokens\.{setting}"
+    with pytest.raises(UserError, match=message):
+        settings_of({"name": "x", setting: {"kind": "bytes"}}, Data(name="mixture"), Text(), "mixture.sources.words")
+
+
+def test_a_sources_text_settings_are_named_where_the_source_states_them():
+    refusal = UserError("inputs.tokens.length", 5, "is wrong")
+    assert of_source("words", {"length": 5}, refusal).field == "mixture.sources.words.length"
+    assert of_source("words", {"prefix": "say: "}, refusal) is refusal
+    assert of_source("words", {}, UserError("data.name", "x", "is wrong")).field == "mixture.sources.words.name"

@@ -18,7 +18,7 @@ from vitzoo.data.settings import Augment, Data
 from vitzoo.data.sources.base import Source, SourceInfo
 from vitzoo.data.text.row_kinds import EXAMPLES
 from vitzoo.data.text.settings import Mixture
-from vitzoo.errors import UserError
+from vitzoo.errors import RunError, UserError
 from vitzoo.schema import build, patch, to_json
 
 
@@ -151,6 +151,8 @@ class ArrayInput(abc.ABC):
 
     FILLS: ClassVar[Mapping[str, Any]] = {}
     """Settings that every model of such an input must have, each with a value that it may get."""
+    OF_MODEL: ClassVar[tuple[str, ...]] = ()
+    """Settings that an evaluator can't have otherwise, such as a size that the model's parameters have."""
     FIELD: ClassVar[str] = ""
     """The field of the data that it is made from; empty: that of the input's name."""
 
@@ -219,7 +221,10 @@ class ArrayProcessor:
         return ExampleRows(source, data, (self.arrays(source, config, train=train),))
 
     def arrays(self, source: Source, config: Any, *, train: bool) -> InputArrays:
-        return OwnArrays(self.settings, self.name, self.field, train)
+        made = OwnArrays(self.settings, self.name, self.field, train)
+        if len(source):
+            made.check(source[0][self.field])
+        return made
 
     def blank(self, config: Any) -> Row:
         return OwnArrays(self.settings, self.name, self.field, False).padding()
@@ -258,12 +263,22 @@ class OwnArrays:
 
     def arrays(self, value: Any, index: int, draw: Draw | None) -> Row:
         random = None if draw is None else draws.generator(*draw)
-        array, wanted = np.asarray(self.settings.array(value, random)), self.settings.shape()
-        if (array.shape, array.dtype) != (wanted.shape, wanted.dtype):
-            given = f"{array.dtype}{list(array.shape)}"
-            wants = f"{np.dtype(wanted.dtype)}{list(wanted.shape)}"
-            raise UserError(f"inputs.{self.name}", type(self.settings).__name__, f"gives {given}; its shape is {wants}")
+        array = np.asarray(self.settings.array(value, random))
+        if problem := self._problem(array):
+            raise RunError(f"inputs.{self.name}: example {index} {problem}")
         return {self.name: array}
+
+    def check(self, value: Any) -> None:
+        """Refuses settings that make another array of a value than they say, before anything is begun."""
+        if problem := self._problem(np.asarray(self.settings.array(value, None))):
+            raise UserError(f"inputs.{self.name}", type(self.settings).__name__, problem)
+
+    def _problem(self, array: np.ndarray) -> str:
+        wanted = self.settings.shape()
+        if (array.shape, array.dtype) == (wanted.shape, wanted.dtype):
+            return ""
+        wants = f"{np.dtype(wanted.dtype)}{list(wanted.shape)}"
+        return f"gives {array.dtype}{list(array.shape)}; its shape is {wants}"
 
     def vary(self, batch: Batch, seed: int, positions: np.ndarray) -> Batch:
         return batch

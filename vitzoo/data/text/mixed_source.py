@@ -84,10 +84,13 @@ def settings_of(own: Any, data: Data, text: Text, field: str) -> tuple[Data, Tex
     if not isinstance(own, Mapping) or not own.get("name"):
         raise UserError(f"{field}.name", None, "must be set: which data")
     of_data, of_text = ({one.name for one in dataclasses.fields(section)} for section in (data, text))
+    of_text -= {*Text.OF_MODEL}
     known = sorted((of_data | of_text) - {*OF_STREAM})
     for key, value in own.items():
         if key in OF_STREAM:
             raise UserError(f"{field}.{key}", value, f"is of the whole mixture: data.{key}")
+        if key in Text.OF_MODEL:
+            raise UserError(f"{field}.{key}", value, f"is of the whole mixture: inputs.tokens.{key}")
         if key not in known:
             raise UserError(f"{field}.{key}", value, f"no such setting; {nearest(key, known)}")
     changed = {key: value for key, value in own.items() if key in of_data}
@@ -96,7 +99,7 @@ def settings_of(own: Any, data: Data, text: Text, field: str) -> tuple[Data, Tex
 
 def of_source(name: str, stated: Mapping[str, Any], refusal: UserError) -> UserError:
     """A refusal of one source's data or text, by the source's setting where it states that one."""
-    section, _, field = refusal.field.partition(".")
-    if section not in ("data", "text") or field not in {"name", *stated}:
+    section, _, field = refusal.field.rpartition(".")
+    if section not in ("data", "inputs.tokens") or field not in {"name", *stated}:
         return refusal
     return UserError(f"mixture.sources.{name}.{field}", refusal.value, refusal.message)

@@ -73,6 +73,9 @@ class Text:
     FILLS: ClassVar[Mapping[str, Any]] = {"vocabulary_size": 8}
     """Settings of a model that such an input fills in, each with a value that it may get."""
 
+    OF_MODEL: ClassVar[tuple[str, ...]] = ("tokenizer", "fields")
+    """Settings that the model was trained with: neither an evaluator nor a source of a mixture has its own."""
+
     tokenizer: Tokenizer = setting(factory=Tokenizer, help="how text becomes token ids")
     length: int = setting(128, "tokens of a row; of an encoder-decoder, those of the target", minimum=2)
     source_length: int = setting(128, "tokens of an encoder-decoder's source", minimum=2)
