@@ -9,7 +9,7 @@ import jax
 
 from vitzoo.data.examples import ExampleRows
 from vitzoo.data.mixing import Prepare
-from vitzoo.data.open import open_source
+from vitzoo.data.open import open_with
 from vitzoo.data.processors.base import ArrayProcessor, Processor, Use
 from vitzoo.data.processors.image import ImageProcessor
 from vitzoo.data.processors.text import TextProcessor
@@ -108,16 +108,11 @@ class Inputs:
         """The examples of a split, by default `data.split`.
 
         Raises:
-            UserError: as `open_source`; or the data lack what an input is made from.
+            UserError: as `open_with`.
         """
         if self.only is not None:
             return self.only.source(data, split)
-        source = open_source(data, split)
-        for name, one in self.processors.items():
-            if one.field not in source.fields:
-                has = ", ".join(source.fields)
-                raise UserError("data.name", data.name, f"has no field {one.field} for the input {name}; it has {has}")
-        return source
+        return open_with(data, split, {name: one.field for name, one in self.processors.items()})
 
     def learned(self, source: Source) -> "Inputs":
         """These with what they learn from the training examples: a tokenizer."""

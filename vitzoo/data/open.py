@@ -45,6 +45,24 @@ def open_source(data: Data, split: str | None = None, needs: str = "") -> Source
     return source
 
 
+def open_with(data: Data, split: str | None, fields: Mapping[str, str]) -> Source:
+    """The examples, from whose fields a model's inputs are made.
+
+    Args:
+        data, split: as for `open_source`.
+        fields: by input the field of an example that it is made from.
+
+    Raises:
+        UserError: as `open_source`, or the data lack a field.
+    """
+    source = open_source(data, split)
+    for name, field in fields.items():
+        if field not in source.fields:
+            has = ", ".join(source.fields)
+            raise UserError("data.name", data.name, f"has no field {field} for the input {name}; it has {has}")
+    return source
+
+
 def refuse_other_kind(name: str, needs: str) -> None:
     """Refuses a name that says by itself, before all of it is read, that there is no field of a kind that is needed."""
     kind, colon, _ = name.partition(":")

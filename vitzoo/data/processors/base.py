@@ -12,7 +12,7 @@ import numpy as np
 from vitzoo.data import draws
 from vitzoo.data.examples import Draw, ExampleRows, InputArrays
 from vitzoo.data.mixing import Prepare
-from vitzoo.data.open import open_source
+from vitzoo.data.open import open_with
 from vitzoo.data.rows import Batch, Row, Rows
 from vitzoo.data.settings import Augment, Data
 from vitzoo.data.sources.base import Source, SourceInfo
@@ -196,12 +196,7 @@ class ArrayProcessor:
         return {"kind": self.kind, **to_json(self.settings)}
 
     def source(self, data: Data, split: str | None = None) -> Source:
-        source = open_source(data, split)
-        if self.field not in source.fields:
-            has = ", ".join(source.fields)
-            message = f"has no field {self.field} for the input {self.name}; it has {has}"
-            raise UserError("data.name", data.name, message)
-        return source
+        return open_with(data, split, {self.name: self.field})
 
     def learned(self, source: Source) -> Self:
         return self
@@ -221,13 +216,13 @@ class ArrayProcessor:
         return ExampleRows(source, data, (self.arrays(source, config, train=train),))
 
     def arrays(self, source: Source, config: Any, *, train: bool) -> InputArrays:
-        made = OwnArrays(self.settings, self.name, self.field, train)
+        made = OwnArrays(self.settings, self.name, self.field)
         if len(source):
             made.check(source[0][self.field])
         return made
 
     def blank(self, config: Any) -> Row:
-        return OwnArrays(self.settings, self.name, self.field, False).padding()
+        return OwnArrays(self.settings, self.name, self.field).padding()
 
     def prepare(self, config: Any, info: SourceInfo, *, train: bool) -> Prepare:
         return as_it_is
@@ -250,7 +245,6 @@ class OwnArrays:
     settings: ArrayInput
     name: str
     field: str
-    train: bool
     varies_batches_only: ClassVar[bool] = False
 
     @property
