@@ -15,7 +15,7 @@ import unittest.mock
 import numpy as np
 from PIL import Image
 
-from vitzoo.data import jpeg
+from vitzoo.data import image_files
 from vitzoo.data.augment import augment_image
 from vitzoo.data.images import decode
 from vitzoo.data.settings import Augment, Preprocessing
@@ -37,7 +37,7 @@ def main():
         fast, plain = [], []
         for _ in range(asked.rounds):
             fast.append(seconds(step, photographs))
-            with unittest.mock.patch.object(jpeg, "simplejpeg", None):
+            with unittest.mock.patch.object(image_files, "simplejpeg", None):
                 plain.append(seconds(step, photographs))
         print(
             f"{name}: PIL {asked.photographs / statistics.median(plain):.0f} photographs a second, "
@@ -68,6 +68,6 @@ def photograph(height: int, width: int, seed: int) -> bytes:
 
 
 if __name__ == "__main__":
-    if jpeg.simplejpeg is None:
+    if image_files.simplejpeg is None:
         raise SystemExit("simplejpeg isn't installed: pip install -e '.[fast]'")
     main()

@@ -98,7 +98,7 @@ def _converted(target: Path, scratch: Path, seed: int, model: str, fields: dict,
 
 def _marked(tokenizer: Any, model: str, ids: list[int]) -> list[int]:
     """With the special tokens that a model's input has."""
-    from vitzoo.data.text.layout import Layout
+    from vitzoo.data.text.packing import Layout
 
     if model == "bert":
         return Layout(tokenizer, 10_000)([np.array(ids, np.int32)])[0].tolist()

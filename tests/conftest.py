@@ -3,6 +3,7 @@
 import atexit
 import os
 import shutil
+import signal
 import tempfile
 
 os.environ["JAX_PLATFORMS"] = "cpu"
@@ -13,6 +14,8 @@ os.environ["XLA_FLAGS"] = (
     + " --xla_llvm_disable_expensive_passes=true"
 )
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as in the background of a script; commands under test inherit it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 # many tests compile the same small steps: whichever process is first compiles them for all
 if "JAX_COMPILATION_CACHE_DIR" not in os.environ:  # a run's other processes inherit it
     os.environ["JAX_COMPILATION_CACHE_DIR"] = tempfile.mkdtemp(prefix="vitzoo-tests-")

@@ -9,7 +9,7 @@ from vitzoo.config import resolve
 from vitzoo.config.fits import check_acts, check_evaluator, check_learns, check_prefix, kind_of
 from vitzoo.data.processors.text import MAKERS
 from vitzoo.data.settings import Data
-from vitzoo.data.text.row_kinds import ACTS, EXAMPLES, ROWS
+from vitzoo.data.text.rows import ACTS, EXAMPLES, ROWS
 from vitzoo.data.text.settings import Text
 from vitzoo.errors import UserError
 from vitzoo.evaluation.language_modelling import PerplexityEvaluator

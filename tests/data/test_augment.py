@@ -5,11 +5,10 @@ import pytest
 
 from vitzoo.data import draws
 from vitzoo.data import randaugment_increasing as increasing
-from vitzoo.data.augment import augment_image, inception_window, shift_and_flip
+from vitzoo.data.augment import augment_image, inception_window, shift_and_flip, three_augment
 from vitzoo.data.images import from_pil, resize_eval, to_pil
 from vitzoo.data.randaugment import OPERATIONS, color_jitter, randaugment
 from vitzoo.data.settings import Augment, Preprocessing
-from vitzoo.data.three_augment import three_augment
 from vitzoo.errors import UserError
 
 NOISE = np.random.default_rng(0).integers(0, 256, (40, 60, 3), np.uint8)

@@ -14,7 +14,7 @@ from vitzoo.data.folders import cache_folder
 from vitzoo.data.open import open_source
 from vitzoo.data.settings import Data
 from vitzoo.data.sources import index
-from vitzoo.data.text import cache, packing, token_array
+from vitzoo.data.text import packing, token_array
 from vitzoo.data.text.settings import Tokenizer
 from vitzoo.data.text.tokenizers.characters import ByteTokenizer
 from vitzoo.data.text.tokenizers.train import train_tokenizer
@@ -125,7 +125,7 @@ def test_what_is_undamaged_is_not_made_again(book, monkeypatch):
     monkeypatch.setattr(packing, "KEPT_FROM", 1)
     for made in KINDS.values():
         made(book)
-    monkeypatch.setattr(cache, "_made", lambda *_: pytest.fail("made again"))
+    monkeypatch.setattr(token_array, "_made", lambda *_: pytest.fail("made again"))
     monkeypatch.setattr(index, "examine", lambda _: pytest.fail("read again"))
     for made in KINDS.values():
         made(book)

@@ -7,7 +7,7 @@ import pytest
 import simplejpeg
 from PIL import Image
 
-from vitzoo.data import jpeg
+from vitzoo.data import image_files
 from vitzoo.data.images import BadImage, decode
 
 
@@ -42,7 +42,7 @@ def without(monkeypatch):
 
     def read(content: bytes, channels: int) -> np.ndarray | str:
         with monkeypatch.context() as patch:
-            patch.setattr(jpeg, "simplejpeg", None)
+            patch.setattr(image_files, "simplejpeg", None)
             return outcome(content, channels)
 
     return read

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from vitzoo.data import modes, room
+from vitzoo.data import image_files, modes
 from vitzoo.data.images import decode, model_pixels, resize
 from vitzoo.data.resampling import point_weights
 from vitzoo.data.settings import Preprocessing
@@ -101,7 +101,7 @@ def test_no_kind_of_image_takes_many_times_its_pixels():
 
 @pytest.mark.parametrize(("pixels", "most"), [(100, 4), (250, 1), (400, 1), (1000, 1)])
 def test_as_many_are_read_at_once_as_have_room(pixels, most, monkeypatch):
-    monkeypatch.setattr(room, "MOST_PIXELS", 400)
+    monkeypatch.setattr(image_files, "MOST_PIXELS", 400)
     content, busy, seen, lock = encoded(Image.new("RGB", (pixels, 1))), 0, [], threading.Lock()
 
     def finish(image):

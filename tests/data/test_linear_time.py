@@ -13,7 +13,7 @@ from vitzoo.data.sources import image_table
 from vitzoo.data.sources.index import FileFacts
 from vitzoo.data.sources.json_lines import open_json_lines
 from vitzoo.data.text.answers import conversation
-from vitzoo.data.text.last_word import split_last
+from vitzoo.data.text.continuations import split_last
 from vitzoo.data.text.settings import Text, Tokenizer
 from vitzoo.data.text.tokenizers.open import open_tokenizer
 from vitzoo.errors import UserError

@@ -13,7 +13,7 @@ import published
 import pytest
 from published import leaves, read, refused, written
 
-from vitzoo.data.text.layout import Layout
+from vitzoo.data.text.packing import Layout
 from vitzoo.errors import UserError
 from vitzoo.models.gpt import GPTConfig
 from vitzoo.models.t5 import T5Config

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tokenizers
 
-from vitzoo.data.text.layout import Layout
+from vitzoo.data.text.packing import Layout
 from vitzoo.data.text.settings import Tokenizer
 from vitzoo.data.text.tokenizers.characters import ByteTokenizer, CharacterTokenizer
 from vitzoo.data.text.tokenizers.open import open_tokenizer

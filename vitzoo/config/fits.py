@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from vitzoo.data.settings import Data
-from vitzoo.data.text.row_kinds import ACTS, EXAMPLES, LEARNED, ROWS, read_by, readers_of
+from vitzoo.data.text.rows import ACTS, EXAMPLES, LEARNED, ROWS, read_by, readers_of
 from vitzoo.data.text.settings import Text
 from vitzoo.errors import UserError
 from vitzoo.registry import PARTS, find

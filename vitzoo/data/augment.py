@@ -4,13 +4,13 @@ import dataclasses
 import math
 
 import numpy as np
+from PIL import ImageFilter, ImageOps
 
 from vitzoo.data import draws
-from vitzoo.data.images import covering_size, pixel_type, resize, resize_eval, rounded
+from vitzoo.data.images import covering_size, from_pil, pixel_type, resize, resize_eval, rounded, to_pil
 from vitzoo.data.randaugment import color_jitter, randaugment
 from vitzoo.data.randaugment_increasing import randaugment_increasing
 from vitzoo.data.settings import Augment, Preprocessing
-from vitzoo.data.three_augment import three_augment
 
 SIMPLE_PADDING = 4  # pixels, whatever the size
 
@@ -110,3 +110,18 @@ def inception_window(
         if 0 < across <= width and 0 < down <= height:
             return int(rng.integers(height - down + 1)), int(rng.integers(width - across + 1)), down, across
     return 0, 0, height, width
+
+
+BLUR = (0.1, 2.0)  # range of the Gaussian's radius, in pixels
+
+
+def three_augment(image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """One of three, equally often: greyscale; solarize, values from 128 on inverted; Gaussian blur of a radius uniform
+    in 0.1 .. 2 pixels. uint8 [H, W, C] to the same.
+    """
+    picture, choice = to_pil(image), int(rng.integers(3))
+    if choice == 0:
+        return from_pil(picture.convert("L").convert(picture.mode))
+    if choice == 1:
+        return from_pil(ImageOps.solarize(picture, 128))
+    return from_pil(picture.filter(ImageFilter.GaussianBlur(rng.uniform(*BLUR))))

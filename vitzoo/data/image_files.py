@@ -1,10 +1,14 @@
-"""Which files are taken for images, and how such a file is opened."""
+"""Which files are taken for images, how such a file is opened and its pixels are read, and how many at once."""
 
+import contextlib
 import io
+import threading
 import warnings
+from collections.abc import Iterator
 from pathlib import PurePath
 
-from PIL import Image, UnidentifiedImageError
+import numpy as np
+from PIL import ExifTags, Image, UnidentifiedImageError
 
 IMAGE_ENDINGS = {
     *(".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff", ".tga", ".ico"),
@@ -55,3 +59,52 @@ def readable_kinds() -> list[str]:
     """PIL's names of the kinds of images that are read here; a plug-in of PIL's may add HEIF."""
     known = Image.registered_extensions()
     return sorted({known[ending] for ending in IMAGE_ENDINGS if ending in known})
+
+
+try:
+    import simplejpeg
+except ImportError:
+    simplejpeg = None
+
+
+def fast_pixels(content: bytes, opened: Image.Image) -> np.ndarray | None:
+    """The file's pixels, uint8 [height, width, 3], or None where PIL has to read it.
+
+    Only plain colour photographs are taken: both libraries hand those to libjpeg-turbo with the same settings. What PIL
+    would turn, convert, or read in spite of damage is left to PIL, and so is saying what is wrong with a file.
+
+    Args:
+        content: the whole file.
+        opened: the same file as PIL opened it, of which only the head has been read.
+    """
+    if simplejpeg is None or opened.format != "JPEG" or opened.mode != "RGB":
+        return None
+    if opened.getexif().get(ExifTags.Base.Orientation, 1) != 1:
+        return None
+    try:
+        _, _, colours, _ = simplejpeg.decode_jpeg_header(content)
+        return simplejpeg.decode_jpeg(content, "RGB") if colours == "YCbCr" else None
+    except Exception:  # whatever it is that it can't read, PIL says what is wrong, or reads it
+        return None
+
+
+MOST_PIXELS = 2**27
+"""Of all images that are being decoded and resized. One that has more itself is read alone."""
+
+_taken = 0
+_changed = threading.Condition()
+
+
+@contextlib.contextmanager
+def room_for(pixels: int) -> Iterator[None]:
+    """Waits until an image of so many pixels fits beside those that other threads are at work on."""
+    global _taken
+    with _changed:
+        _changed.wait_for(lambda: _taken == 0 or _taken + pixels <= MOST_PIXELS)
+        _taken += pixels
+    try:
+        yield
+    finally:
+        with _changed:
+            _taken -= pixels
+            _changed.notify_all()

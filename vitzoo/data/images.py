@@ -8,11 +8,9 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from vitzoo.data.image_files import BadImage, open_image
-from vitzoo.data.jpeg import fast_pixels
+from vitzoo.data.image_files import BadImage, fast_pixels, open_image, room_for
 from vitzoo.data.modes import array_pixels, image_pixels
 from vitzoo.data.resampling import resample_points
-from vitzoo.data.room import room_for
 from vitzoo.data.settings import Preprocessing
 from vitzoo.paths import strange_kind
 
@@ -36,7 +34,7 @@ def decode(image: Any, channels: int = 3, finished: contextlib.ExitStack | None 
             of uint8 or uint16.
         channels: of the result.
         finished: is closed when the pixels have been brought to the model's size. Until then other threads hold no
-            more than `vitzoo.data.room.MOST_PIXELS` with these; without it, only while they are decoded.
+            more than `vitzoo.data.image_files.MOST_PIXELS` with these; without it, only while they are decoded.
 
     Raises:
         BadImage: no image, of a kind that isn't read, truncated, empty, missing, larger than PIL's bound on

@@ -16,7 +16,7 @@ from vitzoo.data.processors.text import TextProcessor
 from vitzoo.data.rows import Rows
 from vitzoo.data.settings import Data, Preprocessing
 from vitzoo.data.sources.base import Source, SourceInfo
-from vitzoo.data.text.row_kinds import EXAMPLES
+from vitzoo.data.text.rows import EXAMPLES
 from vitzoo.data.text.settings import Text
 from vitzoo.errors import UserError
 

@@ -6,19 +6,24 @@ only the positions of its rows, so that resuming needs the step and nothing else
 """
 
 import functools
+import multiprocessing.spawn
 import os
+import signal
+import threading
+import time
 import weakref
 from collections.abc import Generator, Iterator
+from typing import Any
 
 import grain
 import numpy as np
+from absl import flags
 
 from vitzoo.data import left_out
 from vitzoo.data.image_files import BadImage
 from vitzoo.data.order import Order, example_order
 from vitzoo.data.rows import Batch, FallibleRows, HeldRows, Row, Rows, held
 from vitzoo.data.settings import Data
-from vitzoo.data.workers import prepare_workers, start_worker
 from vitzoo.errors import RunError
 
 WHOLE = slice(None)
@@ -172,3 +177,43 @@ def _bad_named(batches: Iterator[Batch], rows: Rows) -> Generator[Batch, None, N
             left_out.name(rows.where(id))
         lost |= new
         yield batch
+
+
+NAMED = "grain-process-prefetch"
+"""How the names of Grain's workers begin."""
+MAIN = ("init_main_from_name", "init_main_from_path")
+"""What tells a new process to run the parent's script once more."""
+
+
+def prepare_workers() -> None:
+    """Makes this program one that Grain's workers can be started from; a second call does nothing."""
+    if not flags.FLAGS.is_parsed():  # Grain reads absl's flags when it starts workers
+        flags.FLAGS.mark_as_parsed()
+    spawn: Any = multiprocessing.spawn
+    if spawn.get_preparation_data.__module__ != __name__:
+        spawn.get_preparation_data = _without_script(spawn.get_preparation_data)
+
+
+def _without_script(get_preparation_data: Any) -> Any:
+    """Python runs the parent's script in each new process: one that isn't guarded by its `__name__` would train there
+    once more. Workers don't need it, since what Grain sends them holds the script's own functions and classes.
+    """
+
+    def prepared(name: str) -> dict[str, Any]:
+        data = get_preparation_data(name)
+        return {key: value for key, value in data.items() if key not in MAIN or not name.startswith(NAMED)}
+
+    return prepared
+
+
+def start_worker(parent: int, index: int, count: int) -> None:
+    """A worker leaves Ctrl-C and preemption to its parent, and ends when the parent does, however that ended."""
+    for sent_to_all in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(sent_to_all, signal.SIG_IGN)
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+
+
+def _end_with(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(0.5)
+    os._exit(1)

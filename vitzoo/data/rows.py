@@ -1,5 +1,6 @@
 """What batches are made of: rows of one split, by index, whatever they hold."""
 
+import dataclasses
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -65,3 +66,28 @@ class HeldRows(Rows, Protocol):
 def held(rows: Rows) -> HeldRows | None:
     """The rows, if they lie in RAM."""
     return rows if getattr(rows, "held", False) else None  # type: ignore[return-value]
+
+
+class Spread:
+    """At most `most` rows of others, evenly from first to last. See `Rows`."""
+
+    def __init__(self, rows: Rows, most: int):
+        count = len(rows)
+        self.rows = rows
+        self.chosen = np.unique(np.linspace(0, count - 1, min(most, count)).astype(np.int64))
+        self.info: SourceInfo = dataclasses.replace(rows.info, n=len(self.chosen))
+
+    def __len__(self) -> int:
+        return len(self.chosen)
+
+    def train_row(self, index: int, seed: int, position: int) -> Row:
+        """See `Rows`."""
+        return self.rows.train_row(int(self.chosen[index]), seed, position)
+
+    def eval_row(self, index: int) -> Row:
+        """See `Rows`."""
+        return self.rows.eval_row(int(self.chosen[index]))
+
+    def padding(self) -> Row:
+        """See `Rows`."""
+        return self.rows.padding()

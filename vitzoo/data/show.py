@@ -1,20 +1,21 @@
 """Some examples of a dataset for `vitzoo data show`: a picture of images with their labels, or texts as they are."""
 
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
+from PIL import Image, ImageDraw, ImageFont
 
 from vitzoo.data.check import class_numbers
-from vitzoo.data.contact_sheet import contact_sheet
 from vitzoo.data.image_files import BadImage
 from vitzoo.data.images import decode
 from vitzoo.data.open import open_dataset
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.base import Example, Source, holds
 from vitzoo.errors import RunError, UserError
+from vitzoo.fonts import font_file, tell_missing
 from vitzoo.outputs import checked_file, write_whole
 from vitzoo.overwriting import Reads, check_is_none_of, save_picture
 from vitzoo.schema import build
@@ -97,3 +98,42 @@ def _named(source: Source, example: Example) -> Example:
         alone = source.info.unlabelled or (field == "label" and np.ndim(example[field]) == 0)
         example = {**example, field: named[0] if alone else named}
     return example
+
+
+CELL, CAPTION, GAP = 96, 14, 6
+POINTS = 10
+LETTERS = 16  # of a caption that fit under a picture
+
+
+def contact_sheet(pictures: Sequence[tuple[np.ndarray, str]]) -> Image.Image:
+    """Pictures uint8 [H, W, 3] of any size, fitted into equal cells with their captions below."""
+    columns = max(1, round(len(pictures) ** 0.5))
+    rows = -(-len(pictures) // columns)
+    across, down = CELL + GAP, CELL + CAPTION + GAP
+    sheet = Image.new("RGB", (columns * across + GAP, rows * down + GAP), "white")
+    draw, missing = ImageDraw.Draw(sheet), ""
+    for number, (pixels, caption) in enumerate(pictures):
+        left, top = GAP + number % columns * across, GAP + number // columns * down
+        sheet.paste(_fitted(Image.fromarray(pixels)), (left, top))
+        font, lacking = _font(caption[:LETTERS])
+        missing += lacking
+        draw.text((left, top + CELL + 1), caption[:LETTERS], fill="black", font=font)
+    tell_missing(missing)
+    return sheet
+
+
+def _font(text: str) -> tuple[ImageFont.FreeTypeFont | None, str]:
+    """The installed font that has most of the characters, and those that it lacks; None for PIL's own, which has those
+    of plain English.
+    """
+    if text.isascii():
+        return None, ""
+    file, missing = font_file(text)
+    return ImageFont.truetype(file, POINTS), missing
+
+
+def _fitted(picture: Image.Image) -> Image.Image:
+    ratio = CELL / max(picture.size)
+    size = max(1, round(picture.width * ratio)), max(1, round(picture.height * ratio))
+    # Pixels of small pictures stay visible as squares.
+    return picture.resize(size, Image.Resampling.NEAREST if ratio > 1 else Image.Resampling.BILINEAR)

@@ -13,9 +13,9 @@ from jax.sharding import Mesh
 from vitzoo.config.experiment import evaluation_data
 from vitzoo.data.inputs import Inputs
 from vitzoo.data.pipeline import eval_batches
+from vitzoo.data.rows import Spread
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.base import SourceInfo
-from vitzoo.data.spread import Spread
 from vitzoo.errors import UserError
 from vitzoo.evaluation.classes import ClassMapping, match
 from vitzoo.objectives.base import Objective

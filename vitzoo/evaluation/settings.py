@@ -9,7 +9,7 @@ import numpy as np
 from vitzoo.data.inputs import Inputs
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.base import Source
-from vitzoo.data.text.row_kinds import EXAMPLES
+from vitzoo.data.text.rows import EXAMPLES
 from vitzoo.errors import UserError
 from vitzoo.schema import setting
 
@@ -33,7 +33,7 @@ class Evaluator:
     """Whether it measures logits of classes, which are matched with the data's by name, and gives for each example all
     that `ClassificationEvaluator` does."""
     ROWS: ClassVar[tuple[str, ...]] = ()
-    """Of text, the kinds of rows that it measures (see `data.text.row_kinds`); empty: all that the model reads."""
+    """Of text, the kinds of rows that it measures (see `data.text.rows`); empty: all that the model reads."""
     LABEL: ClassVar[str] = "label"
     """The array of a batch that holds those classes, by number."""
     OBJECTIVE: ClassVar[bool] = False

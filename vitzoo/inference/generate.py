@@ -8,7 +8,7 @@ from typing import Any, TextIO
 
 from vitzoo.argument_types import checked
 from vitzoo.data.text.answers import conversation
-from vitzoo.data.text.unicode import check_whole
+from vitzoo.data.text.lines import check_whole
 from vitzoo.decoding.generate import how_of
 from vitzoo.errors import UserError
 from vitzoo.inference.generator import Answer, Encoded, Generator, Prompt, check_prompts

@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from vitzoo.data.text.lines import check_whole
 from vitzoo.data.text.token_array import unknown_note
-from vitzoo.data.text.unicode import check_whole
 from vitzoo.decoding.beams import BeamSearch
 from vitzoo.decoding.generate import How, Written, context_of, how_of, write
 from vitzoo.decoding.sampling import SampleState, Sampling, begin_texts, continue_texts

@@ -16,9 +16,8 @@ from vitzoo.data.settings import Data
 from vitzoo.data.sources.fields import GIVEN, asked_for, form_of, several_fit
 from vitzoo.data.sources.folder import is_image
 from vitzoo.data.sources.values import converter
-from vitzoo.data.text.lines import read_lines
+from vitzoo.data.text.lines import HALF, is_whole, read_lines
 from vitzoo.data.text.settings import Text
-from vitzoo.data.text.unicode import HALF, is_whole
 from vitzoo.errors import UserError
 from vitzoo.paths import named_path, readable_path
 from vitzoo.schema import build

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from vitzoo.data.text.labelled import word_tokens
-from vitzoo.data.text.layout import Layout
+from vitzoo.data.text.packing import Layout
 from vitzoo.data.text.tokenizers.base import Ids
 from vitzoo.errors import UserError
 from vitzoo.inference.inputs import TextInput

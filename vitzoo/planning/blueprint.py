@@ -14,7 +14,7 @@ from vitzoo.config.inputs import inputs_of
 from vitzoo.data.inputs import Inputs
 from vitzoo.data.mixing import Prepare
 from vitzoo.data.processors.text import TextProcessor
-from vitzoo.data.text.row_kinds import EXAMPLES
+from vitzoo.data.text.rows import EXAMPLES
 from vitzoo.data.text.settings import SIZED
 from vitzoo.data.text.tokenizers.open import open_tokenizer
 from vitzoo.errors import UserError

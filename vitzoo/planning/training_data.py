@@ -18,7 +18,7 @@ from vitzoo.data.processors.text import TextProcessor
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.base import SourceInfo
 from vitzoo.data.text.masked import chosen_of
-from vitzoo.data.text.row_kinds import has_source
+from vitzoo.data.text.rows import has_source
 from vitzoo.errors import UserError
 from vitzoo.models.text import is_prefix_lm, kind_of
 from vitzoo.paths import expanded

@@ -10,7 +10,7 @@ from vitzoo.config.experiment import ModelChoice
 from vitzoo.config.inputs import input_kinds
 from vitzoo.data.inputs import Inputs
 from vitzoo.data.splits import NoSuchSplit
-from vitzoo.data.text.row_kinds import EXAMPLES
+from vitzoo.data.text.rows import EXAMPLES
 from vitzoo.errors import UserError
 from vitzoo.evaluation.run import Evaluation
 from vitzoo.evaluation.settings import of_evaluator

@@ -9,9 +9,9 @@ from made_texts import MadeSource
 
 from vitzoo.config.fits import check_acts
 from vitzoo.data.processors.text import TextProcessor
+from vitzoo.data.rows import Spread
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.text_files import open_text_files
-from vitzoo.data.spread import Spread
 from vitzoo.data.text.answers import answer_tokens, conversation, example_parts
 from vitzoo.data.text.settings import Text, Tokenizer
 from vitzoo.data.text.tokenizers.characters import ByteTokenizer

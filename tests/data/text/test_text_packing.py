@@ -8,8 +8,8 @@ from made_texts import MadeSource, same, texts
 from sent import sent
 
 from vitzoo.data.text.documents import Documents, cut_documents
+from vitzoo.data.text.examples import Pairs
 from vitzoo.data.text.packing import pack
-from vitzoo.data.text.pairs import Pairs
 from vitzoo.data.text.settings import Text
 from vitzoo.data.text.tokenizers.base import Specials
 from vitzoo.data.text.tokenizers.characters import ByteTokenizer

@@ -8,8 +8,7 @@ from vitzoo.data.processors.text import TextProcessor
 from vitzoo.data.settings import Data
 from vitzoo.data.text.answers import Answers, conversation
 from vitzoo.data.text.continuations import Shape, row_of
-from vitzoo.data.text.prefix import PrefixRows
-from vitzoo.data.text.prefix_documents import PrefixDocuments
+from vitzoo.data.text.documents import PrefixDocuments, PrefixRows
 from vitzoo.data.text.settings import Text
 from vitzoo.data.text.tokenizers.characters import ByteTokenizer
 from vitzoo.errors import UserError

@@ -8,9 +8,8 @@ from made_texts import MadeSource, texts
 
 from vitzoo.data.open import open_source
 from vitzoo.data.settings import Data
-from vitzoo.data.text.choices import Choices
+from vitzoo.data.text.continuations import Choices, LastWords, split_last
 from vitzoo.data.text.examples import as_pairs
-from vitzoo.data.text.last_word import LastWords, split_last
 from vitzoo.data.text.prompts import Prompts
 from vitzoo.data.text.questions import AskedSource, Questions
 from vitzoo.data.text.scored_bytes import scored_bytes

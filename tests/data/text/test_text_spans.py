@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from made_texts import same, texts
 
-from vitzoo.data.text.prefix import PrefixRows
+from vitzoo.data.text.documents import PrefixRows
 from vitzoo.data.text.settings import Text
 from vitzoo.data.text.span_corruption import SpanCorruption, noise_mask, span_count, span_lengths
 from vitzoo.data.text.tokenizers.characters import ByteTokenizer

@@ -16,7 +16,7 @@ from vitzoo.data.open import open_with
 from vitzoo.data.rows import Batch, Row, Rows
 from vitzoo.data.settings import Augment, Data
 from vitzoo.data.sources.base import Source, SourceInfo
-from vitzoo.data.text.row_kinds import EXAMPLES
+from vitzoo.data.text.rows import EXAMPLES
 from vitzoo.data.text.settings import Mixture
 from vitzoo.errors import RunError, UserError
 from vitzoo.schema import build, patch, to_json

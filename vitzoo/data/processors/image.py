@@ -18,7 +18,7 @@ from vitzoo.data.processors.base import Use
 from vitzoo.data.rows import Batch, Row
 from vitzoo.data.settings import Augment, Data, Preprocessing
 from vitzoo.data.sources.base import Source, SourceInfo
-from vitzoo.data.text.row_kinds import EXAMPLES
+from vitzoo.data.text.rows import EXAMPLES
 from vitzoo.errors import UserError
 from vitzoo.schema import build, patch, to_json
 

@@ -22,7 +22,7 @@ from vitzoo.data.text.mixed_source import NAME as MIXTURE
 from vitzoo.data.text.mixed_source import MixedSource, open_mixture
 from vitzoo.data.text.mixture import MixtureRows
 from vitzoo.data.text.questions import AskedSource, Questions
-from vitzoo.data.text.row_kinds import ASKED, EXAMPLES, has_source
+from vitzoo.data.text.rows import ASKED, EXAMPLES, has_source
 from vitzoo.data.text.settings import TRAINED, Mixture, Text
 from vitzoo.data.text.token_array import TokenArray, token_array
 from vitzoo.data.text.tokenizers.base import Ids, TextTokenizer
@@ -37,17 +37,17 @@ MAKERS = {
     "windows": "windows:Windows",
     "documents": "documents:Documents",
     "answers": "answers:Answers",
-    "pairs": "pairs:Pairs",
+    "pairs": "examples:Pairs",
     "span_corruption": "span_corruption:SpanCorruption",
-    "prefix": "prefix:PrefixRows",
+    "prefix": "documents:PrefixRows",
     "masked": "masked:MaskedRows",
     "labelled": "labelled:LabelledRows",
     "tagged": "labelled:TaggedRows",
     "prompts": "prompts:Prompts",
-    "choices": "choices:Choices",
-    "last_word": "last_word:LastWords",
+    "choices": "continuations:Choices",
+    "last_word": "continuations:LastWords",
 }
-OF_DECODERS = {"prefix": "prefix_documents:PrefixDocuments"}
+OF_DECODERS = {"prefix": "documents:PrefixDocuments"}
 """What makes rows of some kinds for decoders."""
 SCORED = {"windows": "windows:ScoredWindows"}
 """What makes rows of some kinds for evaluation."""

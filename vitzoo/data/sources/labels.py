@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from vitzoo import literals, spelling
-from vitzoo.data.text.unicode import HALF, is_whole
+from vitzoo.data.text.lines import HALF, is_whole
 from vitzoo.errors import UserError
 
 LARGEST = float(np.finfo(np.float32).max)

@@ -8,7 +8,7 @@ from typing import Any
 
 from vitzoo import literals, spelling
 from vitzoo.data.sources.labels import whole_number
-from vitzoo.data.text.unicode import HALF, is_whole
+from vitzoo.data.text.lines import HALF, is_whole
 
 FORM = "names fields in braces, `question: {question} context: {context}`; {{ and }} are braces themselves"
 

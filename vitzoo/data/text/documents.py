@@ -1,4 +1,6 @@
-"""Causal language modelling on documents, each for itself, several to a row (packing without crossing)."""
+"""Language modelling on documents, each for itself: causal, several to a row (packing without crossing), or with a
+prefix that is given, of which the rest is to be said (Raffel et al. 2020, 3.2.1), for decoders and encoder-decoders.
+"""
 
 from typing import ClassVar
 
@@ -7,7 +9,16 @@ import numpy as np
 from vitzoo.data.sources.base import Source
 from vitzoo.data.text.examples import require
 from vitzoo.data.text.packing import alone, pack
-from vitzoo.data.text.rows import Row, TargetSide, rows_info
+from vitzoo.data.text.rows import (
+    EVALUATION,
+    PREFIX,
+    DrawnPairs,
+    Row,
+    TargetSide,
+    draws,
+    given_before,
+    rows_info,
+)
 from vitzoo.data.text.settings import Text
 from vitzoo.data.text.token_array import notes_of, token_array
 from vitzoo.data.text.tokenizers.base import TextTokenizer
@@ -71,3 +82,79 @@ def cut_documents(lengths: np.ndarray, limit: int) -> np.ndarray:
 def _notes(pieces: np.ndarray, lengths: np.ndarray) -> tuple[str, ...]:
     cut = len(np.unique(pieces[pieces[:, 1] > 0, 0]))
     return (f"{cut:,} of {len(lengths):,} documents are longer than a row and cut into pieces",) if cut else ()
+
+
+class PrefixDocuments(Documents):
+    """The pieces of `Documents`, each split anew in each epoch: of n + 1 tokens the first 1 to n are the prefix, each
+    number as likely, and those behind it are scored. A piece's split is a function of (seed, epoch, piece), so that it
+    is the same packed and alone; that of an evaluation is the same in every run.
+
+    Args:
+        prefix_lm: whether rows tell the prefix: to a model that reads it in both directions. Without, the same tokens
+            are scored.
+    """
+
+    MADE: ClassVar[str] = "prefix"
+
+    def __init__(self, source: Source, tokenizer: TextTokenizer, text: Text, *, seed: int = 0, prefix_lm: bool = True):
+        super().__init__(source, tokenizer, text, seed=seed)
+        self.prefix_lm = prefix_lm
+
+    def train_row(self, index: int, seed: int, position: int) -> Row:
+        return self._row(index, seed, PREFIX, position // len(self))
+
+    def eval_row(self, index: int) -> Row:
+        return self._row(index, 0, PREFIX + EVALUATION, 0)
+
+    def padding(self) -> Row:
+        return TargetSide(self.length, self.fill, self.prefix_lm).row(-1, 0.0)
+
+    def _row(self, index: int, seed: int, tag: int, epoch: int) -> Row:
+        side = self._laid(index, TargetSide(self.length, self.fill, self.prefix_lm))
+        pieces = self.plan.row(index)
+        lengths, first = self.pieces[pieces, 2], epoch * len(self.pieces)
+        splits = [
+            int(draws(seed, tag, first + piece).integers(1, length + 1))
+            for piece, length in zip(pieces.tolist(), lengths.tolist(), strict=True)
+        ]
+        behind = side.positions[: side.used] - np.repeat(splits, lengths)  # -1: the prefix's last token
+        side.weights[: side.used] = behind >= -1
+        if side.prefix is not None:
+            side.prefix[: side.used] = behind < 0
+        return side.row(index)
+
+
+class PrefixRows(DrawnPairs):
+    """Row i splits tokens i·L to i·L + L - 1 of all text joined, L = min(S, T) - 1, at a place drawn evenly from the
+    L - 1 between two tokens; both sides get the end token, where there is one, and the target is scored.
+    """
+
+    TAG = PREFIX
+
+    def __init__(self, source: Source, tokenizer: TextTokenizer, text: Text):
+        require(source, "text", what="prefix language modelling")
+        if text.packing:
+            raise UserError(
+                "inputs.tokens.packing", True, "has no effect on an encoder-decoder's rows of prefix: they are full"
+            )
+        self.lengths = (text.source_length, text.length)
+        self.fill, self.start = tokenizer.fill_id, tokenizer.decoder_start_id
+        self.end = np.array([] if tokenizer.end_id is None else [tokenizer.end_id], np.int32)
+        self.window = min(self.lengths) - 1
+        if self.window < 2:
+            raise UserError("inputs.tokens.length", min(self.lengths), "leaves no two tokens to split; at least 3")
+        self.array = token_array(source, tokenizer, prefix=text.prefix, ends=False)
+        if len(self.array) < 2:
+            raise UserError("data.name", source.info.name, "holds no two tokens")
+        self.count = -(-(len(self.array) - 1) // self.window)
+        self.info = rows_info(source.info, self.count, tokenizer, notes_of(self.array), "prefix", self.lengths)
+
+    def _row(self, index: int, random: np.random.Generator) -> Row:
+        start = index * self.window
+        ids = self.array.tokens[start : start + self.window].astype(np.int32)
+        split = int(random.integers(1, len(ids)))
+        encoder, decoder = self._sides()
+        encoder.add(np.concatenate([ids[:split], self.end]))
+        targets = np.concatenate([ids[split:], self.end])
+        decoder.add(given_before(targets, self.start), targets)
+        return decoder.row(index, 1.0, encoder.arrays())

@@ -5,7 +5,7 @@ import numpy as np
 from vitzoo.data.sources.base import Source
 from vitzoo.data.sources.labels import LARGEST, refuse_unlabelled
 from vitzoo.data.text.examples import require
-from vitzoo.data.text.layout import Layout
+from vitzoo.data.text.packing import Layout
 from vitzoo.data.text.rows import Row, TargetSide, rows_info
 from vitzoo.data.text.settings import Text
 from vitzoo.data.text.token_array import kept_tokens, notes_of, token_array

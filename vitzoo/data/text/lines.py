@@ -1,4 +1,7 @@
-"""A user's file of text, or standard input, as lines."""
+"""A user's text: a file or standard input as lines, and what no file can hold.
+
+Half of a surrogate pair is what JSON's escapes and bytes on a command line can make.
+"""
 
 import re
 import sys
@@ -38,3 +41,24 @@ def _standard_input(flag: str, file: str | Path) -> BinaryIO:
     if found is None or found.closed:
         raise UserError(flag, file, "can't be read: standard input is closed; give it texts, or name a file")
     return found
+
+
+SHOWN = 40  # characters of a text in a message
+HALF = "holds what is no character: half of a surrogate pair, or a byte that isn't UTF-8"
+"""What is wrong with such a text."""
+
+
+def is_whole(text: str) -> bool:
+    """Whether every character of a text is one, so that it can be written as UTF-8 and tokenized."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def check_whole(field: str, *texts: str) -> None:
+    """Refuses, as `field`, a text that isn't whole."""
+    for text in texts:
+        if not is_whole(text):
+            raise UserError(field, ascii(text[:SHOWN]), HALF)

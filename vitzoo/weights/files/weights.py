@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from vitzoo.data.text.unicode import HALF, is_whole
+from vitzoo.data.text.lines import HALF, is_whole
 from vitzoo.errors import UserError
 from vitzoo.strict_json import parsed
 

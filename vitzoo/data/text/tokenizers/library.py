@@ -13,6 +13,7 @@ from typing import Any, Self
 import numpy as np
 import tokenizers
 
+from vitzoo.data.text.lines import check_whole
 from vitzoo.data.text.tokenizers.base import (
     Ids,
     Specials,
@@ -24,7 +25,6 @@ from vitzoo.data.text.tokenizers.base import (
 )
 from vitzoo.data.text.tokenizers.definition import check_added, check_growth
 from vitzoo.data.text.tokenizers.panics import quiet_errors
-from vitzoo.data.text.unicode import check_whole
 from vitzoo.errors import UserError
 
 SPACE = "\u2581"  # stands for a space in Unigram's pieces

@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from vitzoo.data.text.lines import check_whole
 from vitzoo.data.text.tokenizers.base import (
     Ids,
     Specials,
@@ -16,7 +17,6 @@ from vitzoo.data.text.tokenizers.base import (
     split_at_specials,
 )
 from vitzoo.data.text.tokenizers.library import ROLE_NAMES, SPACE
-from vitzoo.data.text.unicode import check_whole
 from vitzoo.errors import UserError, install_extra
 
 

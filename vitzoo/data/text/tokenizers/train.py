@@ -15,15 +15,15 @@ import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
 from vitzoo.data.folders import cache_folder
-from vitzoo.data.text.cache import kept_folder
+from vitzoo.data.text.lines import check_whole
 from vitzoo.data.text.settings import Tokenizer
+from vitzoo.data.text.token_array import kept_folder
 from vitzoo.data.text.tokenizers.base import TextTokenizer
 from vitzoo.data.text.tokenizers.characters import MASKING, CharacterTokenizer
 from vitzoo.data.text.tokenizers.library import LibraryTokenizer, roles_of, with_sentinels
 from vitzoo.data.text.tokenizers.panics import as_errors
 from vitzoo.data.text.tokenizers.saved import load_tokenizer
 from vitzoo.data.text.tokenizers.sentence_piece import SentencePieceTokenizer
-from vitzoo.data.text.unicode import check_whole
 from vitzoo.errors import UserError, install_extra
 from vitzoo.schema import to_json
 
