@@ -14,7 +14,7 @@ os.environ["XLA_FLAGS"] = (
     + " --xla_llvm_disable_expensive_passes=true"
 )
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
-if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as in the background of a script; commands under test inherit it
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as in a script's background; commands inherit it
     signal.signal(signal.SIGINT, signal.default_int_handler)
 # many tests compile the same small steps: whichever process is first compiles them for all
 if "JAX_COMPILATION_CACHE_DIR" not in os.environ:  # a run's other processes inherit it
