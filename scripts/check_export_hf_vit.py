@@ -70,7 +70,7 @@ def _converted(target: Path, scratch: Path, seed: int, fields: dict, preprocessi
     from vitzoo.nn import paths, state
     from vitzoo.schema import to_json
     from vitzoo.weights.convert import convert
-    from vitzoo.weights.load import ImageInfo, load
+    from vitzoo.weights.load import load
     from vitzoo.weights.model import builder, with_sizes
 
     config = with_sizes(ModelChoice("vit", "", fields).config())
@@ -94,7 +94,6 @@ def _converted(target: Path, scratch: Path, seed: int, fields: dict, preprocessi
     store.close()
     convert(scratch / "run", target)
     model, info = load(str(scratch / "run"))
-    assert isinstance(info, ImageInfo)
     images = draws.normal(size=(2, height, width, channels)).astype(np.float32)
     seen = model.features(jnp.asarray(images))
     found = {"images": images, "tokens": seen["tokens"], "pixels": info.preprocess(PICTURE[..., :channels])}

@@ -10,9 +10,9 @@ from vitzoo.cli import main
 from vitzoo.config.frozen import columns_of
 from vitzoo.data import splits
 from vitzoo.data.text.settings import Text
+from vitzoo.data.text.user_texts import gather_texts
 from vitzoo.errors import UserError
 from vitzoo.evaluation.classes import match
-from vitzoo.inference.inputs import gather_texts
 from vitzoo.weights.transfer import match_head
 
 COMPOSED, DECOMPOSED = "caf\u00e9", "cafe\u0301"

@@ -10,10 +10,13 @@ import pytest
 
 import vitzoo
 from vitzoo.checkpoints.orbax import one_at_a_time
+from vitzoo.data.inputs import Inputs
+from vitzoo.data.processors.image import ImageProcessor
 from vitzoo.data.settings import Preprocessing
+from vitzoo.data.user_inputs import gather
 from vitzoo.errors import UserError
-from vitzoo.inference.inputs import gather
-from vitzoo.weights.load import ImageInfo
+from vitzoo.models.vit import Config
+from vitzoo.weights.load import Info
 
 WRONG = {
     "none": None,
@@ -50,6 +53,7 @@ FUNCTIONS = {
             "features": "a text none",
             "platform": "a text",
             "out": "none",
+            "given": "",
         },
     ),
     vitzoo.generate: (
@@ -190,9 +194,10 @@ def test_functions_that_save_in_several_threads_follow_one_another():
     "images", [1, True, None, [1], [None], [], ["none.png"], [b""], {1}, np.zeros((0, 4, 4, 3), np.uint8)]
 )
 def test_preprocessing_refuses_what_is_no_image(images):
-    known = dict.fromkeys(field.name for field in dataclasses.fields(ImageInfo))
-    info = ImageInfo(**known | {"preprocessing": Preprocessing(), "size": (4, 4), "channels": 3})
-    with pytest.raises(UserError, match="images"):
+    known = dict.fromkeys(field.name for field in dataclasses.fields(Info))
+    config = Config(image_size=(4, 4), channels=3)
+    info = Info(**known | {"inputs": Inputs({"image": ImageProcessor(Preprocessing())}), "config": config})
+    with pytest.raises(UserError, match=r"^inputs"):
         info.preprocess(images)
     os.fstat(1)
     assert info.preprocess(np.zeros((4, 4, 3), np.uint8)).shape == (1, 4, 4, 3)

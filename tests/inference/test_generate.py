@@ -10,10 +10,10 @@ from made_text_run import TOKENIZER, make_text_run
 import vitzoo
 from vitzoo.cli.entry import main
 from vitzoo.data.text.tokenizers.characters import CharacterTokenizer
+from vitzoo.data.text.user_texts import gather_texts
 from vitzoo.errors import UserError
 from vitzoo.inference.generator import Generator
-from vitzoo.inference.inputs import gather_texts
-from vitzoo.inference.text_predictor import TextPredictor
+from vitzoo.inference.predict import Predictor
 from vitzoo.weights.load import load
 
 PROMPTS = ["ab", "a longer prompt", "x"]
@@ -179,11 +179,11 @@ KNOWN = [
 
 
 def test_text_that_the_tokenizer_does_not_know_is_counted(of_letters):
-    generator, predictor = Generator(of_letters), TextPredictor(of_letters)
+    generator, predictor = Generator(of_letters), Predictor(of_letters)
     for texts, said in KNOWN:
         right = [] if said is None else [f"{said} for text that the tokenizer doesn't know"]
         assert list(generator.unknown(texts)) == [line.format("prompt") for line in right]
-        found = predictor.unknown(gather_texts(texts, predictor.info.text))
+        _, found = predictor.task.notes(gather_texts(texts, predictor.info.text))
         assert list(found) == [line.format("text") for line in right]
 
 

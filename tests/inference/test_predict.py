@@ -15,14 +15,14 @@ from made_checkpoint import TINY, make_run
 import vitzoo
 from vitzoo.data.images import BadImage, decode
 from vitzoo.data.sources.index import examine
+from vitzoo.data.user_inputs import gather
 from vitzoo.errors import RunError, UserError
 from vitzoo.evaluation import tables
-from vitzoo.inference.inputs import gather
-from vitzoo.inference.predict import exit_code, say_rows, say_written
-from vitzoo.inference.predictor import Predictor
-from vitzoo.inference.writers import write_predictions
+from vitzoo.inference.predict import Predictor
+from vitzoo.inference.writers import exit_code, say_rows, say_written, write_rows
 from vitzoo.models.vit import ViT
 from vitzoo.nn import state
+from vitzoo.weights.load import Opened
 
 
 @pytest.fixture(scope="module")
@@ -126,7 +126,7 @@ def test_one_call_compiles_once_and_a_second_not_at_all(run, caplog):
     with jax.log_compiles(), caplog.at_level("WARNING"):
         fresh(images)
         fresh(images)
-    compiled = [r for r in caplog.records if r.getMessage().startswith("Compiling jit(_compute)")]
+    compiled = [r for r in caplog.records if r.getMessage().startswith("Compiling jit(_answered)")]
     assert len(compiled) == 1
 
 
@@ -203,23 +203,24 @@ def test_json_lines_hold_the_same_rows(run, photos, tmp_path):
 
 def test_features_are_what_the_head_sees(predictor, run):
     image = np.random.default_rng(3).integers(0, 256, (1, 8, 8, 1), np.uint8)
-    features = predictor.features(image)
+    features = predictor.embeddings(image)
     head = run[1]["head"]
     logits = features @ head["kernel"] + head["bias"]
     (row,) = predictor(image)
     assert row["top"][0]["index"] == int(logits[0].argmax())
     with pytest.raises(RunError, match="image 0: empty"):
-        predictor.features(b"")
+        predictor.embeddings(b"")
 
 
-def test_what_can_not_be_done_is_refused_before_any_work(run, photos, tmp_path):
+def test_what_can_not_be_done_is_refused_before_any_work(run, photos, tmp_path, monkeypatch):
+    monkeypatch.setattr(Opened, "load", None)  # no weights are read yet
     for inputs, said in (
         (tmp_path / "no.jpg", "no such file or folder"),
         (tmp_path, "no images in this folder"),
         ([], "name an image"),
     ):
         with pytest.raises(UserError, match=said):
-            vitzoo.predict("missing-run-is-not-looked-for-yet", inputs)
+            vitzoo.predict(run[0], inputs)
     with pytest.raises(UserError, match=r"output = .*rows.txt: must end in .csv or .jsonl"):
         vitzoo.predict(run[0], photos, output=tmp_path / "rows.txt")
     with pytest.raises(UserError, match=r"the folder .* doesn't exist"):
@@ -228,6 +229,8 @@ def test_what_can_not_be_done_is_refused_before_any_work(run, photos, tmp_path):
         vitzoo.predict("missing-run", photos)
     with pytest.raises(UserError, match="top = 0"):
         vitzoo.predict(run[0], photos, top=0)
+    with pytest.raises(UserError, match="holds a model of images, which takes files and folders, not text"):
+        vitzoo.predict(run[0], ["a text"], given="texts")
 
 
 def test_a_link_to_a_folder_that_holds_it_ends(tmp_path):
@@ -236,7 +239,7 @@ def test_a_link_to_a_folder_that_holds_it_ends(tmp_path):
     assert len(gather(tmp_path)) == 1
 
 
-@pytest.mark.parametrize("write", [write_predictions, tables.write_rows])
+@pytest.mark.parametrize("write", [write_rows, tables.write_rows])
 def test_a_file_name_that_is_no_unicode_is_written_as_its_own_bytes(write, tmp_path):
     rows = [{"file": "a\udcff.png", "top": [], "error": None}]
     write(tmp_path / "p.csv", rows)

@@ -12,12 +12,11 @@ from made_text_run import make_text_run
 from vitzoo.cli.entry import main
 from vitzoo.data.text.settings import Text, Tokenizer
 from vitzoo.data.text.tokenizers.open import open_tokenizer
+from vitzoo.data.text.user_texts import gather_texts, read_texts, refuse_files
 from vitzoo.errors import UserError
 from vitzoo.inference import predict as predicting
 from vitzoo.inference.generator import _Answers, check_prompts
-from vitzoo.inference.inputs import gather_texts, read_texts
-from vitzoo.inference.predict import say_written
-from vitzoo.inference.text_predict import say_texts_written
+from vitzoo.inference.writers import say_written
 from vitzoo.outputs import there
 
 ENDS = "one\x0c\x0b\x1c\u0085\u2028\u2029two\rthree"  # what `splitlines` would cut, and a lone carriage return
@@ -117,27 +116,38 @@ def test_half_a_character_on_the_command_line_is_refused_before_any_work(flag, v
         check_prompts([])
 
 
+class Gathered(Exception):
+    """Raised once the inputs have been taken, before any weights are read."""
+
+
+def gathered(*_, **__):
+    raise Gathered
+
+
 @pytest.mark.parametrize("name", ["nosuch.txt", "mails.JSONL", "no/such", "photo.png", "-", "./a.csv"])
 def test_what_looks_like_the_name_of_a_file_is_not_taken_for_text(name, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(
-        predicting, "open_weights", lambda _: SimpleNamespace(description={"inputs": {"tokens": {"kind": "text"}}})
-    )
-    monkeypatch.setattr(predicting, "predict_texts", lambda _, inputs, **__: inputs)
+    make_text_run(tmp_path / "run", "bert", "none", objective="masked_lm")
     texts = ["a text", "and/or so", "word", "see a.txt", "3.14", "etc."]
-    assert predicting.predict("run", texts, typed=True) == texts
-    assert predicting.predict("run", [*texts, name]) == [*texts, name]
+    monkeypatch.setattr(predicting, "Predictor", gathered)
+    refuse_files(texts, typed=True)
+    for how in ("values", "texts"):
+        with pytest.raises(Gathered):
+            predicting.predict("run", [*texts, name], given=how)
     with pytest.raises(UserError, match=f"inputs = {name}: (no such file|--input - .*); --text takes it as text"):
-        predicting.predict("run", [*texts, name], typed=True)
+        predicting.predict("run", [*texts, name], given="arguments")
 
 
 def test_a_file_that_was_there_is_said_to_be_replaced(tmp_path):
     (tmp_path / "old.csv").touch()
     old, new = tmp_path / "old.csv", tmp_path / "new.npz"
-    rows = [{"text": "a", "error": None}]
-    for say, counts in ((say_written, ("1 rows", "features of 1 image")), (say_texts_written, ("1 text", "embed"))):
+    for fields, counts in (
+        ({"file": "a.png"}, ("1 rows", "features of 1 image")),
+        ({"file": "a.npy"}, ("1 rows", "features of 1 array")),
+        ({"text": "a"}, ("1 text", "embed")),
+    ):
         out = io.StringIO()
-        say(rows, old, new, out, before=there(old, new, None))
+        say_written([{**fields, "error": None}], old, new, out, before=there(old, new, None))
         first, second = out.getvalue().splitlines()
         assert first == f"replaced {old}: {counts[0]}"
         assert second.startswith(f"wrote    {new}: {counts[1]}")

@@ -11,9 +11,8 @@ from made_text_run import MASKING, make_text_run
 import vitzoo
 from vitzoo.cli.entry import main
 from vitzoo.data.text.settings import Text
-from vitzoo.inference.inputs import gather_texts
-from vitzoo.inference.text_predict import predict_texts, similar
-from vitzoo.inference.text_predictor import TextPredictor
+from vitzoo.data.text.user_texts import gather_texts
+from vitzoo.inference.predict import Predictor, similar
 from vitzoo.weights.load import load
 
 RUNS = {
@@ -49,8 +48,8 @@ class Predictors(dict):
         super().__init__()
         self.runs = runs
 
-    def __missing__(self, name: str) -> TextPredictor:
-        self[name] = TextPredictor(self.runs / name)
+    def __missing__(self, name: str) -> Predictor:
+        self[name] = Predictor(self.runs / name)
         return self[name]
 
 
@@ -195,7 +194,7 @@ def test_lines_and_records_of_a_file_are_predicted_and_written(runs, tmp_path, c
 @pytest.mark.slow
 def test_texts_of_a_kind_with_errors_are_one_table(runs, tmp_path):
     file = tmp_path / "out.csv"
-    predict_texts(runs / "masked", ["no mask", "a [MASK] b [MASK]"], output=file, top=1)
+    vitzoo.predict(runs / "masked", ["no mask", "a [MASK] b [MASK]"], output=file, top=1)
     table = list(csv.DictReader(file.read_text().splitlines()))
     assert [(row["text"], row["place"], bool(row["error"])) for row in table] == [
         ("no mask", "", True),
@@ -220,7 +219,7 @@ def test_json_and_similarity_on_the_command_line(runs, capsys):
         ("classes", ["--similar", "a", "b", "--top", "3"], "--top = 3: has no effect with --similar"),
         ("classes", ["--text", "a", "b.png"], "--text: doesn't go together with inputs"),
         ("classes", ["--input", "/nowhere.txt"], "--input = /nowhere.txt: does not exist"),
-        ("classes", [__file__], "holds a model of text: give text (--text, --input), not images"),
+        ("classes", [__file__], "is a file; --input reads texts from it, and --text takes it as text"),
         ("classes", [__file__, "a text"], "is a file; --input reads texts from it"),
         ("classes", ["nosuch.txt"], "inputs = nosuch.txt: no such file; --text takes it as text"),
         ("classes", ["--text", "a\udcff"], r"inputs = 'a\udcff': text 1 holds what is no character"),
@@ -251,11 +250,9 @@ def test_the_space_before_a_word_belongs_to_the_token_that_a_mask_hides():
         settings = Tokenizer(kind=kind, vocabulary_size=300, masking=True)
         tokenizer = train_tokenizer(settings, ["once upon a time there was a cat", "upon a time once"] * 5)
 
-        class Made:
-            config = None
-
-        info = type("Info", (), {"tokenizer": tokenizer, "text": Text(length=32), "checkpoint": "made"})()
-        task = FillIn(Made, info)
+        known = {"tokenizer": tokenizer, "text": Text(length=32), "checkpoint": "made", "config": None}
+        info = type("Info", (), known)()
+        task = FillIn(None, info)
         asked = task.asked(gather_texts("once [MASK] a time", Text())[0])
         whole = tokenizer.encode("once upon a time")
         shown = asked.ids[1:-1]

@@ -10,6 +10,7 @@ from test_own_programs import devices, first_step, here, run_of, state_of, train
 
 import vitzoo
 from vitzoo.cli import main
+from vitzoo.inference import Predictor
 from vitzoo.objectives.inputs import logits_of
 
 NUMBERS = ["one", "two", "three", "four", "five", "six", "seven", "eight"]
@@ -122,14 +123,76 @@ def test_a_tower_is_a_model_of_its_own(towers):
 
 @pytest.mark.gate
 @pytest.mark.parametrize("name", [pytest.param("towers", marks=pytest.mark.slow), "volumes"])
-def test_they_are_evaluated_again_and_nothing_is_predicted_with_them(name, request, capsys):
+def test_they_are_evaluated_again(name, request, capsys):
     workdir, summary, _ = request.getfixturevalue(name)
     assert main(["eval", "--workdir", str(workdir), "--json"]) == 0
-    assert str(next(iter(summary["metrics"][{"towers": "found", "volumes": "test"}[name]]))) in capsys.readouterr().out
-    assert main(["predict", "--checkpoint", str(workdir), "towers.py"]) == 2
-    said = capsys.readouterr().err
-    assert "only models of images alone or of text alone are asked here" in said
-    assert said.count("\n") == 1
+    said, shown = capsys.readouterr().out, {"towers": "pixels   8 × 8 × 1", "volumes": "inputs   volume 8 × 8 × 8"}
+    assert str(next(iter(summary["metrics"][{"towers": "found", "volumes": "test"}[name]]))) in said
+    assert shown[name] in said
+
+
+@pytest.mark.gate
+def test_nothing_is_predicted_with_a_model_of_several_inputs(towers, capsys):
+    for flags in (["predict", "towers.py"], ["predict", "--text", "a"], ["generate", "--prompt", "a"]):
+        assert main([flags[0], "--checkpoint", str(towers[0]), *flags[1:]]) == 2
+        said = capsys.readouterr().err
+        assert "takes image and tokens; only models of one input are asked here: vitzoo.load(...) gives the" in said
+        assert said.count("\n") == 1
+    with pytest.raises(vitzoo.UserError, match="only models of one input are asked here"):
+        vitzoo.load(str(towers[0]))[1].preprocess("a")
+
+
+def test_volumes_are_predicted_as_images_are(volumes, tmp_path, capsys):
+    import volumes as program
+
+    examples = program.sheets(None)
+    tests, run = examples.splits["test"], str(volumes[0])
+    values = np.stack([examples.read(index)["volume"] for index in tests])
+    model, info = vitzoo.load(run)
+    np.testing.assert_array_equal(info.preprocess(values), values[:, 1:9, 1:9, 1:9])  # the middle of 10
+    logits = np.asarray(model(info.preprocess(values)), np.float64)
+    right = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+    predictor = Predictor(run, batch_size=5)
+    rows = predictor(values)
+    assert [row["file"] for row in rows] == [f"volume {number}" for number in range(24)]
+    assert [row["top"][0]["label"] for row in rows] == [info.classes[best] for best in right.argmax(1)]
+    np.testing.assert_allclose([row["top"][0]["probability"] for row in rows], right.max(1), atol=1e-5)
+    (tmp_path / "scans").mkdir()
+    for number in range(2):
+        np.save(tmp_path / "scans" / f"{number}.npy", values[number])
+    np.save(tmp_path / "scans" / "small.npy", values[0, ..., :4])
+    (tmp_path / "scans" / "text.npy").write_text("no array")
+    np.save(tmp_path / "scans" / "objects.npy", np.array([{}]), allow_pickle=True)
+    (tmp_path / "scans" / "readme.txt").touch()
+    capsys.readouterr()
+    table = tmp_path / "rows.csv"
+    assert main(["predict", "--checkpoint", run, str(tmp_path / "scans"), "--top", "1", "--output", str(table)]) == 1
+    said = capsys.readouterr().out.splitlines()
+    assert said[1:3] == ["inputs   volume 8 × 8 × 8", "volumes  5"]
+    with open(table, newline="") as file:
+        found = {row["file"].rpartition("/")[2]: row for row in csv.DictReader(file)}
+    assert list(found) == ["0.npy", "1.npy", "objects.npy", "small.npy", "text.npy"]
+    assert [found[f"{number}.npy"]["prediction"] for number in range(2)] == [row["top"][0]["label"] for row in rows[:2]]
+    assert found["small.npy"]["error"] == "gives float32[8, 8, 3]; its shape is float32[8, 8, 8]"
+    assert all(found[name]["error"].startswith("is no .npy file of an array: ") for name in ("objects.npy", "text.npy"))
+
+
+@pytest.mark.parametrize(
+    ("inputs", "more", "said"),
+    [
+        ("towers.txt", {}, "inputs = towers.txt: no such file or folder"),
+        (".", {}, r"inputs = \.: no volumes in this folder \(\.npy\)"),
+        ([], {}, "inputs: name a volume file or a folder"),
+        ({"text": "a"}, {}, "is of the type dict; must be a file, a folder, an array"),
+        ("a", {"given": "texts"}, "holds a model of volumes, which takes files and folders, not text"),
+        (np.zeros((10, 10, 10)), {"features": "f.npz"}, "its model has no method `features`"),
+    ],
+)
+def test_what_is_no_volume_is_refused_in_one_line(volumes, inputs, more, said, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(vitzoo.UserError, match=said) as refusal:
+        vitzoo.predict(str(volumes[0]), inputs, **more)
+    assert "\n" not in str(refusal.value)
 
 
 @pytest.mark.parametrize(

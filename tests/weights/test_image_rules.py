@@ -14,6 +14,7 @@ import vitzoo
 from vitzoo.cli import main
 from vitzoo.data.processors.image import preprocessing_of
 from vitzoo.data.resampling import resample_points
+from vitzoo.data.user_inputs import Input
 from vitzoo.weights.open import open_weights
 
 GOLDENS = Path(__file__).parents[1] / "goldens" / "weights"
@@ -109,7 +110,7 @@ def test_predictions_are_of_pixels_by_the_checkpoints_rule(rounding, tmp_path):
     exact = resample_points(image[..., None], (8, 8), "bilinear")
     pixels = {"cut": np.floor(exact), "none": exact}[rounding]
     right = jax.nn.softmax(model((pixels[None] - 127.5) / 127.5))
-    np.testing.assert_array_equal(info.pixels(image), pixels)
+    np.testing.assert_array_equal(info.processor.example(Input({}, image), info.config)["image"], pixels)
     found = vitzoo.predict(str(tmp_path / "run"), image, top=10)[0]["top"]
     for one in found:
         np.testing.assert_allclose(one["probability"], right[0, one["index"]], rtol=1e-5)

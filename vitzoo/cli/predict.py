@@ -2,7 +2,6 @@
 
 import argparse
 import sys
-from functools import partial
 
 from vitzoo.cli.arguments import Parser, set_platform, typed
 from vitzoo.cli.output import Result
@@ -60,15 +59,15 @@ def run(args: argparse.Namespace) -> Result:
     _check(args)
     if args.similar is not None:
         return _similar(args)
-    from vitzoo.inference.inputs import read_texts
-    from vitzoo.inference.predict import exit_code, predict, say_rows, say_written
-    from vitzoo.inference.text_predict import predict_texts, say_text_rows, say_texts_written
+    from vitzoo.data.text.user_texts import read_texts
+    from vitzoo.inference.predict import predict
+    from vitzoo.inference.writers import exit_code, say_rows, say_written
 
     if args.output is not None:
         checked_file("--output", args.output, (".csv", ".jsonl"), Reads([args.input]))
     texts = [*args.text, *(read_texts(args.input) if args.input else [])]
     before = there(args.output, args.features)
-    rows = (predict_texts if texts else partial(predict, typed=True))(
+    rows = predict(
         args.checkpoint,
         texts or args.inputs,
         top=args.top,
@@ -78,11 +77,11 @@ def run(args: argparse.Namespace) -> Result:
         features=args.features,
         platform=args.platform,
         out=sys.stdout,
+        given="texts" if texts else "arguments",
     )
-    of_images = "file" in rows[0]
     if not args.json:
-        (say_rows if of_images else say_text_rows)(rows)
-    (say_written if of_images else say_texts_written)(rows, args.output, args.features, before=before)
+        say_rows(rows)
+    say_written(rows, args.output, args.features, before=before)
     return Result({"checkpoint": args.checkpoint, "predictions": rows}, exit_code(rows))
 
 
@@ -103,7 +102,8 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def _similar(args: argparse.Namespace) -> Result:
-    from vitzoo.inference.text_predict import say_similar, similar
+    from vitzoo.inference.predict import similar
+    from vitzoo.inference.writers import say_similar
 
     values = similar(args.checkpoint, args.similar, weights=args.weights, platform=args.platform, out=sys.stdout)
     if not args.json:

@@ -19,6 +19,7 @@ from vitzoo.data.sources.base import Source, SourceInfo
 from vitzoo.data.text.rows import EXAMPLES
 from vitzoo.data.text.settings import Text
 from vitzoo.errors import UserError
+from vitzoo.registry import find
 
 P = TypeVar("P")
 
@@ -42,10 +43,33 @@ class Inputs:
 
     processors: Mapping[str, Processor]
 
+    @classmethod
+    def of_checkpoint(cls, description: Mapping[str, Any], folder: Path) -> "Inputs":
+        """Those of a checkpoint's model.
+
+        Args:
+            description: the checkpoint's `model.json`.
+            folder: of the checkpoint, for its `assets/`.
+
+        Raises:
+            UserError: a kind of input, or a setting of one, isn't known.
+        """
+        found = {}
+        for name, own in description["inputs"].items():
+            use = Use(name, fields=own.get("fields", {}))
+            blank = processor(own["kind"], find("input", own["kind"], f"inputs.{name}")(), use)
+            found[name] = blank.adopt(own, folder, {})
+        return cls(found)
+
     @property
     def only(self) -> Processor | None:
         """The processor of the one input; None where there are several."""
         return next(iter(self.processors.values())) if len(self.processors) == 1 else None
+
+    @property
+    def are_pictures(self) -> bool:
+        """Whether an example is one picture, as which a report draws it."""
+        return self.only is not None and self.only.is_picture
 
     @property
     def row_kind(self) -> str:
@@ -150,7 +174,7 @@ class Inputs:
         made = tuple(one.arrays(source, config, train=train) for one in self.processors.values())
         return ExampleRows(source, data, made)
 
-    def prepare(self, config: Any, info: SourceInfo, *, train: bool) -> Prepare:
+    def prepare(self, config: Any, info: SourceInfo | None, *, train: bool) -> Prepare:
         """What happens to a batch on the device before the model sees it."""
         steps = [one.prepare(config, info, train=train) for one in self.processors.values()]
 
@@ -165,6 +189,12 @@ class Inputs:
     def described(self, config: Any) -> dict[str, Any]:
         """What `model.json` says of each, by name."""
         return {name: one.described(config) for name, one in self.processors.items()}
+
+    def departures(self, trained: "Inputs", config: Any) -> list[str]:
+        """A line for each setting that makes other arrays than those which a checkpoint's model was trained on."""
+        return [
+            line for name, one in self.processors.items() for line in one.departures(trained.processors[name], config)
+        ]
 
     def assets(self, folder: Path) -> Path | None:
         """Writes the files that belong to a checkpoint into `folder`, and gives it back; None where there are none."""

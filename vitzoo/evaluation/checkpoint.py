@@ -22,7 +22,6 @@ from vitzoo.config.inputs import inputs_of
 from vitzoo.config.resolution import Overrides, nested
 from vitzoo.data.inputs import Inputs
 from vitzoo.data.processors.image import ImageProcessor
-from vitzoo.data.settings import Preprocessing
 from vitzoo.data.sources.base import SourceInfo
 from vitzoo.errors import UserError
 from vitzoo.evaluation.run import Evaluation
@@ -36,7 +35,7 @@ from vitzoo.registry import find
 from vitzoo.schema import patch
 from vitzoo.steps.state import memory_of, with_shardings
 from vitzoo.weights.frozen import FrozenCheckpoints
-from vitzoo.weights.load import ImageInfo, Info, fitted, information
+from vitzoo.weights.load import Info, fitted, information
 from vitzoo.weights.model import Part, builder, with_sizes
 from vitzoo.weights.open import Published, open_weights
 
@@ -59,7 +58,7 @@ class Ready:
         experiment: its run's config with the overrides.
         evaluators: by name, those of the run, or one for the data that were asked for.
         own: whether they are those of the run.
-        info: what it knows of itself; its preprocessing has the overrides.
+        info: what it knows of itself; its inputs have the overrides.
         notes: what an override left out of the run's config, and where one departs from what the weights were trained
             with.
         inputs: how examples become what the model is given.
@@ -136,12 +135,11 @@ def make_ready(
     graph, shapes = state.abstract(make)
     rules = rules_of(find("model", experiment.model.name))
     params = place_all(params, param_shardings(shapes, rules, mesh))
-    info = information(checkpoint, located, config, classes, which, report)
+    info = information(checkpoint, located, inputs, config, classes, which, report)
     # where benchmarks lie is stated by data.dir too, which the run's own data may have no use for
     notes = [f"config   {note}" for note in resolved.notes if not note.startswith("data.dir ")]
-    if preprocessing is not None and isinstance(info, ImageInfo):
-        notes += departures(info.preprocessing, preprocessing)
-        info = dataclasses.replace(info, preprocessing=preprocessing)
+    trained = Inputs.of_checkpoint(located.description, located.folder)
+    notes += inputs.departures(trained, config)
     own = "split" not in flags.get("data", {})
     return Ready(located, experiment, evaluators, own, info, notes, inputs, config, graph, params, mesh)
 
@@ -211,16 +209,6 @@ def with_shots(evaluators: dict[str, Any], shots: int) -> dict[str, Any]:
         name: patch(evaluator, {"shots": shots}, f"evaluate.{name}") if hasattr(evaluator, "shots") else evaluator
         for name, evaluator in evaluators.items()
     }
-
-
-def departures(then: Preprocessing, now: Preprocessing) -> list[str]:
-    """A warning for each setting in which the evaluation departs from the training."""
-    pairs = ((f.name, getattr(now, f.name), getattr(then, f.name)) for f in dataclasses.fields(then))
-    return [
-        f"warning: inputs.image.{name} = {value}, but the weights were trained with {trained}"
-        for name, value, trained in pairs
-        if value != trained
-    ]
 
 
 def execution_of(experiment: Experiment, mesh: Mesh) -> Execution:

@@ -23,7 +23,6 @@ from vitzoo.registry import UserPartFaults
 from vitzoo.staging import remove_leftovers
 from vitzoo.streams import counting
 from vitzoo.version import version
-from vitzoo.weights.load import ImageInfo
 from vitzoo.weights.open import name_of
 
 
@@ -141,7 +140,7 @@ def clear_folders(ready: Ready, folders: Iterable[Path]) -> None:
 
 def names_of_files(ready: Ready) -> tuple[str, ...]:
     """The files that an evaluator's folder may get."""
-    mistakes = "mistakes.png" if isinstance(ready.info, ImageInfo) else "mistakes.csv"
+    mistakes = "mistakes.png" if ready.inputs.are_pictures else "mistakes.csv"
     return "metrics.json", "per_class.csv", "confusion.png", mistakes
 
 
@@ -155,7 +154,7 @@ def evaluate_one(
     for one in () if folder is None else (folder / one for one in names_of_files(ready)):
         check_is_none_of("--output", one, one, getattr(info, "files", None) or ())
     print(f"data     {info.name} {info.split}: {count:,} examples", file=out)
-    if not isinstance(ready.info, ImageInfo):
+    if not ready.inputs.are_pictures:
         print("".join(f"note     {note}\n" for note in evaluation.examples.info.notes), end="", file=out)
     if evaluation.classes is not None:
         print(f"classes  {evaluation.classes.text}", file=out, flush=True)
@@ -169,7 +168,7 @@ def evaluate_one(
     if folder is not None and ready.located.run is not None and not ready.located.run.is_dir():
         raise RunError(f"{ready.located.run} was moved or deleted during the evaluation")
     file = predictions_file(predictions, name, len(ready.evaluators))
-    if not isinstance(ready.info, ImageInfo):
+    if not ready.inputs.are_pictures:
         write_text_report(evaluation, rows, folder, file, out)
     elif evaluation.classes is not None:
         write_report(ClassReport(evaluation, evaluation.classes, rows, ready.info.channels), folder, file, out)
@@ -265,7 +264,7 @@ def say_first(ready: Ready, out: TextIO) -> None:
     weights = "ema (moving average)" if info.weights == "ema" else info.weights
     print(f"vitzoo {version()} on {first.platform}, mesh {show_mesh(ready.mesh)}", file=out)
     print(f"loads    {name_of(ready.located)}: step {info.step}, weights {weights}", file=out)
-    print(f"{info.LABEL}   {info.shown()}", file=out)
+    print("\n".join(info.lines()), file=out)
     if info.report.notes:
         print("\n".join(info.report.lines()), file=out)
     for note in ready.notes:

@@ -1,14 +1,13 @@
-"""Using a model: `Predictor`, `TextPredictor` and `Generator` hold a checkpoint ready to be called."""
+"""Using a model: `Predictor` and `Generator` hold a checkpoint ready to be called."""
 
 import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from vitzoo.inference.generator import Generator as Generator
-    from vitzoo.inference.predictor import Predictor as Predictor
-    from vitzoo.inference.text_predictor import TextPredictor as TextPredictor
+    from vitzoo.inference.predict import Predictor as Predictor
 
-_WHERE = {"Generator": "generator", "Predictor": "predictor", "TextPredictor": "text_predictor"}
+_WHERE = {"Generator": "generator", "Predictor": "predict"}
 
 
 def __getattr__(name: str) -> Any:

@@ -14,7 +14,7 @@ from vitzoo.errors import UserError
 from vitzoo.inference.generator import Answer, Encoded, Generator, Prompt, check_prompts
 from vitzoo.outputs import checked_file, write_whole
 from vitzoo.overwriting import Reads
-from vitzoo.weights.load import TextInfo
+from vitzoo.weights.load import Info
 
 Turns = Sequence[Mapping[str, str]]
 """A conversation: {"role", "content"} each."""
@@ -100,7 +100,7 @@ def generate(
     return rows
 
 
-def _prompt(prompt: str | Turns, chat: bool, info: TextInfo) -> Prompt:
+def _prompt(prompt: str | Turns, chat: bool, info: Info) -> Prompt:
     """A prompt as the model is given it."""
     if isinstance(prompt, str) and not chat:
         return prompt

@@ -17,7 +17,7 @@ from vitzoo.decoding.sampling import SampleState, Sampling, begin_texts, continu
 from vitzoo.errors import UserError
 from vitzoo.nn import state
 from vitzoo.parallel.mesh import devices
-from vitzoo.weights.load import TextInfo, load
+from vitzoo.weights.load import Info, load
 
 MULTIPLE = 32  # prompts are filled up to a multiple of this many tokens
 CHUNK = 16  # tokens between two looks at what has been written
@@ -78,12 +78,10 @@ class Generator:
         self.device = devices(platform)[0]
         with jax.default_device(self.device):
             model, info = load(str(checkpoint), weights)
-        info.check_alone()
-        if not isinstance(info, TextInfo) or not hasattr(model, "extend"):
+        if info.processor.tokenizer is None or not hasattr(model, "extend"):
             raise UserError("checkpoint", checkpoint, "holds no model that writes: a gpt, t5 or transformer")
         if special_in_text:
-            with_names = info.tokenizer.with_special_in_text()
-            info = dataclasses.replace(info, tokenizer=with_names.ending_with(info.tokenizer.ends))
+            info = info.with_tokenizer(info.tokenizer.with_special_in_text().ending_with(info.tokenizer.ends))
         self.info = info
         self.encodes = hasattr(model, "encode")
         self.context = context_of(model)
@@ -245,7 +243,7 @@ class _Answers:
     """What has been written so far, looked at a chunk at a time."""
 
     def __init__(
-        self, info: TextInfo, prompts: list[str], given: Sequence[np.ndarray], stop: Sequence[str], wrote: Wrote | None
+        self, info: Info, prompts: list[str], given: Sequence[np.ndarray], stop: Sequence[str], wrote: Wrote | None
     ):
         self.tokenizer, self.prompts, self.given = info.tokenizer, prompts, given
         self.stop, self.wrote = [one for one in stop if one], wrote

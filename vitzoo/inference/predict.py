@@ -1,33 +1,212 @@
-"""Classifying images with a checkpoint."""
+"""Predicting with a checkpoint, whatever its model is given: classes, numbers, tokens; how alike two texts are."""
 
 import contextlib
-import os
-import re
-import sys
-from collections.abc import Collection, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TextIO
 
+import jax
 import numpy as np
 
 from vitzoo.argument_types import checked
-from vitzoo.data.image_files import IMAGE_ENDINGS
-from vitzoo.data.inputs import input_of
-from vitzoo.data.text.lines import STANDARD_INPUT
-from vitzoo.errors import UserError
-from vitzoo.inference.inputs import gather
-from vitzoo.inference.predictor import Predictor, row
-from vitzoo.inference.text_predict import predict_texts
-from vitzoo.inference.writers import write_features, write_predictions
-from vitzoo.outputs import checked_file, wrote
+from vitzoo.data.text.user_texts import refuse_files
+from vitzoo.data.user_inputs import Input, several
+from vitzoo.errors import RunError, UserError
+from vitzoo.inference.tasks import Classes, Task, Unusable
+from vitzoo.inference.text_tasks import TASKS, Next
+from vitzoo.inference.writers import say_first, write_features, write_rows
+from vitzoo.nn import state
+from vitzoo.outputs import checked_file
 from vitzoo.overwriting import Reads, check_apart
-from vitzoo.paths import expanded
-from vitzoo.spelling import shared_note
+from vitzoo.parallel.mesh import devices
+from vitzoo.registry import find
+from vitzoo.spelling import shell_flag
 from vitzoo.streams import counting
-from vitzoo.weights.open import open_weights
+from vitzoo.weights.load import Info, Opened, open_model
 
-ENDINGS = {".txt", ".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".md", *IMAGE_ENDINGS}
-"""Of what is taken for the name of a file."""
+HOW = ("values", "arguments", "texts")
+"""How inputs are given."""
+
+Compute = Callable[[Any, dict[str, Any]], dict[str, jax.Array]]
+
+
+class Predictor:
+    """A checkpoint ready to be called as often as wanted.
+
+        predictor = vitzoo.inference.Predictor("runs/photos")
+        predictor("cat.jpg")[0]["top"][0]                       # {"label": "cat", "index": 3, "probability": 0.98}
+        predictor.similarity(["cat.jpg", "dog.jpg"])            # float32 [2, 2]
+
+    Args:
+        checkpoint: `RUN`, `RUN@best`, `RUN@STEP` or `RUN/checkpoints/STEP`.
+        weights: `ema`, `raw`, or `auto` for the moving average where there is one.
+        batch_size: most values computed at a time. Batches are padded to it, and for fewer values to a power of two,
+            as texts are, so that one call compiles a few times at most.
+        platform: `cpu`, `gpu`, `tpu`; empty for the best there is.
+
+    Raises:
+        UserError: there is no such checkpoint, it is damaged, its model takes several inputs or has no head, or the
+            platform is absent.
+    """
+
+    def __init__(
+        self, checkpoint: str | Path | Opened, *, weights: str = "auto", batch_size: int = 64, platform: str = ""
+    ):
+        if batch_size < 1:
+            raise UserError("batch_size", batch_size, "must be at least 1")
+        self.device, self.batch_size = devices(platform)[0], batch_size
+        with jax.default_device(self.device):
+            model, info = open_model(checkpoint).load(weights)
+        self.info, self.task = info, task_of(model, info)
+        self._graph, params = state.split(model)
+        self._params = jax.device_put(params, self.device)
+        self._answer = jax.jit(self._answered, static_argnames="top")
+        self._embed = jax.jit(self._embedded)
+
+    def __call__(self, inputs: Any, top: int | None = None) -> list[dict[str, Any]]:
+        """What the model says of images, arrays or texts; see `predict`."""
+        return [row for row, _ in self.answers(self.info.processor.gather(inputs), top)]
+
+    def embeddings(self, inputs: Any) -> np.ndarray:
+        """What the head sees of each image, or a text's embedding: the mean of its encoded tokens, or as the model's
+        config says. Float32 `[n, width]`.
+
+        Raises:
+            UserError: the model gives none.
+            RunError: an input can't be read.
+        """
+        self.check_embeds()
+        found = []
+        for one, _, outputs in self._computed(self.info.processor.gather(inputs), self.task.embeddable, self._embed):
+            if isinstance(outputs, Unusable):
+                raise RunError(f"{one.name}: {outputs.reason}")
+            found.append(outputs["embedding"])
+        return np.stack(found)
+
+    def similarity(self, inputs: Any) -> np.ndarray:
+        """The cosine of the angle between each two inputs' embeddings, float32 `[n, n]`; errors as of `embeddings`."""
+        vectors = self.embeddings(inputs)
+        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+        unit = vectors / np.maximum(lengths, np.finfo(np.float32).tiny)
+        return np.clip(unit @ unit.T, -1, 1)
+
+    def check_embeds(self) -> None:
+        """Refuses a model that gives no embeddings."""
+        if not self.task.embeds:
+            raise UserError("checkpoint", self.info.checkpoint, self.task.no_embedding)
+
+    def most(self, top: int | None) -> int:
+        """How many answers a row lists: 5 by default, or all where several may be right, and no more than there are."""
+        if top is not None and top < 1:
+            raise UserError("top", top, "must be at least 1")
+        return min(top or self.task.usual, self.task.answers)
+
+    def answers(
+        self,
+        given: Sequence[Input],
+        top: int | None = None,
+        done: Callable[[int], None] | None = None,
+        *,
+        embed: bool = False,
+    ) -> Iterator[tuple[dict[str, Any], np.ndarray | None]]:
+        """A row for each input, in order, and if `embed` its embedding, where it could be read.
+
+        Args:
+            given: what the processor gathered.
+            top: answers listed for each.
+            done: is called with how many are finished.
+            embed: whether the embedding is wanted; then one of which nothing is asked, a text without a mask, is no
+                error.
+        """
+        most = self.most(top)
+        computed = self._computed(
+            given, self.task.asked, lambda params, batch: self._answer(params, batch, top=most), done
+        )
+        vectors = self._vectors(given) if embed else itertools.repeat(None)
+        for (one, asked, outputs), vector in zip(computed, vectors, strict=False):
+            if isinstance(outputs, Unusable):
+                error = None if embed and outputs.is_read else outputs.reason
+                yield {**one.fields, **self.task.nothing(), **one.fields, "error": error}, vector
+            else:
+                row = {**one.fields, **self.task.row(one, asked, outputs, most), "error": None}
+                yield row, outputs.get("embedding", vector) if embed else None
+
+    def _vectors(self, given: Sequence[Input]) -> Iterator[np.ndarray | None]:
+        """The embedding of each input where it isn't among the outputs that answer; else nothing."""
+        if self.task.answers_embed:
+            yield from itertools.repeat(None)
+        for _, _, outputs in self._computed(given, self.task.embeddable, self._embed):
+            yield None if isinstance(outputs, Unusable) else outputs["embedding"]
+
+    def _computed(
+        self,
+        given: Sequence[Input],
+        make: Callable[[Input], Any],
+        compute: Compute,
+        done: Callable[[int], None] | None = None,
+    ) -> Iterator[tuple[Input, Any, Any]]:
+        """Each input with its arrays and what `compute` gives for them, or why it can't, a batch at a time."""
+        size = min(self.batch_size, 1 << (len(given) - 1).bit_length())
+        with ThreadPoolExecutor(self.task.threads) as threads:
+            for start in range(0, len(given), size):
+                part = given[start : start + size]
+                made = list(threads.map(lambda one: _made(one, make), part))
+                good = [one for one in made if not isinstance(one, Unusable)]
+                outputs = self._rows(good, size, compute)
+                for one, arrays in zip(part, made, strict=True):
+                    yield one, arrays, arrays if isinstance(arrays, Unusable) else next(outputs)
+                if done:
+                    done(start + len(part))
+
+    def _rows(self, made: Sequence[Any], size: int, compute: Compute) -> Iterator[dict[str, np.ndarray]]:
+        """The outputs of each of a batch's rows."""
+        if not made:
+            return
+        outputs = compute(self._params, jax.device_put(self.task.batch(made, size), self.device))
+        arrays = {name: np.asarray(values) for name, values in outputs.items()}
+        for index in range(len(made)):
+            yield {name: values[index] for name, values in arrays.items()}
+
+    def _answered(self, params: Any, batch: dict[str, jax.Array], top: int) -> dict[str, jax.Array]:
+        return self.task.outputs(state.merge(self._graph, params), batch, top)
+
+    def _embedded(self, params: Any, batch: dict[str, jax.Array]) -> dict[str, jax.Array]:
+        return {"embedding": self.task.embedding(state.merge(self._graph, params), batch)}
+
+
+def _made(one: Input, make: Callable[[Input], Any]) -> Any:
+    """An input as arrays, or why it can't be."""
+    if one.error is not None:
+        return Unusable(one.error, is_read=False)
+    try:
+        return make(one)
+    except Unusable as reason:
+        return reason
+
+
+def task_of(model: Any, info: Info) -> Task:
+    """What a model can be asked.
+
+    Raises:
+        UserError: nothing: it takes several inputs, has no head, or answers with text.
+    """
+    if info.processor.tokenizer is None:
+        if not info.num_classes:
+            message = "holds a model without a head, so there are no classes to predict"
+            raise UserError("checkpoint", info.checkpoint, message)
+        return Classes(model, info)
+    head = getattr(info.config, "head_kind", None)
+    head = head or getattr(find("objective", info.description["objective"]["name"]), "HEAD", "")
+    if head in TASKS:
+        return TASKS[head](model, info)
+    if hasattr(model, "extend") and not hasattr(model, "encode"):
+        return Next(model, info)
+    if hasattr(model, "extend"):
+        command = f"vitzoo generate {shell_flag('--checkpoint', info.checkpoint)} --prompt TEXT"
+        raise UserError("checkpoint", info.checkpoint, f"holds a model that answers with text: {command}")
+    raise UserError("checkpoint", info.checkpoint, "holds a model without a head, so there is nothing to predict")
 
 
 @checked(top=1, batch_size=1)
@@ -42,139 +221,99 @@ def predict(
     features: str | Path | None = None,
     platform: str = "",
     out: TextIO | None = None,
-    typed: bool = False,
+    given: str = "values",
 ) -> list[dict[str, Any]]:
-    """Classify images; or say of texts what a checkpoint can (`predict_texts`): what is given as text and names no file
-    is text.
+    """Say of images, arrays or texts what a checkpoint can.
 
         import vitzoo
         for row in vitzoo.predict("runs/photos", ["a.jpg", "folder/"]):
             print(row["file"], row["top"][0]["label"])
+        vitzoo.predict("runs/spam", ["win money", "see you at noon"])
+        vitzoo.predict("runs/bert", "once [MASK] a time")
+        vitzoo.predict("runs/similar", [{"first": "a cat", "second": "a dog"}])
 
     Args:
         checkpoint: `RUN`, `RUN@best`, `RUN@STEP` or `RUN/checkpoints/STEP`.
-        inputs: files, folders (searched to any depth), PIL images, arrays, bytes; one or several.
-        top: classes listed for each image; 5, or all where an image may have several labels.
-        batch_size: most images computed at a time.
+        inputs: of a model of images files, folders (searched to any depth), PIL images, arrays, bytes; of text texts,
+            or records with the fields of training; of another input arrays, `.npy` files, folders. One or several.
+        top: answers listed for each; 5, or all classes where several may be right.
+        batch_size: most inputs computed at a time.
         weights: `ema`, `raw`, or `auto` for the moving average where there is one.
         output: a `.csv` or `.jsonl` file for the rows.
-        features: an `.npz` file for `files` `[n]` and `features` `[n, width]`, what the head sees of each image that
-            could be read.
+        features: an `.npz` file for `files` or `texts` `[n]` and `features` `[n, width]`, what the head sees of each
+            input that could be read; of texts sentence embeddings (of a pair, of both as one).
         platform: `cpu`, `gpu`, `tpu`; empty for the best there is.
-        out: where model, preprocessing and progress are told; nowhere by default.
-        typed: the inputs stand on a command line, where what looks like the name of a file must be one.
+        out: where model, inputs and progress are told; nowhere by default.
+        given: how: `values`; `arguments` of a command line, where what looks like the name of a file must be one; or
+            `texts`, even where a file is named so.
 
     Returns:
-        A row for each image, in order: `{"file", "top": [{"label", "index", "probability"}], "error"}`. An image that
-        can't be read or isn't there has an empty `top` and says why in `error`; the others go on.
+        A row for each input, in order: its `file`, or the fields of its text, the answer, and `error`, which says why
+        there is none; the others go on. The answer is, by what the model was trained for:
+
+        - classes: `top`, a list of {"label", "index", "probability"}
+        - regression: `value`
+        - classes of words: `words`, and of each its label in `labels` and `probabilities` (None where the text is
+          too long)
+        - masked training: `masks`, for each [MASK] a list of {"token", "id", "probability"}, and `filled`, the text
+          with the most probable ones
+        - of a decoder: `next`, a list of {"token", "id", "probability"}
+        - of an encoder without a head: `embedding`, a list of numbers
 
     Raises:
-        UserError: no such checkpoint, none of the files and folders is there, or a file that can't be written to.
+        UserError: no such checkpoint, nothing to predict, none of the files and folders is there, texts without the
+            fields, or a file that can't be written to.
         RunError: a file couldn't be written.
     """
-    if _are_texts(checkpoint, inputs):
-        if typed:
-            refuse_mistyped(inputs)
-        return predict_texts(
-            checkpoint, inputs, top=top, batch_size=batch_size, weights=weights, output=output, features=features,
-            platform=platform, out=out,
-        )  # fmt: skip
-    found = gather(inputs)
-    reads = Reads(inputs if isinstance(inputs, list | tuple) else [inputs], [checkpoint])
+    inputs = several(inputs)
+    if given not in HOW:
+        raise UserError("given", given, f"must be one of {', '.join(HOW)}")
+    reads = Reads([] if given == "texts" else inputs, [checkpoint])
     output_file = None if output is None else checked_file("--output", output, (".csv", ".jsonl"), reads)
     features_file = None if features is None else checked_file("--features", features, (".npz",), reads)
     check_apart(("--output", output_file), ("--features", features_file))
-    predictor = Predictor(checkpoint, weights=weights, batch_size=batch_size, platform=platform)
-    most = predictor.most(top)
+    opened = open_model(checkpoint)
+    found = _gathered(opened, inputs, given)
+    predictor = Predictor(opened, weights=weights, batch_size=batch_size, platform=platform)
     if features_file is not None:
-        predictor.check_features()
+        predictor.check_embeds()
     if out is not None:
-        say_first(predictor, len(found), out)
-    rows, names, vectors = [], [], []
+        say_first(predictor.info, predictor.task, found, out)
     with contextlib.nullcontext() if out is None else counting("predicted", len(found), out) as done:
-        for seen in predictor.seen(found, done):
-            rows.append(row(seen, predictor.labels, most))
-            if features_file is not None and seen.features is not None:
-                names.append(seen.name)
-                vectors.append(seen.features)
+        answers = list(predictor.answers(found, top, done, embed=features_file is not None))
+    rows = [row for row, _ in answers]
     if output_file is not None:
-        write_predictions(output_file, rows, predictor.labels if predictor.info.multi_label else None)
+        write_rows(output_file, rows, predictor.task.columns)
     if features_file is not None:
-        write_features(features_file, "files", names, np.array(vectors, np.float32))
+        read = [(one.content, vector) for one, (_, vector) in zip(found, answers, strict=True) if vector is not None]
+        what = "files" if "file" in found[0].fields else "texts"
+        write_features(features_file, what, [name for name, _ in read], np.array([v for _, v in read], np.float32))
     return rows
 
 
-def _are_texts(checkpoint: str | Path, inputs: Any) -> bool:
-    """Whether inputs are for a model of text. The checkpoint is only looked at where they can't be images."""
-    several = [inputs] if isinstance(inputs, str | Mapping) else inputs if isinstance(inputs, list | tuple) else []
-    if not any(isinstance(one, Mapping) or (isinstance(one, str) and not _is_there(one)) for one in several):
-        return False
-    if input_of(open_weights(checkpoint).description, "text") is None:
-        return False
-    for one in several:
-        if isinstance(one, str) and _is_there(one):
-            raise UserError("inputs", one, "is a file; --input reads texts from it, and --text takes it as text")
-    return True
-
-
-def refuse_mistyped(texts: Sequence[str]) -> None:
-    """Refuses texts from a command line that are mistyped names of files.
+def similar(
+    checkpoint: str | Path, texts: list[str], *, weights: str = "auto", platform: str = "", out: TextIO | None = None
+) -> list[list[float]]:
+    """How similar texts are: the cosine between each two of their embeddings, [n][n].
 
     Raises:
-        UserError: one, without spaces, has a separator of folders or an ending of files; or is `-`.
+        UserError: no such checkpoint, or its model encodes no texts.
     """
-    for text in texts:
-        if _is_like_a_name(text):
-            problem = "--input - reads texts from standard input" if text == STANDARD_INPUT else "no such file"
-            raise UserError("inputs", text, f"{problem}; --text takes it as text")
+    opened = open_model(checkpoint)
+    found = _gathered(opened, texts, "texts")
+    predictor = Predictor(opened, weights=weights, platform=platform)
+    predictor.check_embeds()
+    if out is not None:
+        say_first(predictor.info, predictor.task, found, out)
+    return [[round(value, 6) for value in row] for row in predictor.similarity(texts).tolist()]
 
 
-def _is_like_a_name(text: str) -> bool:
-    if text == STANDARD_INPUT:
-        return True
-    return not re.search(r"\s", text) and ("/" in text or os.sep in text or Path(text).suffix.lower() in ENDINGS)
-
-
-def _is_there(path: str) -> bool:
-    try:
-        return expanded(path).exists()
-    except (OSError, ValueError, RuntimeError):  # too long for a name, or with characters that no name has
-        return False
-
-
-def exit_code(rows: list[dict[str, Any]]) -> int:
-    """How the command ends: 0 if every image could be read, else 1; the rows say which couldn't, and why."""
-    return 0 if all(row["error"] is None for row in rows) else 1
-
-
-def say_first(predictor: Predictor, images: int, out: TextIO) -> None:
-    """What is used, and on how many images."""
-    info = predictor.info
-    print(f"loads    {info.checkpoint}: step {info.step}, weights {info.weights}, {info.num_classes} classes", file=out)
-    print(f"pixels   {info.shown()}", file=out)
-    for note in shared_note(info.classes or (), "classes"):
-        print(f"note     {note}", file=out)
-    print(f"images   {images:,}", file=out, flush=True)
-
-
-def say_rows(rows: list[dict[str, Any]], out: TextIO | None = None) -> None:
-    """Print a line for each image: its name, then the classes by falling probability, or why it can't be read."""
-    for one in rows:
-        said = "  ".join(f"{c['label']} {c['probability']:.1%}" for c in one["top"])
-        print(f"{one['file']}  {said or 'error: ' + str(one['error'])}", file=out or sys.stdout)
-
-
-def say_written(
-    rows: list[dict[str, Any]],
-    output: str | Path | None,
-    features: str | Path | None,
-    out: TextIO | None = None,
-    *,
-    before: Collection[str] = (),
-) -> None:
-    """Name the files that were written, with how much each holds, and those of them that were there `before`."""
-    read = sum(row["error"] is None for row in rows)
-    if output is not None:
-        print(f"{wrote(output, before)}: {len(rows):,} rows", file=out or sys.stdout)
-    if features is not None:
-        print(f"{wrote(features, before)}: features of {read:,} image{'s' * (read != 1)}", file=out or sys.stdout)
+def _gathered(opened: Opened, inputs: Any, given: str) -> Sequence[Input]:
+    """What is to be predicted, before any weights are read; arguments and errors as of `predict`."""
+    processor = opened.processor
+    if processor.tokenizer is not None and given != "texts":
+        refuse_files(inputs, typed=given == "arguments")
+    if processor.tokenizer is None and given == "texts":
+        message = f"holds a model of {processor.noun}s, which takes files and folders, not text"
+        raise UserError("checkpoint", opened.checkpoint, message)
+    return processor.gather(inputs)

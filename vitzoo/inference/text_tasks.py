@@ -1,32 +1,29 @@
 """What each kind of model says of a text: one small class a kind, from text to ids and from numbers to a row."""
 
-import abc
 import dataclasses
 import re
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from vitzoo.data.rows import Batch
 from vitzoo.data.text.labelled import word_tokens
 from vitzoo.data.text.packing import Layout
+from vitzoo.data.text.token_array import unknown_note
 from vitzoo.data.text.tokenizers.base import Ids
+from vitzoo.data.text.user_texts import TextInput
 from vitzoo.errors import UserError
-from vitzoo.inference.inputs import TextInput
+from vitzoo.inference.tasks import Classes, Outputs, Task, Unusable
 from vitzoo.models.text import is_prefix_lm
 from vitzoo.objectives.inputs import logits_of
-from vitzoo.registry import find
-from vitzoo.spelling import shell_flag
-from vitzoo.weights.load import TextInfo
+from vitzoo.weights.load import Info
 
-Batch = Mapping[str, jax.Array]
-Outputs = Mapping[str, Any]
+SHORTEST = 16  # tokens that a row is filled up to at least
 
-
-class Unusable(Exception):
-    """A text of which a model can say nothing, and why."""
+OnDevice = Mapping[str, jax.Array]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,20 +43,19 @@ class Asked:
     cut: int = 0
 
 
-class Task(abc.ABC):
-    """What a kind of model is asked.
+class TextTask(Task):
+    """What a model of text is asked."""
 
-    Args:
-        model: the model.
-        info: of its checkpoint.
-    """
+    threads = 1
+    answers_embed = False
+    no_embedding = "holds no encoder (bert), which gives a text's embedding"
 
-    SAYS: ClassVar[str]
-    """What that is, in a few words."""
+    def __init__(self, model: Any, info: Info):
+        super().__init__(model, info)
+        self.tokenizer, self.layout = info.tokenizer, Layout(info.tokenizer, info.text.length)
 
-    def __init__(self, model: Any, info: TextInfo):
-        self.config, self.info, self.tokenizer = model.config, info, info.tokenizer
-        self.layout = Layout(info.tokenizer, info.text.length)
+    def has_embedding(self, model: Any) -> bool:
+        return hasattr(model, "sentence_embedding")
 
     @property
     def longest(self) -> int:
@@ -68,44 +64,54 @@ class Task(abc.ABC):
 
     @property
     def answers(self) -> int:
-        """How many there are to choose from."""
         return self.config.vocabulary_size
 
-    def checked(self, texts: list[TextInput]) -> list[TextInput]:
-        """The texts, all of the kind that the model was trained on.
+    def notes(self, given: Sequence[Any]) -> tuple[str, list[str]]:
+        asked = []
+        for one in given:
+            try:
+                asked.append(self.asked(one))
+            except Unusable:
+                continue
+        cut = sum(one.cut > 0 for one in asked)
+        unknown = sum(int(np.count_nonzero(one.ids == self.tokenizer.unknown_id)) for one in asked)
+        of = " of the text" if len(given) == 1 else " of the texts"
+        warnings = unknown_note(unknown, sum(len(one.ids) for one in asked), of)
+        note = f" ({cut:,} longer than {self.longest} tokens: only their beginning is read)" if cut else ""
+        return note, list(warnings)
 
-        Raises:
-            UserError: one is a single text where that was pairs, or the reverse.
-        """
-        paired = self.info.text.paired
-        for number, one in enumerate(texts, 1):
-            if paired not in (None, len(one.parts) == 2):
-                wanted = "pairs: --input FILE.jsonl with both texts of each" if paired else "single texts"
-                problem = f"text {number} is {'a single text' if paired else 'a pair'}, and the model was trained on"
-                raise UserError("inputs", one.name, f"{problem} {wanted}")
-        return texts
-
-    def asked(self, one: TextInput) -> Asked:
+    def asked(self, one: TextInput) -> Asked:  # type: ignore[override]
         """The text as it is in training.
 
         Raises:
             Unusable: nothing can be said of it.
         """
+        return self.embeddable(one)
+
+    def embeddable(self, one: TextInput) -> Asked:  # type: ignore[override]
         parts = [self.tokenizer.encode(part) for part in self._with_prefix(one.parts)]
         ids, types = self.layout(parts)
         return Asked(ids, types, cut=max(0, sum(map(len, parts)) - self.layout.room(len(parts))))
 
-    @abc.abstractmethod
-    def outputs(self, model: Any, batch: Batch, top: int) -> dict[str, jax.Array]:
-        """What is kept of each row of a batch, on the device. `top` is how many answers are wanted."""
+    def batch(self, asked: Sequence[Asked], size: int) -> Batch:
+        """Texts as one batch, of few shapes so that few are compiled."""
+        length = min(self.longest, power_of_two(max(SHORTEST, *(len(one.ids) for one in asked))))
+        batch: Batch = {name: np.zeros((size, length), np.int32) for name in ("tokens", "segments", "sentence_types")}
+        batch["tokens"][:] = self.tokenizer.fill_id
+        batch["places"] = np.full((size, power_of_two(max(1, *(len(one.places) for one in asked)))), -1, np.int32)
+        for row, one in enumerate(asked):
+            used = slice(0, len(one.ids))
+            batch["tokens"][row, used], batch["segments"][row, used] = one.ids, 1
+            batch["sentence_types"][row, used] = one.types
+            batch["places"][row, : len(one.places)] = one.places
+        return batch
 
-    @abc.abstractmethod
-    def row(self, one: TextInput, asked: Asked, outputs: Outputs, top: int) -> dict[str, Any]:
-        """The answer as plain values, from the row's own outputs."""
+    def embedding(self, model: Any, batch: OnDevice) -> jax.Array:
+        """Of each text the mean of its encoded tokens, or as the model's config says, float32 [batch, width]."""
+        return model.sentence_embedding(self._encoded(model, batch), batch["segments"])
 
-    @abc.abstractmethod
-    def nothing(self) -> dict[str, Any]:
-        """The answer where there is none."""
+    def _encoded(self, model: Any, batch: OnDevice) -> jax.Array:
+        return model.encode(batch["tokens"], sentence_types=batch["sentence_types"], segments=batch["segments"])
 
     def _with_prefix(self, parts: tuple[str, ...]) -> list[str]:
         return [self.info.text.prefix + parts[0], *parts[1:]]
@@ -116,55 +122,34 @@ class Task(abc.ABC):
         return [{"token": self.tokenizer.decode([id]), "id": id, "probability": value} for id, value in pairs]
 
 
-class Classes(Task):
+class TextClasses(Classes, TextTask):
     """Which class a text is of."""
 
-    SAYS = "classes"
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """The classes' names, numbers where there are none."""
-        return self.info.classes or tuple(str(index) for index in range(self.info.num_classes))
-
-    @property
-    def answers(self) -> int:
-        return self.info.num_classes
-
-    def outputs(self, model: Any, batch: Batch, top: int) -> dict[str, jax.Array]:
-        sigmoid = self.info.description["objective"].get("loss") == "sigmoid"
-        logits = logits_of(model, batch, train=False).astype(jnp.float32)
-        return {"probability": (jax.nn.sigmoid if sigmoid else jax.nn.softmax)(logits)}
-
-    def row(self, one: TextInput, asked: Asked, outputs: Outputs, top: int) -> dict[str, Any]:
-        values, labels = outputs["probability"], self.labels
-        order = np.argsort(-values, kind="stable")[:top]
-        return {"top": [{"label": labels[i], "index": int(i), "probability": float(values[i])} for i in order]}
-
-    def nothing(self) -> dict[str, Any]:
-        return {"top": []}
+    def outputs(self, model: Any, batch: OnDevice, top: int) -> dict[str, jax.Array]:
+        return {"probability": self._probability(logits_of(model, batch, train=False))}
 
 
-class Number(Task):
+class Number(TextTask):
     """Which number a text is given."""
 
-    SAYS = "a number"
+    says = "a number"
 
-    def outputs(self, model: Any, batch: Batch, top: int) -> dict[str, jax.Array]:
+    def outputs(self, model: Any, batch: OnDevice, top: int) -> dict[str, jax.Array]:
         return {"value": logits_of(model, batch, train=False).astype(jnp.float32)}
 
-    def row(self, one: TextInput, asked: Asked, outputs: Outputs, top: int) -> dict[str, Any]:
+    def row(self, one: Any, asked: Asked, outputs: Outputs, top: int) -> dict[str, Any]:
         return {"value": float(outputs["value"])}
 
     def nothing(self) -> dict[str, Any]:
         return {"value": None}
 
 
-class Tags(Classes):
+class Tags(TextTask):
     """Which class each word of a text is of."""
 
-    SAYS = "classes of words"
+    says = "classes of words"
 
-    def asked(self, one: TextInput) -> Asked:
+    def asked(self, one: TextInput) -> Asked:  # type: ignore[override]
         words = one.words
         if not words:
             raise Unusable("has no words")
@@ -175,15 +160,15 @@ class Tags(Classes):
         places[firsts[starts] - 1] = starts + len(self.layout.opening)
         return Asked(laid, types, places, max(0, len(ids) - self.layout.room(1)))
 
-    def outputs(self, model: Any, batch: Batch, top: int) -> dict[str, jax.Array]:
+    def outputs(self, model: Any, batch: OnDevice, top: int) -> dict[str, jax.Array]:
         return {"probability": jax.nn.softmax(at_places(logits_of(model, batch, train=False), batch["places"]))}
 
-    def row(self, one: TextInput, asked: Asked, outputs: Outputs, top: int) -> dict[str, Any]:
+    def row(self, one: Any, asked: Asked, outputs: Outputs, top: int) -> dict[str, Any]:
         values = outputs["probability"][: len(asked.places)]
         known, best = asked.places >= 0, values.argmax(-1)
         return {
             "words": one.words,
-            "labels": [self.labels[best[i]] if known[i] else None for i in range(len(known))],
+            "labels": [self.info.labels[best[i]] if known[i] else None for i in range(len(known))],
             "probabilities": [float(values[i, best[i]]) if known[i] else None for i in range(len(known))],
         }
 
@@ -191,12 +176,12 @@ class Tags(Classes):
         return {"words": [], "labels": [], "probabilities": []}
 
 
-class FillIn(Task):
+class FillIn(TextTask):
     """Which tokens stand where a text has a mask, `[MASK]`, `<mask>` or the tokenizer's own."""
 
-    SAYS = "hidden tokens"
+    says = "hidden tokens"
 
-    def __init__(self, model: Any, info: TextInfo):
+    def __init__(self, model: Any, info: Info):
         super().__init__(model, info)
         mask = self.tokenizer.mask_id
         if mask is None:
@@ -206,7 +191,7 @@ class FillIn(Task):
         # such a mask stands for one character or byte; of other tokens the space before belongs to the token
         self.spaced = info.tokenizer.kind not in ("bytes", "characters")
 
-    def asked(self, one: TextInput) -> Asked:
+    def asked(self, one: TextInput) -> Asked:  # type: ignore[override]
         pieces = self.mark.split(self._with_prefix(one.parts)[0])
         if len(one.parts) > 1:
             raise Unusable("is a pair; hidden tokens are told of one text")
@@ -224,11 +209,10 @@ class FillIn(Task):
         # special tokens in the text are none, so that every mask is one that was put there
         return Asked(laid, types, np.flatnonzero(laid == self.tokenizer.mask_id).astype(np.int32))
 
-    def outputs(self, model: Any, batch: Batch, top: int) -> dict[str, jax.Array]:
-        x = model.encode(batch["tokens"], sentence_types=batch["sentence_types"], segments=batch["segments"])
-        return most_probable(model.masked_logits(at_places(x, batch["places"])), top)
+    def outputs(self, model: Any, batch: OnDevice, top: int) -> dict[str, jax.Array]:
+        return most_probable(model.masked_logits(at_places(self._encoded(model, batch), batch["places"])), top)
 
-    def row(self, one: TextInput, asked: Asked, outputs: Outputs, top: int) -> dict[str, Any]:
+    def row(self, one: Any, asked: Asked, outputs: Outputs, top: int) -> dict[str, Any]:
         count = len(asked.places)
         masks = [self._tokens(outputs["id"][i], outputs["probability"][i]) for i in range(count)]
         return {"masks": masks, "filled": self._filled(one.parts[0], [mask[0]["token"] for mask in masks])}
@@ -246,33 +230,33 @@ class FillIn(Task):
         return filled
 
 
-class Embedding(Task):
+class Embedding(TextTask):
     """A text as one vector, of an encoder without a head."""
 
-    SAYS = "embeddings"
+    says = "embeddings"
+    answers_embed = True
 
-    def outputs(self, model: Any, batch: Batch, top: int) -> dict[str, jax.Array]:
-        x = model.encode(batch["tokens"], sentence_types=batch["sentence_types"], segments=batch["segments"])
-        return {"embedding": model.sentence_embedding(x, batch["segments"])}
+    def outputs(self, model: Any, batch: OnDevice, top: int) -> dict[str, jax.Array]:
+        return {"embedding": self.embedding(model, batch)}
 
-    def row(self, one: TextInput, asked: Asked, outputs: Outputs, top: int) -> dict[str, Any]:
+    def row(self, one: Any, asked: Asked, outputs: Outputs, top: int) -> dict[str, Any]:
         return {"embedding": outputs["embedding"].tolist()}
 
     def nothing(self) -> dict[str, Any]:
         return {"embedding": []}
 
 
-class Next(Task):
+class Next(TextTask):
     """Which tokens may follow a text."""
 
-    SAYS = "the next token"
+    says = "the next token"
 
     @property
     def longest(self) -> int:
         """Most tokens of a text: all that the model can look back on."""
         return getattr(self.config, "context_length", None) or self.layout.length
 
-    def asked(self, one: TextInput) -> Asked:
+    def asked(self, one: TextInput) -> Asked:  # type: ignore[override]
         ids = self.tokenizer.encode(self._with_prefix(one.parts)[0])
         if not len(ids):
             first = self.tokenizer.end_id if self.tokenizer.start_id is None else self.tokenizer.start_id
@@ -283,47 +267,28 @@ class Next(Task):
             raise Unusable(f"has {len(ids)} tokens, and the model takes {self.longest}")
         return Asked(ids, np.zeros_like(ids), np.array([len(ids) - 1], np.int32))
 
-    def outputs(self, model: Any, batch: Batch, top: int) -> dict[str, jax.Array]:
+    def outputs(self, model: Any, batch: OnDevice, top: int) -> dict[str, jax.Array]:
         given = {name: batch[name] for name in ("tokens", "segments")}
         if is_prefix_lm(self.config):  # the text is to such a model what a prompt is
             given["prefix"] = batch["segments"] > 0
         logits = logits_of(model, given, train=False)
         return most_probable(at_places(logits, batch["places"]), top)
 
-    def row(self, one: TextInput, asked: Asked, outputs: Outputs, top: int) -> dict[str, Any]:
+    def row(self, one: Any, asked: Asked, outputs: Outputs, top: int) -> dict[str, Any]:
         return {"next": self._tokens(outputs["id"][0], outputs["probability"][0])}
 
     def nothing(self) -> dict[str, Any]:
         return {"next": []}
 
 
-TASKS: dict[str, type[Task]] = {
-    "classes": Classes,
+TASKS: dict[str, type[TextTask]] = {
+    "classes": TextClasses,
     "number": Number,
     "token_classes": Tags,
     "pretraining": FillIn,
     "none": Embedding,
 }
 """By the head that a model has."""
-
-
-def task_of(model: Any, info: TextInfo) -> Task:
-    """What a model of text can be asked.
-
-    Raises:
-        UserError: nothing: it has no head, or it answers with text.
-    """
-    head = getattr(model.config, "head_kind", None)
-    head = head or getattr(find("objective", info.description["objective"]["name"]), "HEAD", "")
-    if head in TASKS:
-        return TASKS[head](model, info)
-    if hasattr(model, "extend") and not hasattr(model, "encode"):
-        return Next(model, info)
-    if hasattr(model, "extend"):
-        command = f"vitzoo generate {shell_flag('--checkpoint', info.checkpoint)} --prompt TEXT"
-        message = f"holds a model that answers with text: {command}"
-        raise UserError("checkpoint", info.checkpoint, message)
-    raise UserError("checkpoint", info.checkpoint, "holds a model without a head, so there is nothing to predict")
 
 
 def at_places(x: jax.Array, places: jax.Array) -> jax.Array:
@@ -337,3 +302,8 @@ def most_probable(logits: jax.Array, top: int) -> dict[str, jax.Array]:
     """
     probability, id = jax.lax.top_k(jax.nn.softmax(logits.astype(jnp.float32)), top)
     return {"id": id, "probability": probability}
+
+
+def power_of_two(count: int) -> int:
+    """The power of two that is at least that."""
+    return 1 << (count - 1).bit_length()

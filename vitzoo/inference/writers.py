@@ -3,15 +3,22 @@
 import csv
 import io
 import json
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 
-from vitzoo.outputs import write_whole
+from vitzoo.data.text.user_texts import TextInput
+from vitzoo.data.user_inputs import Input
+from vitzoo.inference.tasks import Task
+from vitzoo.outputs import write_whole, wrote
+from vitzoo.spelling import shared_note
+from vitzoo.weights.load import Info
 
-FIELDS = ("text", "first", "second")
+FIELDS = ("file", "text", "first", "second")
+TEXT_FIELDS = ("text", "first", "second", "words")
 
 
 def shown(row: dict[str, Any]) -> str:
@@ -40,34 +47,24 @@ def _shown_tokens(tokens: list[dict[str, Any]]) -> str:
     return "  ".join(f"{one['token']!r} {one['probability']:.1%}" for one in tokens)
 
 
-def write_predictions(path: Path, rows: Sequence[dict[str, Any]], several: Sequence[str] | None = None) -> None:
-    """Rows of images as CSV or as JSON lines.
+def write_rows(path: Path, rows: Sequence[dict[str, Any]], columns: Sequence[str] | None = None) -> None:
+    """Rows as JSON lines, or as CSV: a line for each file or text, or for each of a text's words or masks, which are
+    numbered.
 
-    Columns are named as in an evaluation's predictions, which have the true `label` besides: `file`, `prediction`,
-    `probability`, `prediction_2`, `probability_2` ..., `error`. Where an image may have several labels, `prediction`
-    joins those of a probability above 0.5 by `|`, and there is a column `probability:NAME` for every class.
+    Columns are named as in an evaluation's predictions, which have the true `label` besides: `file` or `text` (or
+    `first` and `second`), `word` or `mask` and their number `place`, `prediction`, `probability`, `prediction_2`,
+    `probability_2` ..., `error`; of an embedding `number_1`, `number_2` ... Where a row may be of several classes,
+    `prediction` joins those of a probability above 0.5 by `|`, and every class has a column `probability:NAME`.
 
     Args:
         path: a `.csv` or `.jsonl` file.
         rows: what `predict` gives.
-        several: the names of all classes, where an image may have several.
+        columns: the names of all classes, where a row may be of several.
     """
-
-    def cells(row: dict[str, Any]) -> list[dict[str, Any]]:
-        found = _ranked(row["top"], "label") if several is None else _by_class(row, several)
-        return [{"file": row["file"], **found, "error": row["error"]}]
-
-    _write(path, rows, cells, "surrogateescape")  # names' own bytes
-
-
-def write_rows(path: Path, rows: Sequence[dict[str, Any]]) -> None:
-    """Rows of texts as JSON lines, or as CSV: a line for each text, or for each of its words or masks, which are
-    numbered.
-
-    Columns: `text` (or `first` and `second`), `word` or `mask` and their number `place`, `prediction`, `probability`,
-    `prediction_2`, `probability_2` ..., `error`; of an embedding `number_1`, `number_2` ...
-    """
-    _write(path, rows, _lines, "strict")
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    if path.suffix.lower() == ".csv":
+        text = _as_csv([line for row in rows for line in _lines(row, columns)])
+    write_whole(path, lambda partial: partial.write_bytes(text.encode("utf-8", "surrogateescape")))  # names' own bytes
 
 
 def write_features(path: Path, what: str, names: Sequence[str], features: np.ndarray) -> None:
@@ -77,13 +74,6 @@ def write_features(path: Path, what: str, names: Sequence[str], features: np.nda
     packed, arrays = io.BytesIO(), {what: np.array(names, dtype=np.str_), "features": features}
     np.savez(packed, **arrays)  # type: ignore[arg-type]
     write_whole(path, lambda partial: partial.write_bytes(packed.getvalue()))
-
-
-def _write(path: Path, rows: Sequence[dict[str, Any]], cells: Callable, errors: str) -> None:
-    text = "".join(json.dumps(row) + "\n" for row in rows)
-    if path.suffix.lower() == ".csv":
-        text = _as_csv([line for row in rows for line in cells(row)])
-    write_whole(path, lambda partial: partial.write_bytes(text.encode("utf-8", errors)))
 
 
 def _as_csv(lines: Sequence[dict[str, Any]]) -> str:
@@ -96,7 +86,7 @@ def _as_csv(lines: Sequence[dict[str, Any]]) -> str:
     return text.getvalue()
 
 
-def _lines(row: dict[str, Any]) -> list[dict[str, Any]]:
+def _lines(row: dict[str, Any], columns: Sequence[str] | None) -> list[dict[str, Any]]:
     given = {key: row[key] for key in FIELDS if key in row}
     if "labels" in row:
         given = given or {"text": " ".join(row["words"])}
@@ -112,7 +102,7 @@ def _lines(row: dict[str, Any]) -> list[dict[str, Any]]:
     elif "embedding" in row:
         answers = [{f"number_{place}": value for place, value in enumerate(row["embedding"], 1)}]
     else:
-        answers = [_ranked(row["top"], "label") if "top" in row else _ranked(row["next"], "token")]
+        answers = [_ranked(row["next"], "token") if "next" in row else _classes(row, columns)]
     return [{**given, **answer, "error": row["error"]} for answer in answers or [{"place": None, "prediction": None}]]
 
 
@@ -125,8 +115,67 @@ def _ranked(answers: Sequence[dict[str, Any]], key: str) -> dict[str, Any]:
     return cells
 
 
-def _by_class(row: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    """A row of several labels as cells; probabilities that it doesn't list are empty."""
+def _classes(row: dict[str, Any], names: Sequence[str] | None) -> dict[str, Any]:
+    """A row of classes as cells; of several labels with those probabilities empty that it doesn't list."""
+    if names is None:
+        return _ranked(row["top"], "label")
     listed = {one["index"]: one["probability"] for one in row["top"]}
     said = "|".join(name for index, name in enumerate(names) if listed.get(index, 0) > 0.5)
     return {"prediction": said, **{f"probability:{name}": listed.get(index) for index, name in enumerate(names)}}
+
+
+def exit_code(rows: Sequence[dict[str, Any]]) -> int:
+    """How the command ends: 0 if something could be said of every input, else 1; the rows say of which not, and why."""
+    return 0 if all(row["error"] is None for row in rows) else 1
+
+
+def say_first(info: Info, task: Task, given: Sequence[Input], out: TextIO) -> None:
+    """What is used, and on how many inputs."""
+    print(f"loads    {info.checkpoint}: step {info.step}, weights {info.weights}, {task.says}", file=out)
+    print("\n".join(info.lines()), file=out)
+    for note in shared_note(info.classes or (), "classes"):
+        print(f"note     {note}", file=out)
+    left_out, warnings = task.notes(given)
+    print(f"{info.processor.noun + 's':<9}{len(given):,}{left_out}", file=out, flush=True)
+    for line in warnings:
+        print(f"warning: {line}", file=out, flush=True)
+
+
+def say_rows(rows: Sequence[dict[str, Any]], out: TextIO | None = None) -> None:
+    """Print a line for each input: what it is, and what is said of it or why nothing is."""
+    for row in rows:
+        name = row["file"] if "file" in row else TextInput({key: row[key] for key in TEXT_FIELDS if key in row}).name
+        print(f"{name}  {shown(row)}", file=out or sys.stdout)
+
+
+def say_written(
+    rows: Sequence[dict[str, Any]],
+    output: str | Path | None,
+    features: str | Path | None,
+    out: TextIO | None = None,
+    *,
+    before: Collection[str] = (),
+) -> None:
+    """Name the files that were written, with how much each holds, and those of them that were there `before`."""
+    texts, read = _count(len(rows), "text"), sum(row["error"] is None for row in rows)
+    of_texts = "file" not in rows[0]
+    if output is not None:
+        print(f"{wrote(output, before)}: {texts if of_texts else f'{len(rows):,} rows'}", file=out or sys.stdout)
+    if features is not None:
+        noun = "array" if rows[0].get("file", "").endswith(".npy") else "image"
+        said = f"embeddings of {texts}" if of_texts else f"features of {_count(read, noun)}"
+        print(f"{wrote(features, before)}: {said}", file=out or sys.stdout)
+
+
+def say_similar(texts: Sequence[str], values: Sequence[Sequence[float]], out: TextIO | None = None) -> None:
+    """Print the cosine of two texts, or the table of several."""
+    if len(texts) == 2:
+        print(f"cosine  {values[0][1]:.4f}", file=out or sys.stdout)
+        return
+    for text, row in zip(texts, values, strict=True):
+        cells = "  ".join(f"{value:7.4f}" for value in row)
+        print(f"{cells}  {TextInput({'text': text}).name}", file=out or sys.stdout)
+
+
+def _count(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'s' * (count != 1)}"

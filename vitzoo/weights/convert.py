@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import safetensors
 import safetensors.numpy
@@ -19,11 +18,9 @@ from vitzoo.checkpoints.locate import Located
 from vitzoo.checkpoints.orbax import one_at_a_time
 from vitzoo.checkpoints.store import Store
 from vitzoo.data.inputs import tokenizer_of
-from vitzoo.data.mixing import normalise
 from vitzoo.data.text.tokenizers.saved import load_tokenizer
 from vitzoo.errors import UserError
 from vitzoo.models.base import transfer_rules
-from vitzoo.models.text import is_prefix_lm, kind_of
 from vitzoo.nn import state
 from vitzoo.nn.execution import Execution
 from vitzoo.nn.paths import flatten
@@ -31,7 +28,7 @@ from vitzoo.outputs import check_takes_checkpoints, checked_file, checked_new_fo
 from vitzoo.overwriting import Reads
 from vitzoo.registry import find
 from vitzoo.weights.formats.registry import FORMATS, WRITERS, Writing, find_writer
-from vitzoo.weights.load import ImageInfo, load
+from vitzoo.weights.load import load
 from vitzoo.weights.model import builder, config_of
 from vitzoo.weights.open import Published, check_given, name_of, open_weights, read_weights
 from vitzoo.weights.transfer import check_leaves
@@ -271,15 +268,7 @@ def write_stablehlo(checkpoint: str, output: str | Path, weights: str = "auto", 
     if new := info.report.paths("new"):
         raise UserError("--config.model", None, f"with these settings {', '.join(new)} are new; train them first")
     (batch,) = export.symbolic_shape("batch")
-    if isinstance(info, ImageInfo):
-        preprocessing = info.preprocessing
-
-        def function(images: jax.Array) -> jax.Array:
-            return model(normalise(images, preprocessing))
-
-        takes = {"images": jax.ShapeDtypeStruct((batch, *info.size, info.channels), jnp.uint8)}
-    else:
-        function, takes = _of_text(model, info, batch)
+    function, takes = info.processor.exported(model, info.config, batch)
     made = export.export(jax.jit(function), platforms=PLATFORMS)(*takes.values())
     about = {
         "takes": {name: _shown(value) for name, value in takes.items()},
@@ -297,25 +286,6 @@ def write_stablehlo(checkpoint: str, output: str | Path, weights: str = "auto", 
         beside.unlink(missing_ok=True)
         raise
     return path, info.weights
-
-
-def _of_text(model: Any, info: Any, batch: Any) -> tuple[Any, dict[str, jax.ShapeDtypeStruct]]:
-    """The function of a model of text, and what it takes, in order."""
-    target = jax.ShapeDtypeStruct((batch, info.text.length), jnp.int32)
-    if is_prefix_lm(model.config):
-        return lambda tokens, segments, prefix: model(tokens, segments=segments, prefix=prefix > 0), {
-            "tokens": target,
-            "segments": target,
-            "prefix": target,
-        }
-    if kind_of(model.config) != "encoder_decoder":
-        return lambda tokens, segments: model(tokens, segments=segments), {"tokens": target, "segments": target}
-
-    def function(source: jax.Array, source_segments: jax.Array, tokens: jax.Array, segments: jax.Array) -> jax.Array:
-        return model(source, tokens, source_segments=source_segments, segments=segments)
-
-    source = jax.ShapeDtypeStruct((batch, info.text.source_length), jnp.int32)
-    return function, {"source": source, "source_segments": source, "tokens": target, "segments": target}
 
 
 def _shown(value: Any) -> str:

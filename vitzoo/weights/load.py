@@ -1,9 +1,10 @@
-"""A checkpoint as a model ready to use: its weights, its classes, its preprocessing."""
+"""A checkpoint as a model ready to use: its weights, its classes, its inputs."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -13,15 +14,12 @@ from vitzoo.argument_types import checked
 from vitzoo.checkpoints.locate import Located
 from vitzoo.config.experiment import ModelChoice
 from vitzoo.data.image_files import BadImage
-from vitzoo.data.images import model_pixels, resize_eval
-from vitzoo.data.inputs import input_of
-from vitzoo.data.mixing import normalise
+from vitzoo.data.inputs import Inputs, input_of
+from vitzoo.data.processors.base import Processor
 from vitzoo.data.processors.image import for_channels, preprocessing_of
-from vitzoo.data.processors.text import text_of
 from vitzoo.data.settings import Preprocessing
 from vitzoo.data.text.settings import Text
 from vitzoo.data.text.tokenizers.base import TextTokenizer
-from vitzoo.data.text.tokenizers.saved import load_tokenizer
 from vitzoo.errors import UserError
 from vitzoo.models.base import Scales
 from vitzoo.models.geometry import image_shape
@@ -43,6 +41,8 @@ class Info:
         weights: which they are, `ema`, `raw` or `published`.
         classes: the names by index; `None` where there are none.
         num_classes: how many classes the model tells apart; 0 where that is not what it does.
+        inputs: the processors of what the model is given, by name.
+        config: the model's settings.
         description: all of `model.json`.
         report: what became of each leaf.
     """
@@ -52,111 +52,177 @@ class Info:
     weights: str
     classes: tuple[str, ...] | None
     num_classes: int
+    inputs: Inputs = dataclasses.field(repr=False)
+    config: Any = dataclasses.field(repr=False)
     description: dict[str, Any] = dataclasses.field(repr=False)
     report: Report = dataclasses.field(repr=False)
 
-    LABEL: ClassVar[str] = "inputs"
-    """What `shown` speaks of."""
+    def preprocess(self, values: Any) -> Any:
+        """What the model takes, of one value or several: float32 `[batch, height, width, channels]` of images, of text
+        a dict of int32 `[batch, tokens]` (`model(**info.preprocess("a text"))`), of other inputs their arrays.
+
+        Args:
+            values: as for `predict`: files, folders, values in memory; texts or records.
+
+        Raises:
+            UserError: there is none, one can't be read, or the model takes several inputs.
+        """
+        processor, rows = self.processor, []
+        for one in processor.gather(values):
+            try:
+                if one.error is not None:
+                    raise BadImage(one.error)
+                rows.append(processor.example(one, self.config))
+            except (BadImage, OSError) as error:
+                raise UserError("inputs", one.name, getattr(error, "reason", str(error))) from error
+        batch = {name: jnp.asarray(np.stack([row[name] for row in rows])) for name in rows[0]}
+        made = processor.prepare(self.config, None, train=False)(batch, None)
+        return made if len(made) > 1 else made[processor.name]
+
+    @property
+    def processor(self) -> Processor:
+        """What makes the model's only input.
+
+        Raises:
+            UserError: it takes several.
+        """
+        return only_processor(self.checkpoint, self.inputs)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The classes' names, numbers where there are none."""
+        return self.classes or tuple(str(index) for index in range(self.num_classes))
+
+    @property
+    def multi_label(self) -> bool:
+        """Whether an example may have several classes, each with a probability of its own."""
+        return self.description["objective"].get("loss") == "sigmoid"
+
+    @property
+    def tokenizer(self) -> TextTokenizer:
+        """Text to ids and back: `info.tokenizer.encode("...")`, `info.tokenizer.decode(ids)`.
+
+        Raises:
+            UserError: the model takes no text.
+        """
+        return self._of("text").tokenizer
+
+    def with_tokenizer(self, tokenizer: TextTokenizer) -> "Info":
+        """This with another tokenizer of the same ids; UserError as `tokenizer`."""
+        text = self._of("text")
+        return dataclasses.replace(self, inputs=self.inputs.replace(text, dataclasses.replace(text, known=tokenizer)))
+
+    @property
+    def text(self) -> Text:
+        """What a row of text held in training; UserError as `tokenizer`."""
+        return self._of("text").text
+
+    @property
+    def preprocessing(self) -> Preprocessing:
+        """How an image becomes what the model takes.
+
+        Raises:
+            UserError: the model takes no images.
+        """
+        return self._of("image").of(self.config)
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Height and width of an image, in pixels; UserError as `preprocessing`."""
+        return self._image_shape[:2]
+
+    @property
+    def channels(self) -> int:
+        """Of an image, 1 or 3; UserError as `preprocessing`."""
+        return self._image_shape[2]
+
+    @property
+    def _image_shape(self) -> tuple[int, int, int]:
+        self._of("image")
+        return image_shape(self.config)
+
+    def _of(self, kind: str) -> Any:
+        """The first processor of a kind."""
+        found = [one for one in self.inputs.processors.values() if one.kind == kind]
+        if not found:
+            raise UserError("checkpoint", self.checkpoint, f"takes {' and '.join(self.inputs.processors)}, not {kind}")
+        return found[0]
 
     def shown(self) -> str:
         """What becomes of an example, in one line."""
-        return " and ".join(self.description["inputs"])
+        return "; ".join(one.details(self.config)[0] for one in self.inputs.processors.values())
 
-    def check_alone(self) -> None:
-        """Checks that the model takes images alone, or text alone, as what predicts and writes knows how to give.
-
-        Raises:
-            UserError: it takes something else, or several inputs.
-        """
-        message = f"takes {self.shown()}; only models of images alone or of text alone are asked here: vitzoo.load(...)"
-        raise UserError("checkpoint", self.checkpoint, f"{message} gives the model, to be called with its inputs")
+    def lines(self) -> list[str]:
+        """That with what it speaks of, a line for each input."""
+        details = (one.details(self.config) for one in self.inputs.processors.values())
+        return [f"{what:<9}{shown}" for shown, what in details]
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class TextInfo(Info):
-    """Of a model of text.
+def only_processor(checkpoint: str, inputs: Inputs) -> Processor:
+    """What makes the only input of a checkpoint's model.
+
+    Raises:
+        UserError: it takes several, which what predicts and writes doesn't know how to give.
+    """
+    if inputs.only is None:
+        message = f"takes {' and '.join(inputs.processors)}; only models of one input are asked here: vitzoo.load(...)"
+        raise UserError("checkpoint", checkpoint, f"{message} gives the model, to be called with its inputs")
+    return inputs.only
+
+
+@dataclasses.dataclass(frozen=True)
+class Opened:
+    """A checkpoint whose weights haven't been read yet.
 
     Attributes:
-        tokenizer: text to ids and back: `info.tokenizer.encode("...")`, `info.tokenizer.decode(ids)`.
-        text: what a row of its training held.
+        checkpoint: as it was asked for.
+        located: where it is.
+        name: of the model.
+        config: its settings, with the changes that were asked for.
+        classes: their names, if the model still tells these apart.
     """
 
-    LABEL: ClassVar[str] = "tokens"
+    checkpoint: str
+    located: Located
+    name: str
+    config: Any
+    classes: Sequence[str] | None
 
-    tokenizer: TextTokenizer
-    text: Text
+    @functools.cached_property
+    def inputs(self) -> Inputs:
+        """The processors of what the model is given, by name."""
+        return Inputs.of_checkpoint(self.located.description, self.located.folder)
 
-    def check_alone(self) -> None:
-        """Text alone."""
+    @property
+    def processor(self) -> Processor:
+        """See `Info.processor`."""
+        return only_processor(self.checkpoint, self.inputs)
 
-    def shown(self) -> str:
-        """The tokenizer in one line."""
-        return f"{self.tokenizer.kind}, {self.tokenizer.vocabulary_size:,} tokens, rows of {self.text.length}"
+    def load(self, weights: str = "auto", execution: Execution = DEFAULT) -> tuple[Any, Info]:
+        """The model and what is known of it, as `load`."""
+        make = builder(self.name, self.config, execution)
+        params, report, which = fitted(self.located, self.config, self.classes, make, weights)
+        graph, _ = state.abstract(make)
+        model = state.merge(graph, jax.tree.map(jnp.asarray, params))
+        info = information(self.checkpoint, self.located, self.inputs, self.config, self.classes, which, report)
+        return model, info
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ImageInfo(Info):
-    """Of a model of images.
+def open_model(checkpoint: "str | Path | Opened", changes: Mapping[str, Any] | None = None) -> Opened:
+    """A checkpoint found and checked, its weights not yet read; one that is open already as it is.
 
-    Attributes:
-        multi_label: whether an image may have several classes, each with a probability of its own.
-        preprocessing: how an image becomes what the model takes.
-        size: height and width of that, in pixels.
-        channels: 1 or 3.
+    Raises:
+        UserError: as `load`.
     """
-
-    LABEL: ClassVar[str] = "pixels"
-
-    multi_label: bool
-    preprocessing: Preprocessing
-    size: tuple[int, int]
-    channels: int
-
-    def check_alone(self) -> None:
-        """Images alone."""
-
-    def shown(self) -> str:
-        """The preprocessing in one line."""
-        p, (height, width) = self.preprocessing, self.size
-        mean, std = in_short(p.mean), in_short(p.std)
-        crop = f", centre crop {p.crop_fraction:g}" if p.crop_fraction != 1 else ""
-        crop += " (half to even)" if p.crop_offset == "half_even" and p.crop_fraction != 1 else ""
-        smooth = " with antialias" if p.antialias else ""
-        smooth += {"round": "", "cut": ", fractions cut off", "none": ", not rounded"}[p.rounding]
-        return (
-            f"{height} × {width} × {self.channels}, {p.resize}, {p.interpolation}{smooth}{crop}, mean {mean}, std {std}"
-        )
-
-    def pixels(self, image: Any) -> np.ndarray:
-        """One image of any kind (path, bytes, PIL, array) as `[height, width, channels]` of the model's size: uint8, or
-        float32 where pixels aren't rounded.
-
-        Raises:
-            BadImage: it can't be read.
-        """
-        return model_pixels(image, self.channels, lambda pixels: resize_eval(pixels, self.size, self.preprocessing))
-
-    def preprocess(self, images: Any) -> jax.Array:
-        """One image or a sequence of images as what the model takes: float32 `[batch, height, width, channels]`.
-
-        Raises:
-            UserError: there is none, or one can't be read.
-        """
-        several = isinstance(images, Sequence) and not isinstance(images, str | bytes)
-        several = several or getattr(images, "ndim", 0) == 4
-        try:
-            pixels = [self.pixels(image) for image in (images if several else [images])]
-        except BadImage as error:
-            raise UserError("images", error.path or None, error.reason) from error
-        if not pixels:
-            raise UserError("images", None, "there is none")
-        return normalise(jnp.asarray(np.stack(pixels)), self.preprocessing)
-
-
-def in_short(values: Sequence[float] | None) -> str:
-    """A mean or deviation as one number where all channels have the same."""
-    values = values or (127.5,)
-    return ",".join(f"{value:g}" for value in (values[:1] if len(set(values)) == 1 else values))
+    if isinstance(checkpoint, Opened):
+        return checkpoint
+    located = open_weights(checkpoint, changes)
+    choice = ModelChoice("", "", dict(changes or {})).over(located.description["model"])
+    config = with_sizes(choice.config())
+    classes = located.description["classes"]
+    if getattr(config, "num_classes", None) != getattr(config_of(located.description), "num_classes", None):
+        classes = None
+    return Opened(str(checkpoint), located, choice.name, config, classes)
 
 
 @checked()
@@ -183,46 +249,29 @@ def load(
     Raises:
         UserError: there is no such checkpoint, it is damaged, or a change doesn't fit it.
     """
-    located = open_weights(checkpoint, changes)
-    choice = ModelChoice("", "", changes).over(located.description["model"])
-    config = with_sizes(choice.config())
-    classes = located.description["classes"]
-    if getattr(config, "num_classes", None) != getattr(config_of(located.description), "num_classes", None):
-        classes = None
-    make = builder(choice.name, config, execution)
-    params, report, which = fitted(located, config, classes, make, weights)
-    graph, _ = state.abstract(make)
-    model = state.merge(graph, jax.tree.map(jnp.asarray, params))
-    return model, information(str(checkpoint), located, config, classes, which, report)
+    return open_model(checkpoint, changes).load(weights, execution)
 
 
 def information(
-    checkpoint: str, located: Located, config: Any, classes: Sequence[str] | None, weights: str, report: Report
+    checkpoint: str,
+    located: Located,
+    inputs: Inputs,
+    config: Any,
+    classes: Sequence[str] | None,
+    weights: str,
+    report: Report,
 ) -> Info:
     """What is known of a checkpoint whose model now has this Config."""
-    description = located.description
-    known: dict[str, Any] = {
-        "checkpoint": checkpoint,
-        "step": located.step,
-        "weights": weights,
-        "classes": None if classes is None else tuple(classes),
-        "num_classes": getattr(config, "num_classes", None) or 0,
-        "description": description,
-        "report": report,
-    }
-    images, text = input_of(description, "image"), input_of(description, "text")
-    if len(description["inputs"]) != 1 or not (images or text):
-        return Info(**known)
-    if text is not None:
-        tokenizer = load_tokenizer(located.folder / "assets", text["tokenizer"])
-        return TextInfo(**known, tokenizer=tokenizer, text=text_of(text))
-    assert images is not None
-    return ImageInfo(
-        **known,
-        multi_label=description["objective"].get("loss") == "sigmoid",
-        preprocessing=for_channels(preprocessing_of(images), config.channels),
-        size=image_shape(config)[:2],
-        channels=config.channels,
+    return Info(
+        checkpoint=checkpoint,
+        step=located.step,
+        weights=weights,
+        classes=None if classes is None else tuple(classes),
+        num_classes=getattr(config, "num_classes", None) or 0,
+        inputs=inputs,
+        config=config,
+        description=located.description,
+        report=report,
     )
 
 

@@ -2,15 +2,16 @@
 
 import abc
 import dataclasses
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self
 
 import jax
 import numpy as np
 
-from vitzoo.data import draws
+from vitzoo.data import draws, user_inputs
 from vitzoo.data.examples import Draw, ExampleRows, InputArrays
+from vitzoo.data.image_files import BadImage
 from vitzoo.data.mixing import Prepare
 from vitzoo.data.open import open_with
 from vitzoo.data.rows import Batch, Row, Rows
@@ -18,7 +19,10 @@ from vitzoo.data.settings import Augment, Data
 from vitzoo.data.sources.base import Source, SourceInfo
 from vitzoo.data.text.rows import EXAMPLES
 from vitzoo.data.text.settings import Mixture
+from vitzoo.data.text.tokenizers.base import TextTokenizer
+from vitzoo.data.user_inputs import Input
 from vitzoo.errors import RunError, UserError
+from vitzoo.paths import strange_kind
 from vitzoo.schema import build, patch, to_json
 
 
@@ -70,6 +74,26 @@ class Processor(Protocol):
         """What a row of a batch is made of: a kind of `data.text.row_kinds`, or `examples`."""
         ...
 
+    @property
+    def name(self) -> str:
+        """Of the input."""
+        ...
+
+    @property
+    def noun(self) -> str:
+        """What one value of it is called: `image`, `text`."""
+        ...
+
+    @property
+    def tokenizer(self) -> TextTokenizer | None:
+        """What makes ids of a text; None where the input is none."""
+        ...
+
+    @property
+    def is_picture(self) -> bool:
+        """Whether an example can be drawn in a report."""
+        ...
+
     def adopt(self, own: Mapping[str, Any], folder: Path, stated: Mapping[str, Any]) -> Self:
         """This processor as a checkpoint's model knows it.
 
@@ -112,8 +136,50 @@ class Processor(Protocol):
         """The arrays of an example that holds nothing, as `arrays` would make them."""
         ...
 
-    def prepare(self, config: Any, info: SourceInfo, *, train: bool) -> Prepare:
+    def prepare(self, config: Any, info: SourceInfo | None, *, train: bool) -> Prepare:
         """See `Inputs.prepare`."""
+        ...
+
+    def gather(self, inputs: Any) -> Sequence[Input]:
+        """What a user gives to be predicted, outside of any dataset.
+
+        Args:
+            inputs: one or several: files, folders, values in memory; or texts and records.
+
+        Raises:
+            UserError: there is none, or it is of another kind.
+        """
+        ...
+
+    def example(self, given: Input, config: Any) -> Row:
+        """The arrays of one such value, as evaluation makes them; where this is the only input, by the names under
+        which the model takes them.
+
+        Raises:
+            BadImage, OSError: it can't be read.
+        """
+        ...
+
+    def departures(self, trained: Self, config: Any) -> list[str]:
+        """A line for each setting that makes other arrays than training did.
+
+        Args:
+            trained: the processor that the checkpoint tells of.
+            config: of the model.
+        """
+        ...
+
+    def exported(self, model: Any, config: Any, batch: Any) -> tuple[Callable, dict[str, jax.ShapeDtypeStruct]]:
+        """A model of this input alone as a function of arrays.
+
+        Args:
+            model: it.
+            config: its settings.
+            batch: the size of a batch, which may be symbolic.
+
+        Returns:
+            The function, and what it takes, in order.
+        """
         ...
 
     def described(self, config: Any) -> dict[str, Any]:
@@ -130,6 +196,10 @@ class Processor(Protocol):
 
     def shown(self, config: Any) -> str:
         """See `Inputs.shown`."""
+        ...
+
+    def details(self, config: Any) -> tuple[str, str]:
+        """What becomes of a value, in one line, and what that speaks of: `tokens`, `pixels`."""
         ...
 
 
@@ -182,10 +252,16 @@ class ArrayProcessor:
     name: str
     kind: str
     row_kind: ClassVar[str] = EXAMPLES
+    tokenizer: ClassVar[None] = None
+    is_picture: ClassVar[bool] = False
 
     @property
     def field(self) -> str:
         return self.settings.FIELD or self.name
+
+    @property
+    def noun(self) -> str:
+        return self.name
 
     def adopt(self, own: Mapping[str, Any], folder: Path, stated: Mapping[str, Any]) -> Self:
         values = {key: value for key, value in own.items() if key != "kind"}
@@ -224,8 +300,25 @@ class ArrayProcessor:
     def blank(self, config: Any) -> Row:
         return OwnArrays(self.settings, self.name, self.field).padding()
 
-    def prepare(self, config: Any, info: SourceInfo, *, train: bool) -> Prepare:
+    def prepare(self, config: Any, info: SourceInfo | None, *, train: bool) -> Prepare:
         return as_it_is
+
+    def gather(self, inputs: Any) -> list[Input]:
+        return user_inputs.gather(inputs, user_inputs.arrays(self.noun, 1 + len(self.settings.shape().shape)))
+
+    def example(self, given: Input, config: Any) -> Row:
+        value = _loaded(given.value) if isinstance(given.value, Path) else np.asarray(given.value)
+        array, problem = OwnArrays(self.settings, self.name, self.field).made(value, None)
+        if problem:
+            raise BadImage(problem)
+        return {self.name: array}
+
+    def departures(self, trained: Self, config: Any) -> list[str]:
+        return departures(self.name, self.settings, trained.settings)
+
+    def exported(self, model: Any, config: Any, batch: Any) -> tuple[Callable, dict[str, jax.ShapeDtypeStruct]]:
+        shape = self.settings.shape()
+        return lambda array: model(array), {self.name: jax.ShapeDtypeStruct((batch, *shape.shape), shape.dtype)}
 
     def assets(self, folder: Path) -> Path | None:
         return None
@@ -236,6 +329,9 @@ class ArrayProcessor:
 
     def shown(self, config: Any) -> str:
         return f"{self.name} {' × '.join(map(str, self.settings.shape().shape))}"
+
+    def details(self, config: Any) -> tuple[str, str]:
+        return self.shown(config), "inputs"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -257,22 +353,23 @@ class OwnArrays:
 
     def arrays(self, value: Any, index: int, draw: Draw | None) -> Row:
         random = None if draw is None else draws.generator(*draw)
-        array = np.asarray(self.settings.array(value, random))
-        if problem := self._problem(array):
+        array, problem = self.made(value, random)
+        if problem:
             raise RunError(f"inputs.{self.name}: example {index} {problem}")
         return {self.name: array}
 
     def check(self, value: Any) -> None:
         """Refuses settings that make another array of a value than they say, before anything is begun."""
-        if problem := self._problem(np.asarray(self.settings.array(value, None))):
+        if problem := self.made(value, None)[1]:
             raise UserError(f"inputs.{self.name}", type(self.settings).__name__, problem)
 
-    def _problem(self, array: np.ndarray) -> str:
-        wanted = self.settings.shape()
+    def made(self, value: Any, random: np.random.Generator | None) -> tuple[np.ndarray, str]:
+        """The array of a value, and what is wrong with it where it is another than the settings say."""
+        array, wanted = np.asarray(self.settings.array(value, random)), self.settings.shape()
         if (array.shape, array.dtype) == (wanted.shape, wanted.dtype):
-            return ""
+            return array, ""
         wants = f"{np.dtype(wanted.dtype)}{list(wanted.shape)}"
-        return f"gives {array.dtype}{list(array.shape)}; its shape is {wants}"
+        return array, f"gives {array.dtype}{list(array.shape)}; its shape is {wants}"
 
     def vary(self, batch: Batch, seed: int, positions: np.ndarray) -> Batch:
         return batch
@@ -281,3 +378,27 @@ class OwnArrays:
 def as_it_is(batch: Mapping[str, jax.Array], key: jax.Array | None) -> dict[str, jax.Array]:
     """Nothing is done on the device."""
     return dict(batch)
+
+
+def departures(name: str, now: Any, trained: Any) -> list[str]:
+    """A warning for each setting of an input, a dataclass, in which it departs from the training."""
+    pairs = ((f.name, getattr(now, f.name), getattr(trained, f.name)) for f in dataclasses.fields(trained))
+    return [
+        f"warning: inputs.{name}.{field} = {value}, but the weights were trained with {then}"
+        for field, value, then in pairs
+        if value != then
+    ]
+
+
+def _loaded(path: Path) -> np.ndarray:
+    """The array of a `.npy` file, of which nothing is executed.
+
+    Raises:
+        BadImage: it isn't one.
+    """
+    if what := strange_kind(path):
+        raise BadImage(f"is {what}, not a file", str(path))
+    try:
+        return np.load(path, allow_pickle=False)
+    except (ValueError, EOFError, OSError) as error:
+        raise BadImage(f"is no .npy file of an array: {' '.join(str(error).split())}", str(path)) from error

@@ -1,24 +1,27 @@
 """Images as a model's input."""
 
 import dataclasses
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
+from vitzoo.data import user_inputs
 from vitzoo.data.augment import augment_image, shift_and_flip, varies_after_resize_only
 from vitzoo.data.examples import Draw, ExampleRows
 from vitzoo.data.folders import path_of
 from vitzoo.data.images import model_pixels, pixel_type, resize_eval
-from vitzoo.data.mixing import Prepare, make_prepare
+from vitzoo.data.mixing import Prepare, make_prepare, normalise
 from vitzoo.data.open import open_source
-from vitzoo.data.processors.base import Use
+from vitzoo.data.processors.base import Use, departures
 from vitzoo.data.rows import Batch, Row
 from vitzoo.data.settings import Augment, Data, Preprocessing
 from vitzoo.data.sources.base import Source, SourceInfo
 from vitzoo.data.text.rows import EXAMPLES
+from vitzoo.data.user_inputs import Input
 from vitzoo.errors import UserError
 from vitzoo.schema import build, patch, to_json
 
@@ -36,7 +39,10 @@ class ImageProcessor:
     """
 
     kind: ClassVar[str] = "image"
+    noun: ClassVar[str] = "image"
     row_kind: ClassVar[str] = EXAMPLES
+    tokenizer: ClassVar[None] = None
+    is_picture: ClassVar[bool] = True
 
     preprocessing: Preprocessing
     augment: Augment = dataclasses.field(default_factory=Augment)
@@ -113,10 +119,24 @@ class ImageProcessor:
     def _arrays(self, config: Any, augment: Augment | None = None) -> "ImageArrays":
         return ImageArrays(self.of(config), _pair(config.image_size), config.channels, augment, self.name)
 
-    def prepare(self, config: Any, info: SourceInfo, *, train: bool) -> Prepare:
+    def prepare(self, config: Any, info: SourceInfo | None, *, train: bool) -> Prepare:
         augment, preprocessing = self.augment if train else None, self.of(config)
-        classes = _outputs(config) or len(info.classes or ())
-        return make_prepare(augment, preprocessing, classes, info.multi_label, self.name)
+        classes, multi_label = (None, False) if info is None else (info.classes, info.multi_label)
+        return make_prepare(augment, preprocessing, _outputs(config) or len(classes or ()), multi_label, self.name)
+
+    def gather(self, inputs: Any) -> list[Input]:
+        return user_inputs.gather(inputs)
+
+    def example(self, given: Input, config: Any) -> Row:
+        return self._arrays(config).arrays(given.value, 0, None)
+
+    def departures(self, trained: Self, config: Any) -> list[str]:
+        return departures(self.name, self.of(config), trained.of(config))
+
+    def exported(self, model: Any, config: Any, batch: Any) -> tuple[Callable, dict[str, jax.ShapeDtypeStruct]]:
+        shape, preprocessing = (batch, *_pair(config.image_size), config.channels), self.of(config)
+        takes = {"images": jax.ShapeDtypeStruct(shape, jnp.uint8)}
+        return lambda images: model(normalise(images, preprocessing)), takes
 
     def described(self, config: Any) -> dict[str, Any]:
         return described_images(self.of(config), _pair(config.image_size), config.channels)
@@ -131,6 +151,16 @@ class ImageProcessor:
         height, width = _pair(config.image_size)
         outputs = f", {_outputs(config)} outputs" if _outputs(config) else ""
         return f"images {height} × {width} × {config.channels}{outputs}"
+
+    def details(self, config: Any) -> tuple[str, str]:
+        p, (height, width) = self.of(config), _pair(config.image_size)
+        mean, std = in_short(p.mean), in_short(p.std)
+        crop = f", centre crop {p.crop_fraction:g}" if p.crop_fraction != 1 else ""
+        crop += " (half to even)" if p.crop_offset == "half_even" and p.crop_fraction != 1 else ""
+        smooth = " with antialias" if p.antialias else ""
+        smooth += {"round": "", "cut": ", fractions cut off", "none": ", not rounded"}[p.rounding]
+        resizing = f"{p.resize}, {p.interpolation}{smooth}{crop}"
+        return f"{height} × {width} × {config.channels}, {resizing}, mean {mean}, std {std}", "pixels"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -188,6 +218,12 @@ def described_images(preprocessing: Preprocessing, size: tuple[int, int], channe
         one = values[field] or [127.5]
         values[field] = one * channels if len(one) == 1 else one
     return {"kind": "image", "size": list(size), "channels": channels, **values}
+
+
+def in_short(values: Sequence[float] | None) -> str:
+    """A mean or deviation as one number where all channels have the same."""
+    values = values or (127.5,)
+    return ",".join(f"{value:g}" for value in (values[:1] if len(set(values)) == 1 else values))
 
 
 def for_channels(preprocessing: Preprocessing, channels: int) -> Preprocessing:

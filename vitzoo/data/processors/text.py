@@ -3,11 +3,12 @@
 import dataclasses
 import functools
 import importlib
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from vitzoo.data.examples import Draw
@@ -21,6 +22,7 @@ from vitzoo.data.text.examples import all_text, as_pairs, refuse_unusable
 from vitzoo.data.text.mixed_source import NAME as MIXTURE
 from vitzoo.data.text.mixed_source import MixedSource, open_mixture
 from vitzoo.data.text.mixture import MixtureRows
+from vitzoo.data.text.packing import Layout
 from vitzoo.data.text.questions import AskedSource, Questions
 from vitzoo.data.text.rows import ASKED, EXAMPLES, has_source
 from vitzoo.data.text.settings import TRAINED, Mixture, Text
@@ -29,6 +31,7 @@ from vitzoo.data.text.tokenizers.base import Ids, TextTokenizer
 from vitzoo.data.text.tokenizers.open import open_tokenizer
 from vitzoo.data.text.tokenizers.published import differing
 from vitzoo.data.text.tokenizers.saved import load_tokenizer
+from vitzoo.data.text.user_texts import TextInput, gather_texts
 from vitzoo.errors import UserError
 from vitzoo.models.text import is_prefix_lm, kind_of
 from vitzoo.schema import build, patch, to_json
@@ -79,6 +82,8 @@ class TextProcessor:
     """
 
     kind: ClassVar[str] = "text"
+    noun: ClassVar[str] = "text"
+    is_picture: ClassVar[bool] = False
 
     text: Text
     rows_of: str
@@ -256,8 +261,41 @@ class TextProcessor:
     def blank(self, config: Any) -> Row:
         return text_row(self.name, np.zeros(0, np.int32), self.text.length, 0)
 
-    def prepare(self, config: Any, info: SourceInfo, *, train: bool) -> Prepare:
+    def prepare(self, config: Any, info: SourceInfo | None, *, train: bool) -> Prepare:
         return as_it_is
+
+    def gather(self, inputs: Any) -> list[TextInput]:
+        return gather_texts(inputs, self.text)
+
+    def example(self, given: Any, config: Any) -> Row:
+        tokenizer, kind = self.tokenizer, kind_of(config)
+        name, length = ("source", self.text.source_length) if kind == "encoder_decoder" else ("", self.text.length)
+        first, *second = given.parts
+        parts = [tokenizer.encode(part) for part in (self.text.prefix + first, *second)]
+        ids = tokenizer.opened(parts[0])[:length] if kind == "decoder" else Layout(tokenizer, length)(parts)[0]
+        row = text_row("tokens", ids, length, tokenizer.fill_id)
+        segments = row["tokens_segments"]
+        return {name or self.name: row["tokens"], f"{name}_segments" if name else "segments": segments}
+
+    def departures(self, trained: Self, config: Any) -> list[str]:
+        return []  # its ids are those of the checkpoint, and how long a row is, the data measured decide
+
+    def exported(self, model: Any, config: Any, batch: Any) -> tuple[Callable, dict[str, jax.ShapeDtypeStruct]]:
+        target = jax.ShapeDtypeStruct((batch, self.text.length), jnp.int32)
+        takes = {"tokens": target, "segments": target}
+        if is_prefix_lm(config):
+            return lambda tokens, segments, prefix: model(tokens, segments=segments, prefix=prefix > 0), {
+                **takes,
+                "prefix": target,
+            }
+        if kind_of(config) != "encoder_decoder":
+            return lambda tokens, segments: model(tokens, segments=segments), takes
+
+        def function(source: jax.Array, source_segments: jax.Array, tokens: jax.Array, segments: jax.Array) -> Any:
+            return model(source, tokens, source_segments=source_segments, segments=segments)
+
+        source = jax.ShapeDtypeStruct((batch, self.text.source_length), jnp.int32)
+        return function, {"source": source, "source_segments": source, **takes}
 
     def described(self, config: Any) -> dict[str, Any]:
         files = self.tokenizer.files()
@@ -278,6 +316,10 @@ class TextProcessor:
             lengths = f"rows of {self.text.source_length} + {self.text.length} tokens"
         lengths += ", the first of a text read in both directions" if is_prefix_lm(config) else ""
         return f"{lengths}, vocabulary {config.vocabulary_size:,} ({self.tokenizer.kind})"
+
+    def details(self, config: Any) -> tuple[str, str]:
+        tokenizer = self.tokenizer
+        return f"{tokenizer.kind}, {tokenizer.vocabulary_size:,} tokens, rows of {self.text.length}", "tokens"
 
     def arguments(self, config: Any) -> tuple[jax.ShapeDtypeStruct, ...]:
         lengths = [self.text.length]
