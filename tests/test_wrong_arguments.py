@@ -16,7 +16,7 @@ from vitzoo.data.settings import Preprocessing
 from vitzoo.data.user_inputs import gather
 from vitzoo.errors import UserError
 from vitzoo.models.vit import Config
-from vitzoo.weights.load import Info
+from vitzoo.weights.info import Info
 
 WRONG = {
     "none": None,

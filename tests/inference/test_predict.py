@@ -210,6 +210,13 @@ def test_features_are_what_the_head_sees(predictor, run):
     assert row["top"][0]["index"] == int(logits[0].argmax())
     with pytest.raises(RunError, match="image 0: empty"):
         predictor.embeddings(b"")
+    other = np.random.default_rng(4).integers(0, 256, (8, 8), np.uint8)
+    values = predictor.similarity([image[0], other])
+    vectors = [features[0], predictor.embeddings(other)[0]]
+    cosine = np.dot(*vectors) / np.prod([np.linalg.norm(one) for one in vectors])
+    np.testing.assert_allclose(values, [[1, cosine], [cosine, 1]], atol=1e-6)
+    with pytest.raises(UserError, match="takes image, not text"):
+        _ = predictor.info.tokenizer
 
 
 def test_what_can_not_be_done_is_refused_before_any_work(run, photos, tmp_path, monkeypatch):

@@ -101,6 +101,25 @@ def test_of_a_pair_both_parts_are_read(predictors):
 
 
 @pytest.mark.slow
+def test_texts_are_preprocessed_as_the_model_takes_them_by_name(predictors, runs):
+    texts = [{"first": "a", "second": "b"}, {"text": "see you"}]
+    model, info = load(str(runs / "number"))
+    values = [row["value"] for row in predictors["number"](texts)]
+    np.testing.assert_allclose(model(**info.preprocess(texts)), values, atol=1e-5)
+    model, info = load(str(runs / "next"))
+    ids = info.tokenizer.encode("the cat")
+    logits = model(**info.preprocess("the cat"))[0, len(ids) - 1]
+    assert int(logits.argmax()) == predictors["next"]("the cat", top=1)[0]["next"][0]["id"]
+    model, info = load(str(runs / "answers"))
+    source = info.preprocess("the cat")
+    end, start = info.tokenizer.end_id, info.tokenizer.decoder_start_id
+    assert source["source_tokens"][0, : len(ids) + 1].tolist() == [*info.tokenizer.encode("the cat"), end]
+    assert model(**source, tokens=np.array([[start]])).shape == (1, 1, info.config.vocabulary_size)
+    with pytest.raises(vitzoo.UserError, match="takes tokens, not image"):
+        _ = info.size
+
+
+@pytest.mark.slow
 def test_every_word_gets_a_class_and_those_beyond_the_end_none(predictors):
     row, given = predictors["words"](["Ada lives, in " + "London " * 10, {"words": ["Ada's", "x"]}])
     assert row["words"][:4] == ["Ada", "lives", ",", "in"]

@@ -10,7 +10,8 @@ import jax
 from vitzoo.data.examples import ExampleRows
 from vitzoo.data.mixing import Prepare
 from vitzoo.data.open import open_with
-from vitzoo.data.processors.base import ArrayProcessor, Processor, Use
+from vitzoo.data.processors.array import ArrayProcessor
+from vitzoo.data.processors.base import Processor, Use
 from vitzoo.data.processors.image import ImageProcessor
 from vitzoo.data.processors.text import TextProcessor
 from vitzoo.data.rows import Rows

@@ -35,7 +35,8 @@ from vitzoo.registry import find
 from vitzoo.schema import patch
 from vitzoo.steps.state import memory_of, with_shardings
 from vitzoo.weights.frozen import FrozenCheckpoints
-from vitzoo.weights.load import Info, fitted, information
+from vitzoo.weights.info import Info
+from vitzoo.weights.load import fitted, information
 from vitzoo.weights.model import Part, builder, with_sizes
 from vitzoo.weights.open import Published, open_weights
 

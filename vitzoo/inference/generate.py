@@ -14,7 +14,7 @@ from vitzoo.errors import UserError
 from vitzoo.inference.generator import Answer, Encoded, Generator, Prompt, check_prompts
 from vitzoo.outputs import checked_file, write_whole
 from vitzoo.overwriting import Reads
-from vitzoo.weights.load import Info
+from vitzoo.weights.info import Info
 
 Turns = Sequence[Mapping[str, str]]
 """A conversation: {"role", "content"} each."""

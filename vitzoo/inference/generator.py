@@ -17,7 +17,8 @@ from vitzoo.decoding.sampling import SampleState, Sampling, begin_texts, continu
 from vitzoo.errors import UserError
 from vitzoo.nn import state
 from vitzoo.parallel.mesh import devices
-from vitzoo.weights.load import Info, load
+from vitzoo.weights.info import Info
+from vitzoo.weights.load import load
 
 MULTIPLE = 32  # prompts are filled up to a multiple of this many tokens
 CHUNK = 16  # tokens between two looks at what has been written

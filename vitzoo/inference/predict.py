@@ -24,7 +24,8 @@ from vitzoo.parallel.mesh import devices
 from vitzoo.registry import find
 from vitzoo.spelling import shell_flag
 from vitzoo.streams import counting
-from vitzoo.weights.load import Info, Opened, open_model
+from vitzoo.weights.info import Info
+from vitzoo.weights.load import Opened, open_model
 
 HOW = ("values", "arguments", "texts")
 """How inputs are given."""

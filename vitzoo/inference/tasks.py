@@ -13,7 +13,7 @@ from vitzoo.data.rows import Batch
 from vitzoo.data.user_inputs import Input
 from vitzoo.errors import UserError
 from vitzoo.objectives.inputs import logits_of
-from vitzoo.weights.load import Info
+from vitzoo.weights.info import Info
 
 Outputs = Mapping[str, Any]
 TOP = 5

@@ -19,7 +19,7 @@ from vitzoo.errors import UserError
 from vitzoo.inference.tasks import Classes, Outputs, Task, Unusable
 from vitzoo.models.text import is_prefix_lm
 from vitzoo.objectives.inputs import logits_of
-from vitzoo.weights.load import Info
+from vitzoo.weights.info import Info
 
 SHORTEST = 16  # tokens that a row is filled up to at least
 

@@ -15,7 +15,7 @@ from vitzoo.data.user_inputs import Input
 from vitzoo.inference.tasks import Task
 from vitzoo.outputs import write_whole, wrote
 from vitzoo.spelling import shared_note
-from vitzoo.weights.load import Info
+from vitzoo.weights.info import Info
 
 FIELDS = ("file", "text", "first", "second")
 TEXT_FIELDS = ("text", "first", "second", "words")

@@ -2,28 +2,21 @@
 
 import abc
 import dataclasses
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self
 
 import jax
 import numpy as np
 
-from vitzoo.data import draws, user_inputs
-from vitzoo.data.examples import Draw, ExampleRows, InputArrays
-from vitzoo.data.image_files import BadImage
+from vitzoo.data.examples import InputArrays
 from vitzoo.data.mixing import Prepare
-from vitzoo.data.open import open_with
-from vitzoo.data.rows import Batch, Row, Rows
+from vitzoo.data.rows import Row, Rows
 from vitzoo.data.settings import Augment, Data
 from vitzoo.data.sources.base import Source, SourceInfo
-from vitzoo.data.text.rows import EXAMPLES
 from vitzoo.data.text.settings import Mixture
 from vitzoo.data.text.tokenizers.base import TextTokenizer
 from vitzoo.data.user_inputs import Input
-from vitzoo.errors import RunError, UserError
-from vitzoo.paths import strange_kind
-from vitzoo.schema import build, patch, to_json
 
 
 @dataclasses.dataclass(frozen=True)
@@ -244,137 +237,6 @@ class ArrayInput(abc.ABC):
         return {}
 
 
-@dataclasses.dataclass(frozen=True)
-class ArrayProcessor:
-    """The processor of a user's own kind of input."""
-
-    settings: ArrayInput
-    name: str
-    kind: str
-    row_kind: ClassVar[str] = EXAMPLES
-    tokenizer: ClassVar[None] = None
-    is_picture: ClassVar[bool] = False
-
-    @property
-    def field(self) -> str:
-        return self.settings.FIELD or self.name
-
-    @property
-    def noun(self) -> str:
-        return self.name
-
-    def adopt(self, own: Mapping[str, Any], folder: Path, stated: Mapping[str, Any]) -> Self:
-        values = {key: value for key, value in own.items() if key != "kind"}
-        settings = patch(build(type(self.settings), values, f"inputs.{self.name}"), stated, f"inputs.{self.name}")
-        return dataclasses.replace(self, settings=settings)
-
-    def described(self, config: Any) -> dict[str, Any]:
-        return {"kind": self.kind, **to_json(self.settings)}
-
-    def source(self, data: Data, split: str | None = None) -> Source:
-        return open_with(data, split, {self.name: self.field})
-
-    def learned(self, source: Source) -> Self:
-        return self
-
-    def model_fields(self, source: Source) -> dict[str, Any]:
-        classes = source.info.classes
-        return {"num_classes": None if classes is None else len(classes), **self.settings.model_fields()}
-
-    def complete(self, config: Any, source: Source) -> Any:
-        return config
-
-    def evaluating(self, stated: Mapping[str, Any], evaluator: Any) -> Self:
-        settings = patch(self.settings, stated, f"inputs.{self.name}")
-        return dataclasses.replace(self, settings=settings)
-
-    def rows(self, source: Source, data: Data, config: Any, *, train: bool) -> Rows:
-        return ExampleRows(source, data, (self.arrays(source, config, train=train),))
-
-    def arrays(self, source: Source, config: Any, *, train: bool) -> InputArrays:
-        made = OwnArrays(self.settings, self.name, self.field)
-        if len(source):
-            made.check(source[0][self.field])
-        return made
-
-    def blank(self, config: Any) -> Row:
-        return OwnArrays(self.settings, self.name, self.field).padding()
-
-    def prepare(self, config: Any, info: SourceInfo | None, *, train: bool) -> Prepare:
-        return as_it_is
-
-    def gather(self, inputs: Any) -> list[Input]:
-        return user_inputs.gather(inputs, user_inputs.arrays(self.noun, 1 + len(self.settings.shape().shape)))
-
-    def example(self, given: Input, config: Any) -> Row:
-        value = _loaded(given.value) if isinstance(given.value, Path) else np.asarray(given.value)
-        array, problem = OwnArrays(self.settings, self.name, self.field).made(value, None)
-        if problem:
-            raise BadImage(problem)
-        return {self.name: array}
-
-    def departures(self, trained: Self, config: Any) -> list[str]:
-        return departures(self.name, self.settings, trained.settings)
-
-    def exported(self, model: Any, config: Any, batch: Any) -> tuple[Callable, dict[str, jax.ShapeDtypeStruct]]:
-        shape = self.settings.shape()
-        return lambda array: model(array), {self.name: jax.ShapeDtypeStruct((batch, *shape.shape), shape.dtype)}
-
-    def assets(self, folder: Path) -> Path | None:
-        return None
-
-    def arguments(self, config: Any) -> tuple[jax.ShapeDtypeStruct, ...]:
-        shape = self.settings.shape()
-        return (jax.ShapeDtypeStruct((1, *shape.shape), shape.dtype),)
-
-    def shown(self, config: Any) -> str:
-        return f"{self.name} {' × '.join(map(str, self.settings.shape().shape))}"
-
-    def details(self, config: Any) -> tuple[str, str]:
-        return self.shown(config), "inputs"
-
-
-@dataclasses.dataclass(frozen=True)
-class OwnArrays:
-    """The arrays of a user's own kind of input; see `InputArrays`."""
-
-    settings: ArrayInput
-    name: str
-    field: str
-    varies_batches_only: ClassVar[bool] = False
-
-    @property
-    def fixed(self) -> Hashable:
-        return self.settings, self.name
-
-    def padding(self) -> Row:
-        shape = self.settings.shape()
-        return {self.name: np.zeros(shape.shape, shape.dtype)}
-
-    def arrays(self, value: Any, index: int, draw: Draw | None) -> Row:
-        random = None if draw is None else draws.generator(*draw)
-        array, problem = self.made(value, random)
-        if problem:
-            raise RunError(f"inputs.{self.name}: example {index} {problem}")
-        return {self.name: array}
-
-    def check(self, value: Any) -> None:
-        """Refuses settings that make another array of a value than they say, before anything is begun."""
-        if problem := self.made(value, None)[1]:
-            raise UserError(f"inputs.{self.name}", type(self.settings).__name__, problem)
-
-    def made(self, value: Any, random: np.random.Generator | None) -> tuple[np.ndarray, str]:
-        """The array of a value, and what is wrong with it where it is another than the settings say."""
-        array, wanted = np.asarray(self.settings.array(value, random)), self.settings.shape()
-        if (array.shape, array.dtype) == (wanted.shape, wanted.dtype):
-            return array, ""
-        wants = f"{np.dtype(wanted.dtype)}{list(wanted.shape)}"
-        return array, f"gives {array.dtype}{list(array.shape)}; its shape is {wants}"
-
-    def vary(self, batch: Batch, seed: int, positions: np.ndarray) -> Batch:
-        return batch
-
-
 def as_it_is(batch: Mapping[str, jax.Array], key: jax.Array | None) -> dict[str, jax.Array]:
     """Nothing is done on the device."""
     return dict(batch)
@@ -388,17 +250,3 @@ def departures(name: str, now: Any, trained: Any) -> list[str]:
         for field, value, then in pairs
         if value != then
     ]
-
-
-def _loaded(path: Path) -> np.ndarray:
-    """The array of a `.npy` file, of which nothing is executed.
-
-    Raises:
-        BadImage: it isn't one.
-    """
-    if what := strange_kind(path):
-        raise BadImage(f"is {what}, not a file", str(path))
-    try:
-        return np.load(path, allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
-        raise BadImage(f"is no .npy file of an array: {' '.join(str(error).split())}", str(path)) from error

@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import importlib
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -11,11 +11,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from vitzoo.data.examples import Draw
 from vitzoo.data.mixing import Prepare
 from vitzoo.data.open import open_source
 from vitzoo.data.processors.base import Use, as_it_is
-from vitzoo.data.rows import Batch, Row, Rows
+from vitzoo.data.rows import Row, Rows
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.base import Source, SourceInfo
 from vitzoo.data.text.examples import all_text, as_pairs, refuse_unusable
@@ -26,8 +25,8 @@ from vitzoo.data.text.packing import Layout
 from vitzoo.data.text.questions import AskedSource, Questions
 from vitzoo.data.text.rows import ASKED, EXAMPLES, has_source
 from vitzoo.data.text.settings import TRAINED, Mixture, Text
-from vitzoo.data.text.token_array import TokenArray, token_array
-from vitzoo.data.text.tokenizers.base import Ids, TextTokenizer
+from vitzoo.data.text.token_array import TextArrays, text_row, token_array
+from vitzoo.data.text.tokenizers.base import TextTokenizer
 from vitzoo.data.text.tokenizers.open import open_tokenizer
 from vitzoo.data.text.tokenizers.published import differing
 from vitzoo.data.text.tokenizers.saved import load_tokenizer
@@ -254,7 +253,7 @@ class TextProcessor:
             more |= {"encodes": kind == "encoder_decoder", "context": getattr(config, "context_length", None)}
         return make(source, self.tokenizer, text, **more)
 
-    def arrays(self, source: Any, config: Any, *, train: bool) -> "TextArrays":
+    def arrays(self, source: Any, config: Any, *, train: bool) -> TextArrays:
         tokens = token_array(source, self.tokenizer, prefix=self.text.prefix, ends=True)
         return TextArrays(tokens, self.text.length, self.tokenizer.fill_id, self.tokenizer.end_id, self.name)
 
@@ -268,14 +267,20 @@ class TextProcessor:
         return gather_texts(inputs, self.text)
 
     def example(self, given: Any, config: Any) -> Row:
-        tokenizer, kind = self.tokenizer, kind_of(config)
-        name, length = ("source", self.text.source_length) if kind == "encoder_decoder" else ("", self.text.length)
+        tokenizer, kind, length = self.tokenizer, kind_of(config), self.text.length
         first, *second = given.parts
         parts = [tokenizer.encode(part) for part in (self.text.prefix + first, *second)]
-        ids = tokenizer.opened(parts[0])[:length] if kind == "decoder" else Layout(tokenizer, length)(parts)[0]
-        row = text_row("tokens", ids, length, tokenizer.fill_id)
-        segments = row["tokens_segments"]
-        return {name or self.name: row["tokens"], f"{name}_segments" if name else "segments": segments}
+        if kind == "decoder":
+            tokens, segments = text_row("", tokenizer.opened(parts[0])[:length], length, tokenizer.fill_id).values()
+            return {self.name: tokens, "segments": segments}
+        if kind == "encoder_decoder":
+            length = self.text.source_length
+            tokens, segments = text_row("", Layout(tokenizer, length)(parts)[0], length, tokenizer.fill_id).values()
+            return {"source_tokens": tokens, "source_segments": segments}
+        ids, types = Layout(tokenizer, length)(parts)
+        tokens, segments = text_row("", ids, length, tokenizer.fill_id).values()
+        sentence_types = np.pad(types, (0, length - len(types)))
+        return {self.name: tokens, "segments": segments, "sentence_types": sentence_types}
 
     def departures(self, trained: Self, config: Any) -> list[str]:
         return []  # its ids are those of the checkpoint, and how long a row is, the data measured decide
@@ -336,50 +341,3 @@ def text_of(own: Mapping[str, Any]) -> Text:
 def described_text(text: Text, tokenizer: Mapping[str, Any]) -> dict[str, Any]:
     """What `model.json` says of an input of text: its settings, and the files of its tokenizer."""
     return {"kind": "text", **to_json(text), "tokenizer": dict(tokenizer)}
-
-
-@dataclasses.dataclass(frozen=True)
-class TextArrays:
-    """A text's tokens, int32 [length], and where there are any, `NAME_segments` int32 [length] of 1 and 0; see
-    `vitzoo.data.examples.InputArrays`. What is too long is cut at its end, before the end token.
-
-    Args:
-        tokens: of every example.
-        length: of a row.
-        fill: the id where there is nothing.
-        end: the id that ends a text, if there is one.
-        name: of the input.
-    """
-
-    tokens: TokenArray
-    length: int
-    fill: int
-    end: int | None
-    name: str = "tokens"
-    field: ClassVar[str] = "text"
-    varies_batches_only: ClassVar[bool] = True
-
-    @property
-    def fixed(self) -> Hashable:
-        return self.tokens.folder, self.length, self.name
-
-    def padding(self) -> Row:
-        return text_row(self.name, np.zeros(0, np.int32), self.length, self.fill)
-
-    def arrays(self, value: Any, index: int, draw: Draw | None) -> Row:
-        ids = self.tokens.document(index)
-        if len(ids) > self.length:
-            ids = ids[: self.length]
-            if self.end is not None:
-                ids[-1] = self.end
-        return text_row(self.name, ids, self.length, self.fill)
-
-    def vary(self, batch: Batch, seed: int, positions: np.ndarray) -> Batch:
-        return batch
-
-
-def text_row(name: str, ids: Ids, length: int, fill: int) -> Row:
-    """The arrays of one text."""
-    tokens, segments = np.full(length, fill, np.int32), np.zeros(length, np.int32)
-    tokens[: len(ids)], segments[: len(ids)] = ids, 1
-    return {name: tokens, f"{name}_segments": segments}

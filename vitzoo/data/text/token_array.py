@@ -1,18 +1,21 @@
 """All tokens of a source as one array on disk: made once, kept in the cache, mapped into memory."""
 
+import dataclasses
 import hashlib
 import json
 import os
 import pathlib
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from typing import Any, ClassVar
 
 import numpy as np
 
 from vitzoo.checksums import fits_list, write_list
+from vitzoo.data.examples import Draw
 from vitzoo.data.folders import cache_folder
 from vitzoo.data.progress import progress
+from vitzoo.data.rows import Batch, Row
 from vitzoo.data.sources.base import Source
 from vitzoo.data.text.tokenizers.base import Ids, TextTokenizer
 from vitzoo.errors import RunError
@@ -198,3 +201,50 @@ def _made(folder: pathlib.Path, make: Callable[[pathlib.Path], None]) -> pathlib
             if not fits_list(folder):  # else another process was first, with the same content
                 raise
     return folder
+
+
+@dataclasses.dataclass(frozen=True)
+class TextArrays:
+    """A text's tokens, int32 [length], and where there are any, `NAME_segments` int32 [length] of 1 and 0; see
+    `vitzoo.data.examples.InputArrays`. What is too long is cut at its end, before the end token.
+
+    Args:
+        tokens: of every example.
+        length: of a row.
+        fill: the id where there is nothing.
+        end: the id that ends a text, if there is one.
+        name: of the input.
+    """
+
+    tokens: TokenArray
+    length: int
+    fill: int
+    end: int | None
+    name: str = "tokens"
+    field: ClassVar[str] = "text"
+    varies_batches_only: ClassVar[bool] = True
+
+    @property
+    def fixed(self) -> Hashable:
+        return self.tokens.folder, self.length, self.name
+
+    def padding(self) -> Row:
+        return text_row(self.name, np.zeros(0, np.int32), self.length, self.fill)
+
+    def arrays(self, value: Any, index: int, draw: Draw | None) -> Row:
+        ids = self.tokens.document(index)
+        if len(ids) > self.length:
+            ids = ids[: self.length]
+            if self.end is not None:
+                ids[-1] = self.end
+        return text_row(self.name, ids, self.length, self.fill)
+
+    def vary(self, batch: Batch, seed: int, positions: np.ndarray) -> Batch:
+        return batch
+
+
+def text_row(name: str, ids: Ids, length: int, fill: int) -> Row:
+    """The arrays of one text."""
+    tokens, segments = np.full(length, fill, np.int32), np.zeros(length, np.int32)
+    tokens[: len(ids)], segments[: len(ids)] = ids, 1
+    return {name: tokens, f"{name}_segments": segments}
