@@ -126,18 +126,18 @@ def _computed(model: Any, draws: np.random.Generator, vocabulary: int) -> dict[s
 
     segments = (np.arange(14) < np.array([14, 9])[:, None]).astype(np.int32)
     tokens = draws.integers(3, min(vocabulary, 250), segments.shape).astype(np.int32) * segments
-    found: dict[str, Any] = {"tokens": tokens, "segments": segments}
+    found: dict[str, Any] = {"tokens": tokens, "tokens_segments": segments}
     given = {name: jnp.asarray(value) for name, value in found.items()}
     if hasattr(model, "encode") and hasattr(model, "extend"):
         targets = jnp.asarray(tokens[::-1, :7])
-        logits = model(given["tokens"], targets, source_segments=given["segments"])
+        logits = model(given["tokens"], targets, source_segments=given["tokens_segments"])
         found |= {"targets": targets, "logits": logits}
     elif hasattr(model, "extend"):
-        found["logits"] = model(given["tokens"], segments=given["segments"])
+        found["logits"] = model(given["tokens"], tokens_segments=given["tokens_segments"])
     else:
-        found["logits"] = model(given["tokens"], segments=given["segments"])
+        found["logits"] = model(given["tokens"], tokens_segments=given["tokens_segments"])
         found["embedding"] = model.sentence_embedding(
-            model.encode(given["tokens"], segments=given["segments"]), given["segments"]
+            model.encode(given["tokens"], tokens_segments=given["tokens_segments"]), given["tokens_segments"]
         )
     if hasattr(model, "extend"):
         # an id that is never written, so that nothing ends
@@ -160,14 +160,14 @@ def _check(folder: Path, expected: dict[str, np.ndarray]) -> None:
     model, info = getattr(hf, architecture).from_pretrained(folder, output_loading_info=True)
     wrong = {key: value for key, value in info.items() if value}
     assert not wrong, f"{folder.name}: {wrong}"
-    given = {name: torch.from_numpy(expected[name]).long() for name in ("tokens", "segments")}
+    given = {name: torch.from_numpy(expected[name]).long() for name in ("tokens", "tokens_segments")}
     more = {"decoder_input_ids": torch.from_numpy(expected["targets"]).long()} if "targets" in expected else {}
     with torch.no_grad():
-        output = model.eval()(given["tokens"], attention_mask=given["segments"], **more)
+        output = model.eval()(given["tokens"], attention_mask=given["tokens_segments"], **more)
     logits = {"BertForPreTraining": "prediction_logits", "BertModel": "last_hidden_state"}.get(architecture, "logits")
     theirs = getattr(output, logits).numpy().reshape(expected["logits"].shape)
     per_token = theirs.ndim == 3 and "targets" not in expected
-    real = expected["segments"] > 0 if per_token else np.ones(len(theirs), bool)
+    real = expected["tokens_segments"] > 0 if per_token else np.ones(len(theirs), bool)
     difference = np.abs(theirs - expected["logits"])[real].max()
     said = [f"largest difference {difference:.2e} of {np.abs(theirs).max():.2f}"]
     if "greedy" in expected:

@@ -46,7 +46,7 @@ def write(folder: Path, name: str) -> None:
         output = model(tokens, attention_mask=segments, **more)
     logits = output.prediction_logits if name == "bert-base" else output.logits
     model.save_pretrained(folder)
-    given = {"tokens": tokens, "segments": segments, **more, "logits": logits}
+    given = {"tokens": tokens, "tokens_segments": segments, **more, "logits": logits}
     np.savez(folder / "expected.npz", **{key: value.numpy() for key, value in given.items()})
     print(f"{name}: {sum(p.numel() for p in model.parameters()):,} parameters")
 
@@ -75,12 +75,12 @@ def read(folder: Path) -> None:
     def compute(params: Any) -> Any:
         model = state.merge(graph, params)
         if "decoder_input_ids" in given:
-            return model(given["tokens"], given["decoder_input_ids"], source_segments=given["segments"])
-        types = {"sentence_types": given["token_type_ids"]} if "token_type_ids" in given else {}
-        return model(given["tokens"], segments=given["segments"], **types)
+            return model(given["tokens"], given["decoder_input_ids"], source_segments=given["tokens_segments"])
+        types = {"tokens_types": given["token_type_ids"]} if "token_type_ids" in given else {}
+        return model(given["tokens"], tokens_segments=given["tokens_segments"], **types)
 
     logits = np.asarray(jax.jit(compute)(paths.unflatten({path: jnp.asarray(leaf) for path, leaf in leaves.items()})))
-    real = np.ones(logits.shape[:2], bool) if "decoder_input_ids" in given else np.asarray(given["segments"]) > 0
+    real = np.ones(logits.shape[:2], bool) if "decoder_input_ids" in given else np.asarray(given["tokens_segments"]) > 0
     wanted = np.asarray(given["logits"])
     difference, largest = np.abs(logits - wanted)[real].max(), np.abs(wanted)[real].max()
     print(f"{form.name}: largest difference {difference:.2e}, largest logit {largest:.3f}")

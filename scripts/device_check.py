@@ -82,7 +82,7 @@ def images(size: int, number: int, shape: tuple[int, int] = (32, 32)) -> list[di
         label = drawn.integers(0, CLASSES, size).astype(np.int32)
         noise = drawn.integers(0, 128, (size, *shape, 3))
         image = (noise + 12 * label[:, None, None, None]).astype(np.uint8)
-        made.append({"image": image, "label": label, "weight": np.ones(size, np.float32)})
+        made.append({"image": image, "label": label, "example_weight": np.ones(size, np.float32)})
     return made
 
 
@@ -98,20 +98,20 @@ def texts(size: int, number: int, kind: str = "decoder") -> list[dict[str, Any]]
         batch = {
             "tokens": ids[:, :-1].astype(np.int32),
             "targets": ids[:, 1:].astype(np.int32),
-            "weights": np.ones((size, TOKENS), np.float32),
-            "segments": np.ones((size, TOKENS), np.int32),
-            "positions": np.tile(np.arange(TOKENS, dtype=np.int32), (size, 1)),
-            "weight": np.ones(size, np.float32),
+            "target_weights": np.ones((size, TOKENS), np.float32),
+            "tokens_segments": np.ones((size, TOKENS), np.int32),
+            "tokens_positions": np.tile(np.arange(TOKENS, dtype=np.int32), (size, 1)),
+            "example_weight": np.ones(size, np.float32),
         }
         if kind == "encoder":
             hidden = drawn.random((size, TOKENS)) < 0.15
             batch |= {"targets": batch["tokens"], "tokens": np.where(hidden, 3, batch["tokens"]).astype(np.int32)}
-            batch["weights"] = hidden.astype(np.float32)
+            batch["target_weights"] = hidden.astype(np.float32)
         if kind == "encoder-decoder":
             batch |= {
-                "source_tokens": batch["targets"][:, :SOURCE_TOKENS],
-                "source_segments": batch["segments"][:, :SOURCE_TOKENS],
-                "source_positions": batch["positions"][:, :SOURCE_TOKENS],
+                "source": batch["targets"][:, :SOURCE_TOKENS],
+                "source_segments": batch["tokens_segments"][:, :SOURCE_TOKENS],
+                "source_positions": batch["tokens_positions"][:, :SOURCE_TOKENS],
             }
         made.append(batch)
     return made
@@ -216,9 +216,9 @@ def speed(name: str, variant: str, batch_size: int, steps: int = 20) -> dict[str
 def long_texts(size: int, number: int, length: int = 1024) -> list[dict[str, Any]]:
     """Random ids, of which only the speed matters."""
     ids = np.random.default_rng(0).integers(0, 50_257, (size, length + 1)).astype(np.int32)
-    batch = {"tokens": ids[:, :-1], "targets": ids[:, 1:], "segments": np.ones((size, length), np.int32)}
-    batch["positions"] = np.tile(np.arange(length, dtype=np.int32), (size, 1))
-    batch |= {"weights": np.ones((size, length), np.float32), "weight": np.ones(size, np.float32)}
+    batch = {"tokens": ids[:, :-1], "targets": ids[:, 1:], "tokens_segments": np.ones((size, length), np.int32)}
+    batch["tokens_positions"] = np.tile(np.arange(length, dtype=np.int32), (size, 1))
+    batch |= {"target_weights": np.ones((size, length), np.float32), "example_weight": np.ones(size, np.float32)}
     return [batch] * number
 
 

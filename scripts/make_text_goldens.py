@@ -158,7 +158,7 @@ def gpt2() -> dict[str, np.ndarray]:
     targets = next_tokens(tokens, segments)
     logits = model(tokens, attention_mask=segments).logits
     loss = score(logits, targets)
-    values = record(model, loss, tokens=tokens, segments=segments, targets=targets, logits=logits)
+    values = record(model, loss, tokens=tokens, tokens_segments=segments, targets=targets, logits=logits)
     prompts = [torch.randint(2, VOCABULARY, (n,)) for n in PROMPTS]
     return values | generations(model, prompts, end=END["gpt2"], pad=END["gpt2"])
 
@@ -173,7 +173,9 @@ def gpt1() -> dict[str, np.ndarray]:
     tokens, segments = texts(LENGTHS)
     targets = next_tokens(tokens, segments)
     logits = model(tokens, attention_mask=segments).logits
-    return record(model, score(logits, targets), tokens=tokens, segments=segments, targets=targets, logits=logits)
+    return record(
+        model, score(logits, targets), tokens=tokens, tokens_segments=segments, targets=targets, logits=logits
+    )
 
 
 def t5(name: str, **changes: Any) -> dict[str, np.ndarray]:
@@ -189,7 +191,7 @@ def t5(name: str, **changes: Any) -> dict[str, np.ndarray]:
     targets = torch.where(segments > 0, targets, -100)
     masks = {"attention_mask": source_segments, "decoder_attention_mask": segments}
     logits = model(source, decoder_input_ids=tokens, **masks).logits
-    inputs = {"source_tokens": source, "source_segments": source_segments, "tokens": tokens, "segments": segments}
+    inputs = {"source": source, "source_segments": source_segments, "tokens": tokens, "tokens_segments": segments}
     values = record(model, score(logits, targets), targets=targets, logits=logits, **inputs)
     prompts = [torch.randint(2, VOCABULARY, (n,)) for n in PROMPTS]
     return values | generations(model, prompts, end=END[name], pad=0)
@@ -215,7 +217,7 @@ def bert() -> dict[str, np.ndarray]:
     logits, next_sentence = made.prediction_logits, made.seq_relationship_logits
     hidden = model.bert(tokens, attention_mask=segments, token_type_ids=types)
     loss = score(logits, targets) + score(next_sentence, follows)
-    inputs = {"tokens": tokens, "segments": segments, "sentence_types": types}
+    inputs = {"tokens": tokens, "tokens_segments": segments, "tokens_types": types}
     outputs = {"logits": logits, "next_sentence_logits": next_sentence, "pooled": hidden.pooler_output}
     return record(model, loss, targets=targets, next_sentence=follows, **inputs, **outputs)
 
@@ -262,7 +264,7 @@ def transformer() -> dict[str, np.ndarray]:
     tokens = nn.functional.pad(targets, (1, -1)) * segments
     targets = torch.where(segments > 0, targets, -100)
     logits = model(source, source_segments > 0, tokens, segments > 0)
-    inputs = {"source_tokens": source, "source_segments": source_segments, "tokens": tokens, "segments": segments}
+    inputs = {"source": source, "source_segments": source_segments, "tokens": tokens, "tokens_segments": segments}
     return record(model, score(logits, targets), targets=targets, logits=logits, **inputs)
 
 

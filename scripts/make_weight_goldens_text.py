@@ -181,7 +181,7 @@ def gpt1(folder: Path) -> None:
 def decoder(model: Any, folder: Path, vocabulary: int, prefix: str = "") -> None:
     tokens, segments = rows((9, 6), vocabulary)
     tokens[0] = model.generate(tokens[:1, :4], max_new_tokens=5, do_sample=False, eos_token_id=vocabulary)[0]
-    expected: dict[str, Any] = {"tokens": tokens, "segments": segments, "greedy": 5}
+    expected: dict[str, Any] = {"tokens": tokens, "tokens_segments": segments, "greedy": 5}
     expected["logits"] = model(tokens, attention_mask=segments).logits
     save(model, folder, expected, prefix=prefix)
 
@@ -219,7 +219,7 @@ def nanogpt(folder: Path) -> None:
         "config": {"dataset": "any"},
     }
     torch.save(saved, folder / "ckpt.pt")
-    np.savez_compressed(folder / "expected.npz", tokens=tokens, segments=np.sign(tokens), logits=logits)
+    np.savez_compressed(folder / "expected.npz", tokens=tokens, tokens_segments=np.sign(tokens), logits=logits)
 
 
 T5_SIZES: dict[str, Any] = {
@@ -271,7 +271,7 @@ def encoder_decoder(kind: Any, config: Any, folder: Path, vocabulary: int, **mor
     tokens[1, 0] = model.config.decoder_start_token_id
     tokens[0] = model.generate(source[:1], max_new_tokens=6, do_sample=False, eos_token_id=vocabulary)[0]
     logits = model(input_ids=source, attention_mask=seen, decoder_input_ids=tokens).logits
-    expected = {"source_tokens": source, "source_segments": seen, "tokens": tokens, "segments": segments}
+    expected = {"source": source, "source_segments": seen, "tokens": tokens, "tokens_segments": segments}
     save(model, folder, {**expected, "logits": logits, "greedy": 6})
 
 
@@ -328,7 +328,7 @@ def encoder(kind: Any, folder: Path, *, lowercase: bool, **more: Any) -> None:
     tokens, segments = rows((9, 6), vocabulary)
     types = torch.randint(0, 3, tokens.shape) * segments
     output = model(tokens, attention_mask=segments, token_type_ids=types)
-    expected: dict[str, Any] = {"tokens": tokens, "segments": segments, "sentence_types": types}
+    expected: dict[str, Any] = {"tokens": tokens, "tokens_segments": segments, "tokens_types": types}
     if kind is transformers.BertModel:
         hidden = output.last_hidden_state
         mean = (hidden * segments[..., None]).sum(1) / segments.sum(1, keepdim=True)

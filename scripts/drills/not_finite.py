@@ -43,7 +43,7 @@ def spoilt(number: int) -> Iterator[None]:
 
     def spoiling(self: TrainStream, start_step: int = 0) -> Iterator[dict]:
         for step, batch in enumerate(iterate(self, start_step), start_step + 1):
-            yield batch | {"weight": batch["weight"] * np.float32(np.nan)} if step == number else batch
+            yield batch | {"example_weight": batch["example_weight"] * np.float32(np.nan)} if step == number else batch
 
     TrainStream.iterate = spoiling  # type: ignore[method-assign]
     try:

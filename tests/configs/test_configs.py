@@ -156,7 +156,7 @@ def test_a_config_resolves_and_its_step_and_evaluators_trace(name, changes, chec
 
 
 def len_of(batch):
-    return len(batch["weight"])
+    return len(batch["example_weight"])
 
 
 def test_every_published_variant_resolves_on_imagenet():

@@ -21,7 +21,7 @@ def batch(count: int, weight=None) -> dict:
     return {
         "image": jnp.asarray(image),
         "label": jnp.arange(count, dtype=jnp.int32),
-        "weight": jnp.asarray(weight, jnp.float32),
+        "example_weight": jnp.asarray(weight, jnp.float32),
         "id": jnp.arange(count),
     }
 
@@ -74,7 +74,7 @@ def test_labels_say_how_much_of_each_image_there_is_for_any_batch_size(count, au
         assert np.allclose(made["label"].sum(1), 1, atol=1e-6)
         bright = (np.asarray(made["image"]).mean((1, 2, 3)) + 1) / 2  # share of odd images
         assert np.allclose(bright, made["label"][:, 1::2].sum(1), atol=1e-5)
-        assert np.allclose(made["weight"], 1)
+        assert np.allclose(made["example_weight"], 1)
 
 
 def test_mixup_blends_and_cutmix_pastes():
@@ -89,7 +89,7 @@ def test_rows_of_weight_0_take_no_part():
     for augment in (Augment(mixup=1.0), Augment(cutmix=1.0)):
         for seed in range(10):
             made = prepared(augment)(batch(7, weight), jax.random.key(seed))
-            assert made["weight"].tolist() == weight.tolist()
+            assert made["example_weight"].tolist() == weight.tolist()
             assert np.asarray(made["label"])[weight == 1][:, weight == 0].sum() == 0
 
 

@@ -69,7 +69,7 @@ def test_a_batch_has_its_keys_types_and_shapes():
     assert described == {
         "image": ("uint8", (4, 4, 4, 1)),
         "label": ("int32", (4,)),
-        "weight": ("float32", (4,)),
+        "example_weight": ("float32", (4,)),
         "id": ("int64", (4,)),
     }
     assert (batch["image"][:, 0, 1, 0] == batch["id"]).all()
@@ -197,7 +197,7 @@ def test_evaluation_sees_each_example_once_in_batches_of_one_shape(count, batch_
     images = ExampleRows(source, data, (ImageArrays(Preprocessing(), (4, 4), 1),))
     taken = list(eval_batches(images, data, batch_size=batch_size))
     assert {batch["image"].shape for batch in taken} == {(batch_size, 4, 4, 1)}
-    seen, weights = (np.concatenate([batch[key] for batch in taken]) for key in ("id", "weight"))
+    seen, weights = (np.concatenate([batch[key] for batch in taken]) for key in ("id", "example_weight"))
     assert seen[weights == 1].tolist() == list(range(count))
     assert (seen[weights == 0] == -1).all()
 
@@ -209,7 +209,7 @@ def test_evaluation_with_workers_and_rows_counts_10_003_once():
     images, streamed = (ExampleRows(source, how, (ImageArrays(Preprocessing(), (4, 4), 1),)) for how in (kept, data))
     alone = list(eval_batches(images, kept, batch_size=500))
     workers = list(eval_batches(streamed, data, batch_size=500))
-    assert sum(batch["weight"].sum() for batch in alone) == 10_003
+    assert sum(batch["example_weight"].sum() for batch in alone) == 10_003
     assert equal(alone, workers)
     half = [list(eval_batches(images, kept, batch_size=500, part=part)) for part in (slice(0, 250), slice(250, 500))]
     assert equal([{key: np.concatenate([a[key], b[key]]) for key in a} for a, b in zip(*half, strict=True)], alone)
@@ -225,10 +225,10 @@ def test_a_file_that_vanishes_is_a_row_of_weight_0_counted_and_named_once_a_run(
     images = ExampleRows(source, data, (ImageArrays(Preprocessing(), (8, 8), 3, Augment()),))
     made = TrainStream(images, data, seed=0)
     batch = batches(made, 0, 1)[0]
-    assert batch["weight"].sum() == 26
-    assert batch["id"][batch["weight"] == 0] == source.ids[3]
+    assert batch["example_weight"].sum() == 26
+    assert batch["id"][batch["example_weight"] == 0] == source.ids[3]
     counted = list(eval_batches(images, data, batch_size=10))
-    assert sum(batch["weight"].sum() for batch in counted) == 26
+    assert sum(batch["example_weight"].sum() for batch in counted) == 26
     assert left_out.named() == [str(lost)]
     assert capsys.readouterr().err == f"warning: left out, can't be read: {lost}\n"
 

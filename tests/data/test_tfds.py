@@ -140,7 +140,7 @@ def test_a_catalogue_dataset_is_read_from_mock_data(no_network):
         validation = open_source(data, "validation")
         held_out = ExampleRows(validation, data, (ImageArrays(Preprocessing(), (32, 32), 3),))
         counted = eval_batches(held_out, data, batch_size=4)
-        assert sum(batch["weight"].sum() for batch in counted) == 6
+        assert sum(batch["example_weight"].sum() for batch in counted) == 6
 
 
 def test_a_folder_written_as_array_record_reads_as_the_folder_did(photos, tmp_path, no_network):

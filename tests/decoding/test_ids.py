@@ -14,7 +14,7 @@ VOCABULARY = SIZES["vocabulary_size"]
 WRITERS = ("gpt", "llama", "t5", "transformer")  # decoders, and encoder-decoders with their sources
 
 
-FIELD = dict.fromkeys(WRITERS, "tokens") | dict.fromkeys(("t5", "transformer"), "source_tokens")
+FIELD = dict.fromkeys(WRITERS, "tokens") | dict.fromkeys(("t5", "transformer"), "source")
 
 
 @functools.cache

@@ -189,7 +189,7 @@ def test_what_is_written_is_compared_with_the_datasets_answers(made, monkeypatch
         prompts[self.settings.data["name"]] = questions
         return ["0.2", "no number", "4.8"] if "stsb" in self.settings.data["name"] else SAID
 
-    nothing = lambda self, model, batch: {"weight": batch["weight"], "length": batch["length"]}  # noqa: E731
+    nothing = lambda self, model, batch: {"example_weight": batch["example_weight"], "length": batch["length"]}  # noqa: E731
     monkeypatch.setattr("vitzoo.evaluation.generation.Generation.outputs", nothing)
     monkeypatch.setattr("vitzoo.evaluation.generation.Generation._written", written)
     results, _ = measured(made, "t5", names)

@@ -18,8 +18,8 @@ def found(vocabulary, byte_lengths, targets, weights, counted=None, favour=0.0):
         return favour * (jnp.arange(vocabulary) == jnp.asarray(targets)[..., None]).astype(jnp.float32)
 
     positions = np.broadcast_to(np.arange(targets.shape[1]), targets.shape)
-    batch = {"tokens": targets, "positions": positions, "targets": targets, "weights": weights}
-    batch["weight"] = np.ones(len(targets))
+    batch = {"tokens": targets, "tokens_positions": positions, "targets": targets, "target_weights": weights}
+    batch["example_weight"] = np.ones(len(targets))
     rows = evaluator.outputs(model, {name: jnp.asarray(value) for name, value in batch.items()})
     return evaluator.metrics({name: np.asarray(value) for name, value in rows.items()})
 

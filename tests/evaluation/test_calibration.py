@@ -29,7 +29,7 @@ def seen():
 
 def measured(logits, label, evaluator=None):
     evaluator = evaluator or CalibrationEvaluator()
-    batch = {"image": jnp.asarray(logits), "label": jnp.asarray(label), "weight": jnp.ones(len(label))}
+    batch = {"image": jnp.asarray(logits), "label": jnp.asarray(label), "example_weight": jnp.ones(len(label))}
     kept = jax.jit(lambda batch: evaluator.outputs(lambda x, **how: x, batch))(batch)
     return {name: np.asarray(value) for name, value in kept.items()}
 
@@ -73,9 +73,9 @@ def test_any_of_several_labels_is_right_and_images_without_one_are_left_out():
     logits = np.float32([[3, 1, 0], [3, 1, 0], [0, 1, 3], [0, 1, 3], [np.nan, 9, 0]])
     labels = np.float32([[1, 1, 0], [0, 1, 1], [0, 0, 1], [0, 0, 0], [0, 1, 0]])
     rows = measured(logits, labels, RealAccuracyEvaluator())
-    assert rows["weight"].tolist() == [1, 1, 1, 0, 1]
+    assert rows["example_weight"].tolist() == [1, 1, 1, 0, 1]
     assert rows["label"].tolist()[:3] == [0, 1, 2]  # the prediction where it is right, else the first label
-    real = {name: value[rows["weight"] > 0] for name, value in rows.items()}
+    real = {name: value[rows["example_weight"] > 0] for name, value in rows.items()}
     assert RealAccuracyEvaluator().metrics(real, 3) == {"accuracy": 0.5}  # what isn't finite is wrong
 
 

@@ -16,7 +16,7 @@ from vitzoo.evaluation.label_metrics import calibration_error
 def run(logits, label, evaluator=None):
     """The metrics of given logits: a model that hands its input through."""
     evaluator = evaluator or ClassificationEvaluator()
-    batch = {"image": jnp.asarray(logits), "label": jnp.asarray(label), "weight": jnp.ones(len(label))}
+    batch = {"image": jnp.asarray(logits), "label": jnp.asarray(label), "example_weight": jnp.ones(len(label))}
     outputs = jax.jit(lambda batch: evaluator.outputs(lambda images, train: images, batch))(batch)
     rows = {key: np.asarray(value) for key, value in outputs.items()}
     return evaluator.metrics(rows, logits.shape[-1])

@@ -40,12 +40,12 @@ class Uneven:
     term_weights = {"bright": 2.0, "low": 0.5, "none": 7.0}
 
     def counts(self, batch):
-        low = (batch["label"] < 3) * batch["weight"]
-        return {"bright": batch["weight"].sum(), "low": 4 * low.sum(), "none": jnp.zeros(())}
+        low = (batch["label"] < 3) * batch["example_weight"]
+        return {"bright": batch["example_weight"].sum(), "low": 4 * low.sum(), "none": jnp.zeros(())}
 
     def sums(self, model, batch, key=None, *, train=True, memory=None, step=0):
         assert not train
-        weight = batch["weight"]
+        weight = batch["example_weight"]
         found = jnp.where(weight > 0, model(batch["image"], train=train), jnp.nan)  # padding says nothing
         low = (batch["label"] < 3) * weight
         drawn = jax.vmap(jax.random.uniform)(batch["key"])
@@ -94,13 +94,13 @@ def test_rows_that_see_each_other_are_those_of_a_batch(batch_size, devices):
         term_weights = {"pairs": 1.0}
 
         def counts(self, batch):
-            return {"pairs": batch["weight"].sum()}
+            return {"pairs": batch["example_weight"].sum()}
 
         def embeddings(self, model, batch, key=None, *, train=True):
             return {"value": model(batch["image"], train=train)}
 
         def sums_of(self, embeddings, params, batch, *, memory=None, step=0):
-            value = embeddings["value"] * batch["weight"]
+            value = embeddings["value"] * batch["example_weight"]
             return {"pairs": params["factor"] * (value[:, None] * value[None]).sum()}, {}, {}
 
     found = evaluation(Pairs(), batch_size, devices)({"factor": np.float32(3.0)})

@@ -40,7 +40,7 @@ def folder(tmp_path_factory):
 def whole(folder):
     """Logits [tokens + 1, vocabulary] of what is said behind a text that is read in both directions; no cache."""
     model, _ = load(str(folder / "run"))
-    run = jax.jit(lambda tokens, prefix: model(tokens, prefix=prefix))
+    run = jax.jit(lambda tokens, prefix: model(tokens, tokens_prefix=prefix))
 
     def logits(given, said):
         before = TOKENIZER.encode(given).tolist()

@@ -113,7 +113,7 @@ def test_texts_are_preprocessed_as_the_model_takes_them_by_name(predictors, runs
     model, info = load(str(runs / "answers"))
     source = info.preprocess("the cat")
     end, start = info.tokenizer.end_id, info.tokenizer.decoder_start_id
-    assert source["source_tokens"][0, : len(ids) + 1].tolist() == [*info.tokenizer.encode("the cat"), end]
+    assert source["source"][0, : len(ids) + 1].tolist() == [*info.tokenizer.encode("the cat"), end]
     assert model(**source, tokens=np.array([[start]])).shape == (1, 1, info.config.vocabulary_size)
     with pytest.raises(vitzoo.UserError, match="takes tokens, not image"):
         _ = info.size

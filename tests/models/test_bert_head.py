@@ -56,7 +56,7 @@ def test_logits_and_gradients_of_a_text_are_the_same_alone_and_padded(changes, r
         """Outputs, and the gradient of the first text's."""
 
         def loss(params):
-            outputs = state.merge(graph, params)(tokens, segments=segments)
+            outputs = state.merge(graph, params)(tokens, tokens_segments=segments)
             return jnp.square(outputs[0]).sum(), outputs
 
         gradient, outputs = jax.grad(loss, has_aux=True)(params)
@@ -73,7 +73,7 @@ def test_the_head_reads_the_mean_of_the_real_tokens_not_scaled_to_length_1(texts
     tokens, segments, _ = texts
     _, graph, params = made_model(head="classes", pooler=False, unit_embedding=True)
     model = state.merge(graph, jax.tree.map(jnp.asarray, params))
-    x = model.encode(tokens, segments=segments)
+    x = model.encode(tokens, tokens_segments=segments)
     for row, length in enumerate(LENGTHS):
         mean = np.asarray(x)[row, :length].mean(0)
         np.testing.assert_allclose(model.pooled(x, segments)[row], mean, atol=1e-5)
@@ -87,7 +87,7 @@ def test_a_row_of_padding_alone_is_finite_and_every_leaf_has_a_sharding_rule(tex
     tokens = texts[0]
     _, graph, params = made_model(head="classes", pooler=False)
     model = state.merge(graph, jax.tree.map(jnp.asarray, params))
-    assert np.isfinite(model(tokens, segments=np.zeros_like(tokens))).all()
+    assert np.isfinite(model(tokens, tokens_segments=np.zeros_like(tokens))).all()
     paths.match_rules(BERT.SHARDING_RULES, params, "SHARDING_RULES", every_leaf=True, every_rule=False)
 
 

@@ -36,7 +36,7 @@ class Case:
             self.inputs, self.places = (self.model.images,), {}
             return
         tokens = draw.integers(1, 30, (BATCH, TOKENS)).astype(np.int32)
-        self.inputs, self.places = (tokens,), {"segments": SEGMENTS}
+        self.inputs, self.places = (tokens,), {"tokens_segments": SEGMENTS}
         if self.model.reads_source:
             self.inputs = (draw.integers(1, 30, (BATCH, SOURCE)).astype(np.int32), tokens)
             self.places["source_segments"] = SOURCE_SEGMENTS

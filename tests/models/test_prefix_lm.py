@@ -29,16 +29,20 @@ PACKED = (["second", "first"], [])
 
 def row_of(*names):
     """Texts packed into a row of LENGTH."""
-    row = {name: np.zeros(LENGTH, np.int32) for name in ("tokens", "targets", "segments", "positions")}
-    row |= {"weights": np.zeros(LENGTH, np.float32), "prefix": np.zeros(LENGTH, bool), "weight": np.float32(1)}
+    row = {name: np.zeros(LENGTH, np.int32) for name in ("tokens", "targets", "tokens_segments", "tokens_positions")}
+    row |= {
+        "target_weights": np.zeros(LENGTH, np.float32),
+        "tokens_prefix": np.zeros(LENGTH, bool),
+        "example_weight": np.float32(1),
+    }
     end = 0
     for segment, name in enumerate(names, 1):
         ids, prefix = TEXTS[name]
         places = np.arange(len(ids) - 1)
         at = slice(end, end := end + len(places))
         row["tokens"][at], row["targets"][at] = ids[:-1], ids[1:]
-        row["segments"][at], row["positions"][at] = segment, places
-        row["prefix"][at], row["weights"][at] = places < prefix, places >= prefix - 1
+        row["tokens_segments"][at], row["tokens_positions"][at] = segment, places
+        row["tokens_prefix"][at], row["target_weights"][at] = places < prefix, places >= prefix - 1
     return row
 
 
@@ -79,7 +83,7 @@ class Tiny:
         inside = np.arange(tokens.shape[1])[None] < prefix
         return {
             name: np.asarray(value[0])
-            for name, value in self.see(self.params, {"tokens": tokens, "prefix": inside}).items()
+            for name, value in self.see(self.params, {"tokens": tokens, "tokens_prefix": inside}).items()
         }
 
 

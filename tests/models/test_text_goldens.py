@@ -32,7 +32,7 @@ CASES = {
     "bert": (BERT, BERTConfig(depth=2, context_length=12, **SIZES), peer_names.from_bert),
     "transformer": (Transformer, TransformerConfig(depth=2, **SIZES), peer_names.from_torch),
 }
-INPUTS = ("tokens", "source_tokens", "segments", "source_segments", "sentence_types")
+INPUTS = ("tokens", "source", "tokens_segments", "source_segments", "tokens_types")
 
 
 class Golden:
@@ -90,7 +90,7 @@ def test_logits_loss_and_every_gradient_are_the_peers(case, custom_gradient):
         return both, made
 
     (value, made), ours = compiled(jax.value_and_grad(loss, has_aux=True))(golden.params, golden.inputs)
-    real = golden.inputs["segments"] > 0  # what stands in padding is nobody's business
+    real = golden.inputs["tokens_segments"] > 0  # what stands in padding is nobody's business
     np.testing.assert_allclose(made["logits"][real], known["logits"][real], atol=1e-5)
     for name in made.keys() - {"logits"}:
         np.testing.assert_allclose(made[name], known[name], atol=1e-5, err_msg=name)

@@ -230,7 +230,7 @@ def _padded(*rows):
         for segment, text in enumerate(texts, 1):
             at = slice(end, end := end + len(text))
             tokens[row, at], segments[row, at], positions[row, at] = text, segment, np.arange(len(text))
-    return {"tokens": tokens, "segments": segments, "positions": positions}
+    return {"tokens": tokens, "tokens_segments": segments, "tokens_positions": positions}
 
 
 @pytest.mark.gate
@@ -253,7 +253,7 @@ def test_a_text_alone_equals_it_padded_and_packed_in_logits_and_gradients(family
     alone = {"tokens": np.stack([first, second])}
     padded, packed = _padded([first], [second]), _padded([first, other, second], [])
     if tiny.reads_source:
-        alone |= {"source_tokens": np.stack([sources[0], sources[2]])}
+        alone |= {"source": np.stack([sources[0], sources[2]])}
         padded |= {f"source_{name}": value for name, value in _padded(sources[:1], sources[2:]).items()}
         packed |= {f"source_{name}": value for name, value in _padded(sources, []).items()}
     # where the two texts' logits are: row, first column
@@ -281,7 +281,7 @@ def test_a_text_alone_equals_it_padded_and_packed_in_logits_and_gradients(family
 def test_rows_of_padding_alone_are_finite():
     tiny = Tiny("t5")
     zeros = np.zeros((2, 4), np.int32)
-    run = compiled(lambda params: tiny.merged(params)(zeros, zeros, segments=zeros, source_segments=zeros))
+    run = compiled(lambda params: tiny.merged(params)(zeros, zeros, tokens_segments=zeros, source_segments=zeros))
     assert np.isfinite(run(tiny.params)).all()
 
 
@@ -301,7 +301,7 @@ def test_decoding_from_a_cache_gives_the_logits_of_the_whole_text_for_rows_of_di
     rng = np.random.default_rng(2)
     tokens, lengths = rng.integers(1, 30, size=(2, 8)).astype(np.int32), np.array([5, 3])
     sources = {
-        "source_tokens": rng.integers(1, 30, size=(2, 5)),
+        "source": rng.integers(1, 30, size=(2, 5)),
         "source_segments": np.array([[1] * 5, [1] * 3 + [0] * 2]),
     }
     inputs = sources if tiny.reads_source else {}

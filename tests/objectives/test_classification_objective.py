@@ -29,7 +29,7 @@ def evaluate(objective, logits, label, weight=None):
     """Loss and metrics of a batch: sums over counts, as the training step divides them."""
     rows = len(label)
     batch = {"image": jnp.zeros((rows, 1, 1, 1)), "label": jnp.asarray(label)}
-    batch |= {} if weight is None else {"weight": jnp.asarray(weight, jnp.float32)}
+    batch |= {} if weight is None else {"example_weight": jnp.asarray(weight, jnp.float32)}
 
     def compute(batch):
         counts = objective.counts(batch)

@@ -36,7 +36,7 @@ def bind(multi_label=False, **settings):
 
 def terms(objective, model):
     """Each term's mean, and the metrics."""
-    batch, memory = {"image": jnp.zeros((3, 1, 1, 1)), "label": LABELS, "weight": WEIGHT}, {"teacher": TEACHER}
+    batch, memory = {"image": jnp.zeros((3, 1, 1, 1)), "label": LABELS, "example_weight": WEIGHT}, {"teacher": TEACHER}
 
     def both(batch, memory):
         return objective.counts(batch), objective.sums(model, batch, memory=memory)
@@ -74,7 +74,10 @@ def test_hard_labels_are_the_teachers_first_choice_learned_by_the_second_head():
 
 def test_a_student_that_agrees_with_its_teacher_has_nothing_to_learn_from_it():
     def gradient(logits):
-        batch, memory = {"image": jnp.zeros((3, 1, 1, 1)), "label": LABELS, "weight": WEIGHT}, {"teacher": logits}
+        batch, memory = (
+            {"image": jnp.zeros((3, 1, 1, 1)), "label": LABELS, "example_weight": WEIGHT},
+            {"teacher": logits},
+        )
 
         def loss(x):
             return bind().sums(lambda images, **how: x, batch, memory=memory)[0]["distillation"]

@@ -94,7 +94,9 @@ def test_a_texts_share_of_loss_and_gradient_is_the_same_alone_padded_and_in_any_
     alone, other, both = made.of([first]), made.of([second]), made.of([second, first])
     close(both, jax.tree.map(jnp.add, alone, other))
     # what stands where there is nothing makes no difference
-    noise = {key: np.where(first["segments"] > 0, first[key], 7).astype(np.int32) for key in ("tokens", "targets")}
+    noise = {
+        key: np.where(first["tokens_segments"] > 0, first[key], 7).astype(np.int32) for key in ("tokens", "targets")
+    }
     filler = made.rows.padding() | {"tokens": np.full(LENGTH, 7, np.int32), "targets": np.full(LENGTH, 7, np.int32)}
     close(made.of([first | noise, filler]), alone)
     assert all(float(count) > 0 for count in alone[1].values())
@@ -150,10 +152,10 @@ def test_the_next_sentence_adds_the_mean_over_rows_to_the_mean_over_tokens():
     batch = {
         "tokens": jnp.zeros((3, 4), int),
         "targets": jnp.array([[0, 2, 1, 0], [0, 1, 0, 0], [0, 2, 2, 2]]),
-        "weights": jnp.array([[0.0, 1, 1, 0], [0, 1, 0, 0], [0, 1, 1, 1]]),
+        "target_weights": jnp.array([[0.0, 1, 1, 0], [0, 1, 0, 0], [0, 1, 1, 1]]),
         "chosen": jnp.array([[1, 2], [1, 0], [1, 2]]),
         "label": jnp.array([0, 1, 1]),
-        "weight": jnp.array([1.0, 1, 0]),
+        "example_weight": jnp.array([1.0, 1, 0]),
     }
     masked, following = [0.0, 1.0, -1.0], [[2.0, 0.0], [0.5, 0.0], [9.0, -9.0]]
     sums, metrics, _ = objective.sums(Fixed(masked, following), batch, train=False)
@@ -179,7 +181,10 @@ def test_texts_are_classified_with_the_loss_of_images():
     made = case("classes")
     rows = [made.rows.eval_row(index) for index in range(4)]
     sums, counts, metrics, _ = made.of(rows)
-    batch = {key: np.stack([row[key] for row in rows]) for key in ("tokens", "sentence_types", "segments", "positions")}
+    batch = {
+        key: np.stack([row[key] for row in rows])
+        for key in ("tokens", "tokens_types", "tokens_segments", "tokens_positions")
+    }
     model = state.merge(made.graph, made.params)
     logits = jax.jit(lambda batch: model(**batch))(batch)
     labels = np.array([0, 1, 2, 1])
@@ -195,7 +200,10 @@ def test_texts_are_classified_with_the_loss_of_images():
 def test_the_squared_error_is_that_of_the_number_said():
     made = case("number")
     rows = [made.rows.eval_row(index) for index in range(4)]
-    batch = {key: np.stack([row[key] for row in rows]) for key in ("tokens", "sentence_types", "segments", "positions")}
+    batch = {
+        key: np.stack([row[key] for row in rows])
+        for key in ("tokens", "tokens_types", "tokens_segments", "tokens_positions")
+    }
     model = state.merge(made.graph, made.params)
     said = jax.jit(lambda batch: model(**batch))(batch)
     assert said.shape == (4,)

@@ -52,7 +52,7 @@ class SelfDistillation:
         return {"teacher": params, "centre": jnp.zeros(params["head"]["kernel"].shape[1])}
 
     def counts(self, batch):
-        return {"crops": batch["weight"].sum()}
+        return {"crops": batch["example_weight"].sum()}
 
     def sums(self, model, batch, key=None, *, train, memory, step):
         large, small = crops(batch["image"], batch["key"], 2, 6), crops(batch["image"], batch["key"], 2, 4)
@@ -62,8 +62,11 @@ class SelfDistillation:
         found = [jax.nn.log_softmax(model(crop, train=train) / 0.1) for crop in (*large, *small)]
         pairs = [(i, j) for i in range(2) for j in range(4) if i != j]
         losses = -sum((wanted[i] * found[j]).sum(-1) for i, j in pairs) / len(pairs)
-        notes = {"scores": Sum((batch["weight"][:, None] * said.mean(0)).sum(0)), "rows": Sum(batch["weight"].sum())}
-        return {"crops": (batch["weight"] * losses).sum()}, {}, notes
+        notes = {
+            "scores": Sum((batch["example_weight"][:, None] * said.mean(0)).sum(0)),
+            "rows": Sum(batch["example_weight"].sum()),
+        }
+        return {"crops": (batch["example_weight"] * losses).sum()}, {}, notes
 
     def update(self, memory, params, notes, step):
         teacher = jax.tree.map(lambda t, p: self.momentum * t + (1 - self.momentum) * p, memory["teacher"], params)

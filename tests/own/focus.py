@@ -50,13 +50,13 @@ class Focus:
         return self
 
     def counts(self, batch):
-        return dict.fromkeys(("classes", "entropy"), batch["weight"].sum())
+        return dict.fromkeys(("classes", "entropy"), batch["example_weight"].sum())
 
     def sums(self, model, batch, key=None, *, train, **_):
         logits, captured = model(batch["image"], train=train, capture={"attention"})
         classes = -jax.nn.log_softmax(logits)[jax.numpy.arange(len(logits)), batch["label"]]
         entropy = jax.scipy.special.entr(captured["attention"]).sum(-1).mean((0, 2, 3))  # of each image
-        weight = batch["weight"]
+        weight = batch["example_weight"]
         return {"classes": (weight * classes).sum(), "entropy": (weight * entropy).sum()}, {}, {}
 
 

@@ -22,12 +22,12 @@ class Distance:
     term_weights = {"distance": 1.0}
 
     def counts(self, batch):
-        return {"distance": batch["weight"].sum()}
+        return {"distance": batch["example_weight"].sum()}
 
     def sums(self, model, batch, key=None, *, train, memory, step):
         wanted = self.guide.model(memory["guide"])(self.guide.images(batch["image"]), train=False)
         errors = ((model(batch["image"], train=train, key=key) - wanted) ** 2).sum(-1)
-        return {"distance": (batch["weight"] * jnp.sqrt(1 + errors)).sum()}, {}, {}
+        return {"distance": (batch["example_weight"] * jnp.sqrt(1 + errors)).sum()}, {}, {}
 
 
 def get_config():

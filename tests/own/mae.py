@@ -59,14 +59,14 @@ class Reconstruction:
         return self
 
     def counts(self, batch):
-        return {"pixels": batch["weight"].sum()}
+        return {"pixels": batch["example_weight"].sum()}
 
     def sums(self, model, batch, key=None, **_):
         wanted = patches(batch["image"], (2, 2)).reshape(len(batch["image"]), -1, 4)
         order = jax.vmap(lambda key: jax.random.permutation(key, wanted.shape[1]))(batch["key"])
         seen, hidden = jnp.split(order, [wanted.shape[1] // 4], axis=1)
         errors = ((model(batch["image"], seen) - wanted) ** 2).mean(-1)
-        return {"pixels": (batch["weight"] * jnp.take_along_axis(errors, hidden, 1).mean(1)).sum()}, {}, {}
+        return {"pixels": (batch["example_weight"] * jnp.take_along_axis(errors, hidden, 1).mean(1)).sum()}, {}, {}
 
 
 def get_config():

@@ -28,14 +28,14 @@ class Contrast:
         return self
 
     def counts(self, batch):
-        return {"contrast": 2 * (batch["weight"] > 0).sum()}
+        return {"contrast": 2 * (batch["example_weight"] > 0).sum()}
 
     def embeddings(self, model, batch, key=None, *, train=True):
         left, right = crops(batch["image"], batch["key"], 2, 6)
         return {"left": model(left, train=train), "right": model(right, train=train)}
 
     def sums_of(self, embeddings, params, batch, *, memory=None, step=0):
-        real = batch["weight"] > 0  # what only fills up a batch is nobody's neighbour
+        real = batch["example_weight"] > 0  # what only fills up a batch is nobody's neighbour
         rows, there = jnp.concatenate([embeddings["left"], embeddings["right"]]), jnp.concatenate([real, real])
         scores = jnp.exp(params["log_scale"]) * rows @ rows.T
         scores = jnp.where(there[None] & ~jnp.eye(len(rows), dtype=bool), scores, -jnp.inf)

@@ -234,7 +234,7 @@ def test_what_an_input_brings_with_it_is_given_to_a_model_that_lists_it():
         def __call__(self, image, **others):
             return image, others
 
-    batch = {"image": 1, "tokens": 2, "tokens_segments": 3, "weight": 4, "label": 5}
+    batch = {"image": 1, "tokens": 2, "tokens_segments": 3, "example_weight": 4, "label": 5}
     given = {"tokens": 2, "tokens_segments": 3, "example_weight": 4, "train": False}
     assert logits_of(Model(), batch, train=False) == (1, given)
     Model.INPUTS = {"image": "image"}

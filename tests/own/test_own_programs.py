@@ -182,7 +182,7 @@ def test_rows_that_only_fill_up_a_batch_change_nothing(name, monkeypatch):
     def padded(batch):
         noise = np.full_like(batch["image"][8:], 255)
         image = np.concatenate([batch["image"][:8], noise])
-        return {**batch, "image": image, "weight": np.float32([1] * 8 + [0] * 8)}
+        return {**batch, "image": image, "example_weight": np.float32([1] * 8 + [0] * 8)}
 
     (loss, alone), (other_loss, filled) = (first_step("cnn", monkeypatch, 1, batch, **sgd) for batch in (half, padded))
     assert loss == pytest.approx(other_loss, rel=1e-6)
@@ -226,7 +226,7 @@ def test_crops_memory_and_contrast_are_the_same_for_any_accumulation_and_mesh(na
 @pytest.mark.slow
 def test_a_step_that_is_not_finite_leaves_statistics_and_memory_as_they_are(monkeypatch):
     def poisoned(batch):
-        return {**batch, "weight": np.full_like(batch["weight"], np.nan)}
+        return {**batch, "example_weight": np.full_like(batch["example_weight"], np.nan)}
 
     for name, held in (("cnn", "params/norm/mean"), ("dino", "objective/centre")):
         _, state = first_step(name, monkeypatch, 1, poisoned)

@@ -35,7 +35,7 @@ class TwoTowers(nnx.Module):
 
     def __call__(self, image, tokens, tokens_segments, *, train=False, key=None):
         seen = self.image(image, train=train)
-        read = self.text.sentence_embedding(self.text.encode(tokens, segments=tokens_segments), tokens_segments)
+        read = self.text.sentence_embedding(self.text.encode(tokens, tokens_segments=tokens_segments), tokens_segments)
         return tuple(one / jnp.linalg.norm(one, axis=-1, keepdims=True) for one in (seen, read))
 
 
@@ -51,7 +51,7 @@ class Contrast(simclr.Contrast):
 
     def sums_of(self, embeddings, params, batch, *, memory=None, step=0):
         scores = jnp.exp(params["log_scale"]) * embeddings["image"] @ embeddings["text"].T
-        mine, real = jnp.eye(len(scores), dtype=bool), batch["weight"] > 0
+        mine, real = jnp.eye(len(scores), dtype=bool), batch["example_weight"] > 0
         same = (batch["tokens"][:, None] == batch["tokens"][None]).all(-1)  # a caption that is there twice is no other
         scores = jnp.where(mine | (~same & real & real[:, None]), scores, -jnp.inf)
         found = sum(jnp.diagonal(jax.nn.log_softmax(scores, axis)) for axis in (0, 1))
@@ -63,7 +63,7 @@ class Retrieval(Evaluator):
     BETTER = {"recall": max}
 
     def outputs(self, model, batch):
-        return embedded(model, batch) | {"tokens": batch["tokens"], "weight": batch["weight"]}
+        return embedded(model, batch) | {"tokens": batch["tokens"], "example_weight": batch["example_weight"]}
 
     def metrics(self, rows, num_classes):
         nearest = np.argmax(rows["image"] @ rows["text"].T, 1)

@@ -9,7 +9,7 @@ from vitzoo.steps.compile import compile_eval_step, make_eval_step
 
 
 def outputs(model, batch):
-    return {"logits": model(batch["image"]), "label": batch["label"], "weight": batch["weight"]}
+    return {"logits": model(batch["image"]), "label": batch["label"], "example_weight": batch["example_weight"]}
 
 
 def evaluation(run):

@@ -71,7 +71,7 @@ def test_accumulation_gives_the_gradient_of_the_whole_batch(model):
     def after(accumulate):
         run = Run(ALL_AXES, 8, model=model, optimizer=SGD_PLAIN, settings={"accumulate": accumulate})
         batch = next(batches(1, batch_size=32))
-        batch["weight"][5:20] = 0.0  # uneven over the micro-batches
+        batch["example_weight"][5:20] = 0.0  # uneven over the micro-batches
         batch["image"][5:20] = 0
         return run.train([batch, batch])[-1], jax.device_get(run.state)
 
@@ -165,7 +165,7 @@ class Drawing:
         return self
 
     def counts(self, batch):
-        return {"loss": batch["weight"].sum(), "size": jnp.float32(4.0)}
+        return {"loss": batch["example_weight"].sum(), "size": jnp.float32(4.0)}
 
     def sums(self, model, batch, key, *, train, memory, step):
         logits = model(batch["image"], train=train, key=key)

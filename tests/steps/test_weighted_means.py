@@ -47,7 +47,9 @@ class Bias(nnx.Module):
         self.bias = nnx.Param(jnp.asarray(BIAS))
 
     def __call__(self, *inputs, train=False, key=None, **places):
-        shape = inputs[-1].shape[:1] if inputs[-1].ndim == 4 or places.get("segments") is None else inputs[-1].shape
+        shape = (
+            inputs[-1].shape[:1] if inputs[-1].ndim == 4 or places.get("tokens_segments") is None else inputs[-1].shape
+        )
         return jnp.broadcast_to(self.bias.get_value(), (*shape, CLASSES))
 
 
@@ -58,10 +60,10 @@ class Info:
         self.class_counts, self.n = counts, 0 if counts is None else sum(counts)
 
 
-IMAGES = {"image": np.zeros((ROWS, 1, 1, 1), np.float32), "label": LABELS, "weight": FILLS_UP}
-TEXTS = {name: np.ones((ROWS, LENGTH), np.int32) for name in ("tokens", "positions")}
-TEXTS |= {"label": LABELS, "weight": FILLS_UP}
-PLACES = {name: np.ones((ROWS, LENGTH), np.int32) for name in ("tokens", "segments")}
+IMAGES = {"image": np.zeros((ROWS, 1, 1, 1), np.float32), "label": LABELS, "example_weight": FILLS_UP}
+TEXTS = {name: np.ones((ROWS, LENGTH), np.int32) for name in ("tokens", "tokens_positions")}
+TEXTS |= {"label": LABELS, "example_weight": FILLS_UP}
+PLACES = {name: np.ones((ROWS, LENGTH), np.int32) for name in ("tokens", "tokens_segments")}
 TAUGHT = IMAGES | {"teacher_logits": TEACHER}
 
 
@@ -85,8 +87,8 @@ def taught(scale):
 
 
 def by_word(objective, **more):
-    words = PLACES | {"targets": WORDS, "weight": FILLS_UP} | more
-    return lambda scale: (objective.bind(Info()), words | {"weights": np.float32(scale * WORD_WEIGHTS)})
+    words = PLACES | {"targets": WORDS, "example_weight": FILLS_UP} | more
+    return lambda scale: (objective.bind(Info()), words | {"target_weights": np.float32(scale * WORD_WEIGHTS)})
 
 
 CASES = {
@@ -96,7 +98,7 @@ CASES = {
     "distillation": taught,
     "token_classification": by_word(TokenClassification()),
     "causal_lm": by_word(CausalLanguageModelling(z_loss=0.1)),
-    "seq2seq": by_word(SequenceToSequence(), source_tokens=PLACES["tokens"], source_segments=PLACES["tokens"]),
+    "seq2seq": by_word(SequenceToSequence(), source=PLACES["tokens"], source_segments=PLACES["tokens"]),
 }
 LOG_P = BIAS.astype(np.float64) - np.log(np.exp(BIAS.astype(np.float64)).sum())
 
@@ -171,7 +173,7 @@ def test_the_weights_are_summed_over_the_global_batch_before_anything_is_divided
 def test_a_batch_of_the_large_class_under_balanced_weights_has_the_loss_of_that_class():
     # 910 of 1,000 examples in one of ten classes, all equal in the logits: ln 10, whatever the class's weight of 0.11
     objective = Classification(class_weights="balanced").bind(Info((910, *[10] * 9)), SimpleNamespace(num_classes=10))
-    batch = {"image": jnp.zeros((8, 1, 1, 1)), "label": jnp.zeros(8, int), "weight": jnp.ones(8)}
+    batch = {"image": jnp.zeros((8, 1, 1, 1)), "label": jnp.zeros(8, int), "example_weight": jnp.ones(8)}
     case = lambda scale: (objective, batch)  # noqa: E731
     assert step_of_ten(case) == pytest.approx(math.log(10), rel=1e-6)
 
@@ -197,11 +199,11 @@ class Drifting:
         return {self.remembers: jnp.zeros(())}
 
     def counts(self, batch):
-        return {"distance": batch["weight"].sum()}
+        return {"distance": batch["example_weight"].sum()}
 
     def sums(self, model, batch, key=None, *, train, memory, step):
         distance = (model(batch["image"]) - memory["guide"]["bias"] - memory["drift"]) ** 2
-        return {"distance": (batch["weight"] * distance.sum(-1)).sum()}, {}, {}
+        return {"distance": (batch["example_weight"] * distance.sum(-1)).sum()}, {}, {}
 
     def update(self, memory, params, notes, step):
         return {**memory, "drift": memory["drift"] + memory["guide"]["bias"].sum()}
@@ -236,7 +238,7 @@ class Ten(nnx.Module):
 @pytest.mark.parametrize("kind", ["softmax", "distillation", "causal_lm"])
 def test_a_batch_whose_weights_are_all_zero_changes_nothing_and_no_mean_of_the_log(kind):
     objective, batch = CASES[kind](1.0)
-    none = batch | {"weight": np.zeros(ROWS, np.float32)}
+    none = batch | {"example_weight": np.zeros(ROWS, np.float32)}
     metrics, gradient = step(lambda scale: (objective, none), 1.0)
     assert (metrics["loss"], metrics["grad_norm"], metrics["skipped"]) == (0, 0, 0)
     assert not gradient.any()

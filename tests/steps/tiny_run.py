@@ -165,7 +165,7 @@ def batches(count, batch_size=16, size=8, start=0):
         yield {
             "image": image.astype(np.uint8),
             "label": label,
-            "weight": weight,
+            "example_weight": weight,
             "poison": 0 * weight,
             "id": np.arange(batch_size),
         }

@@ -59,7 +59,7 @@ def crash(batch):
 
 
 def poison(batch):
-    return {**batch, "weight": np.full_like(batch["weight"], np.nan)}
+    return {**batch, "example_weight": np.full_like(batch["example_weight"], np.nan)}
 
 
 def lines_of(workdir):

@@ -72,14 +72,18 @@ def computed(model, expected):
     given = {
         name: jnp.asarray(value) for name, value in expected.items() if value.dtype.kind == "i" and value.ndim == 2
     }
-    if "source_tokens" in given:
+    if "source" in given:
         source = {"source_segments": given["source_segments"]}
-        return {"logits": model(given["source_tokens"], given["tokens"], **source)}
-    shared = {name: given[name] for name in ("segments", "sentence_types") if name in given}
+        return {"logits": model(given["source"], given["tokens"], **source)}
+    shared = {name: given[name] for name in ("tokens_segments", "tokens_types") if name in given}
     found = {"logits": model(given["tokens"], **shared)}
     if "hidden" in expected:
         x = found.pop("logits")
-        found |= {"hidden": x, "pooled": model.pooled(x), "embedding": model.sentence_embedding(x, given["segments"])}
+        found |= {
+            "hidden": x,
+            "pooled": model.pooled(x),
+            "embedding": model.sentence_embedding(x, given["tokens_segments"]),
+        }
     if "follows" in expected:
         found["follows"] = model.next_sentence_logits(model.encode(given["tokens"], **shared))
     return found
@@ -101,7 +105,11 @@ def test_the_numbers_and_what_is_written_are_those_of_the_source(name, golden):
         assert written.tolist() == expected["tokens"][0, -count:].tolist()
     for key, value in found.items():
         wanted = expected[key].reshape(value.shape)
-        real = expected["segments"] > 0 if value.shape[:2] == expected["segments"].shape else np.ones(len(value), bool)
+        real = (
+            expected["tokens_segments"] > 0
+            if value.shape[:2] == expected["tokens_segments"].shape
+            else np.ones(len(value), bool)
+        )
         np.testing.assert_allclose(np.asarray(value)[real], wanted[real], rtol=0, atol=1e-5)
 
 

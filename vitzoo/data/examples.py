@@ -63,7 +63,7 @@ class InputArrays(Protocol):
 @dataclasses.dataclass(frozen=True)
 class ExampleRows:
     """Examples of a source as rows: the arrays of each input; `label` int32 [], or float32 [classes] where an example
-    may have several, or float32 [] where it is a number, if the data have labels; `weight`, `id`.
+    may have several, or float32 [] where it is a number, if the data have labels; `example_weight`, `id`.
 
     An example that can't be read raises `BadImage` under `bad_files="stop"`; under `skip` it becomes a row of weight 0,
     which no loss or metric counts.
@@ -163,4 +163,4 @@ class ExampleRows:
         numbers = self.info.multi_label or self.source.fields.get("label") == "number"
         label_type = np.float32 if numbers else np.int32
         labels = {"label": np.asarray(label, label_type)} if self.labelled else {}
-        return {**labels, "weight": np.float32(weight), "id": np.int64(id)}
+        return {**labels, "example_weight": np.float32(weight), "id": np.int64(id)}

@@ -91,22 +91,22 @@ def mix(batch: Batch, augment: Augment, key: jax.Array, name: str = "image") -> 
     A mixed row weighs what its parts weigh, in proportion; the batch's total weight stays.
     """
     share_key, window_key, choice_key, apply_key = jax.random.split(key, 4)
-    image, label, weight = batch[name], batch["label"], batch["weight"]
-    partner = {key: jnp.roll(batch[key], image.shape[0] // 2, axis=0) for key in (name, "label", "weight")}
+    image, label, weight = batch[name], batch["label"], batch["example_weight"]
+    partner = {key: jnp.roll(batch[key], image.shape[0] // 2, axis=0) for key in (name, "label", "example_weight")}
     use_cutmix = _chooses_cutmix(augment, choice_key)
     share = jnp.where(use_cutmix, _beta(augment.cutmix, share_key), _beta(augment.mixup, share_key))
     inside = _window(image.shape[1:3], 1 - share, window_key)
     apply = jax.random.bernoulli(apply_key, augment.mix_probability)
     kept_where = jnp.where(use_cutmix, 1.0 - inside, share)  # [H, W]: how much of the row itself stays
     kept = jnp.where(use_cutmix, 1.0 - inside.mean(), share)
-    both_real = (weight > 0) & (partner["weight"] > 0) & apply
+    both_real = (weight > 0) & (partner["example_weight"] > 0) & apply
     kept_where = jnp.where(both_real[:, None, None, None], kept_where[None, :, :, None], 1.0)
     kept = jnp.where(both_real, kept, 1.0)
     return {
         **batch,
         name: kept_where * image + (1 - kept_where) * partner[name],
         "label": kept[:, None] * label + (1 - kept[:, None]) * partner["label"],
-        "weight": kept * weight + (1 - kept) * partner["weight"],
+        "example_weight": kept * weight + (1 - kept) * partner["example_weight"],
     }
 
 

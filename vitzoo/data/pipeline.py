@@ -172,7 +172,7 @@ def _bad_named(batches: Iterator[Batch], rows: Rows) -> Generator[Batch, None, N
         return
     lost: set[int] = set()
     for batch in batches:
-        new = {int(id) for id in batch["id"][batch["weight"] == 0]} - lost - {-1}
+        new = {int(id) for id in batch["id"][batch["example_weight"] == 0]} - lost - {-1}
         for id in sorted(new):
             left_out.name(rows.where(id))
         lost |= new

@@ -14,7 +14,7 @@ Batch = dict[str, np.ndarray]
 class Rows(Protocol):
     """Rows of one split. Every array of a row has a fixed shape; all draws are functions of (seed, position).
 
-    Besides what a model is given, a row holds `weight` float32 [] (0: it counts for nothing) and `id` int64 [].
+    Besides what a model is given, a row holds `example_weight` float32 [] (0: it counts for nothing) and `id` int64 [].
     """
 
     @property

@@ -159,7 +159,7 @@ def generate(
 
 
 def _checked(model: Any, tokens: Any, lengths: Any) -> tuple[jax.Array, jax.Array]:
-    field = "source_tokens" if isinstance(model, WithEncoder) else "tokens"  # as the models' own methods call them
+    field = "source" if isinstance(model, WithEncoder) else "tokens"  # as the models' own methods call them
     tokens = _whole_numbers(field, tokens, 2, "[batch, tokens]")
     rows, width = tokens.shape
     context = context_of(model)

@@ -14,7 +14,7 @@ class WithEncoder(Protocol):
 
     config: Any
 
-    def encode(self, source_tokens: jax.Array, source_segments: jax.Array | None = None) -> Any:
+    def encode(self, source: jax.Array, source_segments: jax.Array | None = None) -> Any:
         """What `begin` takes of sources, int32 [batch, tokens]."""
         ...
 

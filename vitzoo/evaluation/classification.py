@@ -85,16 +85,16 @@ class ClassificationEvaluator(Evaluator):
 
         Args:
             model: images `[batch, height, width, channels]`, or tokens `[batch, tokens]`, to logits `[batch, classes]`.
-            batch: `image` (float, normalised) or `tokens`, `label`, `weight`.
+            batch: `image` (float, normalised) or `tokens`, `label`, `example_weight`.
 
         Returns:
-            Arrays of `[batch]`: `weight`, `label`, `loss`, and for one label `prediction`, `probability` (of the
-            prediction) and `rank` (of the label: 0 is the top; ties go to the lower class as in arg-max). For several
-            labels `label`, `logit` and `probability` are `[batch, classes]`.
+            Arrays of `[batch]`: `example_weight`, `label`, `loss`, and for one label `prediction`, `probability` (of
+            the prediction) and `rank` (of the label: 0 is the top; ties go to the lower class as in arg-max). For
+            several labels `label`, `logit` and `probability` are `[batch, classes]`.
         """
         logits = logits_of(model, batch, train=False).astype(jnp.float32)
         label = batch["label"]
-        kept = {"weight": batch["weight"], "label": label}
+        kept = {"example_weight": batch["example_weight"], "label": label}
         if label.ndim == 2:
             loss, probability = sigmoid_loss(logits, label), jax.nn.sigmoid(logits)
             return kept | {"loss": loss, "logit": logits, "probability": probability}
@@ -194,7 +194,7 @@ class CalibrationEvaluator(Evaluator):
         probability = jax.nn.softmax(logits)
         apart = probability - jax.nn.one_hot(label, logits.shape[-1])
         return {
-            "weight": batch["weight"],
+            "example_weight": batch["example_weight"],
             "label": label,
             "loss": optax.softmax_cross_entropy_with_integer_labels(logits, label),
             "prediction": jnp.argmax(logits, axis=-1).astype(jnp.int32),
@@ -246,16 +246,16 @@ class RealAccuracyEvaluator(Evaluator):
         return tuple(self.BETTER)
 
     def outputs(self, model: Callable, batch: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
-        """What a pass keeps of each example, [batch]: `weight`, 0 without a label; `prediction` and its `probability`;
-        `label`, the prediction where that is right, else the first of the example's labels; `rank`, 0 where it is
-        right, else 1.
+        """What a pass keeps of each example, [batch]: `example_weight`, 0 without a label; `prediction` and its
+        `probability`; `label`, the prediction where that is right, else the first of the example's labels; `rank`, 0
+        where it is right, else 1.
         """
         logits, labels = logits_of(model, batch, train=False).astype(jnp.float32), batch["label"] > 0.5
         prediction = jnp.argmax(logits, axis=-1).astype(jnp.int32)
         hit = jnp.take_along_axis(labels, prediction[:, None], axis=-1)[:, 0]
         right = hit & jnp.isfinite(logits).all(-1)
         return {
-            "weight": jnp.where(labels.any(-1), batch["weight"], 0),
+            "example_weight": jnp.where(labels.any(-1), batch["example_weight"], 0),
             "label": jnp.where(hit, prediction, jnp.argmax(labels, axis=-1).astype(jnp.int32)),
             "prediction": prediction,
             "probability": jax.nn.softmax(logits).max(-1),

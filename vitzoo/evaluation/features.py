@@ -17,7 +17,7 @@ from vitzoo.data.sources.labels import refuse_unlabelled
 from vitzoo.data.text.rows import EXAMPLES
 from vitzoo.errors import UserError
 from vitzoo.evaluation.settings import Evaluator, Rows
-from vitzoo.objectives.inputs import TOKENS, told
+from vitzoo.objectives.inputs import given
 from vitzoo.schema import setting
 
 
@@ -72,9 +72,6 @@ class Both:
 
 def _same_names(ours: Sequence[str] | None, others: Sequence[str] | None) -> bool:
     return ours == others if ours is None or others is None else spelling.are_same(ours, others)
-
-
-ENCODER_PLACES = ("sentence_types", "segments")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -160,7 +157,7 @@ class FeatureMeasurer:
         """What a pass keeps of each example, computed on device: `features` float32 [batch, width], `label` int32."""
         settings = self.settings
         features = features_of(model, batch, settings.features, settings.reduce).astype(jnp.float32)
-        return {"weight": batch["weight"], "features": features, "label": batch["label"]}
+        return {"example_weight": batch["example_weight"], "features": features, "label": batch["label"]}
 
     def metrics(self, rows: Rows, num_classes: int = 0) -> dict[str, float]:
         """The metrics of a pass, in float64 on the host, and `n`, the examples that were measured.
@@ -197,16 +194,13 @@ def features_of(model: Any, batch: Mapping[str, jax.Array], name: str, reduce: s
     """
     if not hasattr(model, "features"):
         raise UserError("features", name, f"{type(model).__name__} has no `features`")
-    if "image" in batch:
-        seen = model.features(batch["image"])
-    else:
-        places = {key: value for key, value in told(batch).items() if key in ENCODER_PLACES}
-        seen = model.features(*(batch[key] for key in TOKENS if key in batch), **places)
+    first, others = given(model, batch)
+    seen = model.features(first, **others)
     if name not in seen:
         raise UserError("features", name, f"no such features; there are {', '.join(seen)}")
     found = seen[name]
     if found.ndim == 3:
-        found = found[:, 0] if reduce == "first" else _mean(found, batch.get("segments"))
+        found = found[:, 0] if reduce == "first" else _mean(found, batch.get("tokens_segments"))
     if found.ndim != 2:
         raise UserError(
             "features", name, f"have the shape {found.shape}; wanted is [batch, width] or [batch, tokens, width]"

@@ -128,7 +128,7 @@ class Generation:
             ends=ends,
             allowed=jnp.asarray(self.allowed),
         )
-        return {"weight": batch["weight"], "ids": written.ids, "length": written.lengths}
+        return {"example_weight": batch["example_weight"], "ids": written.ids, "length": written.lengths}
 
     def metrics(self, rows: Rows, num_classes: int = 0) -> dict[str, float]:
         """The metrics of a pass, on the host; the same for every order and size of batches."""

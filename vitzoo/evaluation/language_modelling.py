@@ -111,7 +111,11 @@ class Perplexity:
         logits = logits_of(model, batch)
         weights, targets = scored(batch), batch["targets"]
         read = jnp.where(weights > 0, jnp.asarray(self.byte_lengths)[targets], 0)
-        return {"weight": batch["weight"], **token_sums(logits, targets, weights), "bytes": read.sum(-1)}
+        return {
+            "example_weight": batch["example_weight"],
+            **token_sums(logits, targets, weights),
+            "bytes": read.sum(-1),
+        }
 
     def metrics(self, rows: Rows, num_classes: int = 0) -> dict[str, float]:
         """The metrics of a pass, in float64 on the host.
@@ -167,7 +171,7 @@ class BoundMaskedEvaluator:
         and of the next sentence `next_loss` and `next_right`.
         """
         logits, targets, weights, following = masked_outputs(model, batch)
-        kept = {"weight": batch["weight"], **token_sums(logits, targets, weights)}
+        kept = {"example_weight": batch["example_weight"], **token_sums(logits, targets, weights)}
         if following is None:
             return kept
         label = batch["label"]
@@ -217,10 +221,10 @@ class LastWord:
         """What a pass keeps of each text, computed on device: `loss` float32 [batch], of its whole last word, and
         `right` bool [batch].
         """
-        logits, said = logits_of(model, batch), batch["weights"] > 0
+        logits, said = logits_of(model, batch), batch["target_weights"] > 0
         losses = jnp.where(said, token_losses(logits, batch["targets"]), 0)
         right = (logits.argmax(-1) == batch["targets"]) | ~said
-        return {"weight": batch["weight"], "loss": losses.sum(-1), "right": right.all(-1)}
+        return {"example_weight": batch["example_weight"], "loss": losses.sum(-1), "right": right.all(-1)}
 
     def metrics(self, rows: Rows, num_classes: int = 0) -> dict[str, float]:
         """The metrics of a pass, in float64 on the host."""

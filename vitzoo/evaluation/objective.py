@@ -62,8 +62,8 @@ class MeasuredObjective:
     def outputs(
         self, model: Any, batch: Mapping[str, jax.Array], *, step: jax.Array, memory: Memory | None
     ) -> dict[str, Any]:
-        """What a pass keeps of a batch, computed on device: `weight` [batch], and as `sums` a float32 [2], sum and
-        count, for each term and metric.
+        """What a pass keeps of a batch, computed on device: `example_weight` [batch], and as `sums` a float32 [2], sum
+        and count, for each term and metric.
         """
         counts = self.objective.counts(batch)
         if isinstance(self.objective, WithEmbeddings):
@@ -74,7 +74,7 @@ class MeasuredObjective:
         pairs = {TERM + term: (sums[term], counts[term]) for term in self.objective.term_weights}
         pairs |= {METRIC + name: pair for name, pair in metrics.items()}
         found = {name: jnp.stack([jnp.asarray(one, jnp.float32) for one in pair]) for name, pair in pairs.items()}
-        return {"weight": batch["weight"], "sums": found}
+        return {"example_weight": batch["example_weight"], "sums": found}
 
     def metrics(self, rows: Rows, num_classes: int = 0) -> dict[str, float]:
         """The metrics of a pass, in float64 on the host.

@@ -131,9 +131,9 @@ class MultipleChoice:
         there = batch["choices"]
         flat = {name: one.reshape(-1, *one.shape[2:]) for name, one in batch.items() if one.ndim == 3}
         losses = token_losses(logits_of(model, flat), flat["targets"])
-        scores = -jnp.where(flat["weights"] > 0, losses, 0).sum(-1).reshape(there.shape)
+        scores = -jnp.where(flat["target_weights"] > 0, losses, 0).sum(-1).reshape(there.shape)
         scores = jnp.where(there > 0, scores, jnp.finfo(scores.dtype).min)
-        return {"weight": batch["weight"], "score": scores, "answer": batch["answer"]}
+        return {"example_weight": batch["example_weight"], "score": scores, "answer": batch["answer"]}
 
     def metrics(self, rows: Rows, num_classes: int = 0) -> dict[str, float]:
         """The metrics of a pass, in float64 on the host. A question with a score that is no number isn't right."""

@@ -39,8 +39,8 @@ def collect(
     """Run `eval_step` over all batches and keep the rows of real examples (weight above 0), in the dataset's order.
 
     Args:
-        eval_step: (params, batch) to arrays of `[batch, ...]`, `weight` among them, whole on every process; in `sums`
-            arrays by name that are of the whole batch.
+        eval_step: (params, batch) to arrays of `[batch, ...]`, `example_weight` among them, whole on every process; in
+            `sums` arrays by name that are of the whole batch.
         batches: what `eval_batches` yields; their tail is padded with rows of weight 0.
         mesh: where batches are put.
         seen: called with the number of examples after each batch.
@@ -87,7 +87,7 @@ class Taken:
     def take(self, outputs: Mapping[str, Any], ids: Callable[[], np.ndarray]) -> None:
         """Fetch one batch's outputs and keep its real rows."""
         arrays = {key: np.asarray(value) for key, value in outputs.items() if key != "sums"}
-        real = arrays.pop("weight") > 0
+        real = arrays.pop("example_weight") > 0
         arrays["id"] = ids()
         kept = {key: value[real] for key, value in arrays.items()}
         kept["position"] = self.offset + np.flatnonzero(real)

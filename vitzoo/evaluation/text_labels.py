@@ -136,14 +136,14 @@ class Tagging:
         """What a pass keeps of each row, computed on device.
 
         Returns:
-            `weight` float32 [batch] and, [batch, tokens] each: `word` (its number, at its first token; else 0),
+            `example_weight` float32 [batch] and, [batch, tokens] each: `word` (its number, at its first token; else 0),
             `label`, `prediction` and `rank` (of the label among the classes, 0 is the top) int32, `probability` (of
             the prediction) and `loss` float32.
         """
         logits, label = logits_of(model, batch, train=False).astype(jnp.float32), batch["targets"]
         places = rank(logits.reshape(-1, logits.shape[-1]), label.reshape(-1)).reshape(label.shape)
         return {
-            "weight": batch["weight"],
+            "example_weight": batch["example_weight"],
             "word": jnp.where(scored(batch) > 0, batch["words"], 0),
             "label": label,
             "prediction": jnp.argmax(logits, -1).astype(jnp.int32),
@@ -205,7 +205,7 @@ class RegressionEvaluator(TextEvaluator):
     def outputs(self, model: Any, batch: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
         """What a pass keeps of each row, computed on device: float32 [batch], `label` and `prediction`."""
         prediction = logits_of(model, batch, train=False).astype(jnp.float32)
-        return {"weight": batch["weight"], "label": batch["label"], "prediction": prediction}
+        return {"example_weight": batch["example_weight"], "label": batch["label"], "prediction": prediction}
 
     def metrics(self, rows: Rows, num_classes: int = 0) -> dict[str, float]:
         """The metrics of a pass, in float64 on the host.

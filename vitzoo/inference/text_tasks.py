@@ -18,7 +18,7 @@ from vitzoo.data.text.user_texts import TextInput
 from vitzoo.errors import UserError
 from vitzoo.inference.tasks import Classes, Outputs, Task, Unusable
 from vitzoo.models.text import is_prefix_lm
-from vitzoo.objectives.inputs import logits_of
+from vitzoo.objectives.inputs import given, logits_of
 from vitzoo.weights.info import Info
 
 SHORTEST = 16  # tokens that a row is filled up to at least
@@ -96,22 +96,24 @@ class TextTask(Task):
     def batch(self, asked: Sequence[Asked], size: int) -> Batch:
         """Texts as one batch, of few shapes so that few are compiled."""
         length = min(self.longest, power_of_two(max(SHORTEST, *(len(one.ids) for one in asked))))
-        batch: Batch = {name: np.zeros((size, length), np.int32) for name in ("tokens", "segments", "sentence_types")}
+        names = ("tokens", "tokens_segments", "tokens_types")
+        batch: Batch = {name: np.zeros((size, length), np.int32) for name in names}
         batch["tokens"][:] = self.tokenizer.fill_id
         batch["places"] = np.full((size, power_of_two(max(1, *(len(one.places) for one in asked)))), -1, np.int32)
         for row, one in enumerate(asked):
             used = slice(0, len(one.ids))
-            batch["tokens"][row, used], batch["segments"][row, used] = one.ids, 1
-            batch["sentence_types"][row, used] = one.types
+            batch["tokens"][row, used], batch["tokens_segments"][row, used] = one.ids, 1
+            batch["tokens_types"][row, used] = one.types
             batch["places"][row, : len(one.places)] = one.places
         return batch
 
     def embedding(self, model: Any, batch: OnDevice) -> jax.Array:
         """Of each text the mean of its encoded tokens, or as the model's config says, float32 [batch, width]."""
-        return model.sentence_embedding(self._encoded(model, batch), batch["segments"])
+        return model.sentence_embedding(self._encoded(model, batch), batch["tokens_segments"])
 
     def _encoded(self, model: Any, batch: OnDevice) -> jax.Array:
-        return model.encode(batch["tokens"], sentence_types=batch["sentence_types"], segments=batch["segments"])
+        tokens, others = given(model, batch)
+        return model.encode(tokens, **others)
 
     def _with_prefix(self, parts: tuple[str, ...]) -> list[str]:
         return [self.info.text.prefix + parts[0], *parts[1:]]
@@ -268,10 +270,9 @@ class Next(TextTask):
         return Asked(ids, np.zeros_like(ids), np.array([len(ids) - 1], np.int32))
 
     def outputs(self, model: Any, batch: OnDevice, top: int) -> dict[str, jax.Array]:
-        given = {name: batch[name] for name in ("tokens", "segments")}
         if is_prefix_lm(self.config):  # the text is to such a model what a prompt is
-            given["prefix"] = batch["segments"] > 0
-        logits = logits_of(model, given, train=False)
+            batch = {**batch, "tokens_prefix": batch["tokens_segments"] > 0}
+        logits = logits_of(model, batch, train=False)
         return most_probable(at_places(logits, batch["places"]), top)
 
     def row(self, one: Any, asked: Asked, outputs: Outputs, top: int) -> dict[str, Any]:

@@ -45,7 +45,12 @@ class BERT(Capturing, nnx.Module):
 
     Config = BERTConfig
     VARIANTS = VARIANTS
-    INPUTS = {"tokens": "text"}
+    INPUTS = {
+        "tokens": "text",
+        "tokens_types": "types",
+        "tokens_segments": "segments",
+        "tokens_positions": "positions",
+    }
     PUBLISHED = PUBLISHED
     TRANSFER = TransferRules(
         fixed=("width", "depth", "mlp_dim", "num_heads"),
@@ -101,9 +106,9 @@ class BERT(Capturing, nnx.Module):
         self,
         tokens: jax.Array,
         *,
-        sentence_types: jax.Array | None = None,
-        segments: jax.Array | None = None,
-        positions: jax.Array | None = None,
+        tokens_types: jax.Array | None = None,
+        tokens_segments: jax.Array | None = None,
+        tokens_positions: jax.Array | None = None,
         capture: Collection[str] = (),
         train: bool = False,
         key: jax.Array | None = None,
@@ -114,9 +119,9 @@ class BERT(Capturing, nnx.Module):
 
         Args:
             tokens: int [batch, tokens], the first of each text is [CLS].
-            sentence_types: int [batch, tokens]; zeros by default.
-            segments: int [batch, tokens], 0 is padding.
-            positions: int [batch, tokens]; 0, 1, 2 ... by default.
+            tokens_types: int [batch, tokens], 0 and 1 for the first and second part; zeros by default.
+            tokens_segments: int [batch, tokens], 0 is padding.
+            tokens_positions: int [batch, tokens]; 0, 1, 2 ... by default.
             capture: what else to give, by name: `embedded` [batch, tokens, width]; `blocks` [depth, batch, tokens,
                 width]; `attention` [depth, batch, heads, tokens, tokens]; `tokens`, after the last block; `pooled`
                 [batch, width]; `logits`, what a head gives.
@@ -128,27 +133,27 @@ class BERT(Capturing, nnx.Module):
                 needs one.
         """
         capture, key = check(capture, self.captures), self.config.key(train, key)
-        seen = self._run(tokens, sentence_types, segments, positions, key, capture)
+        seen = self._run(tokens, tokens_types, tokens_segments, tokens_positions, key, capture)
         x = seen["tokens"]
         if "pooled" in capture:
-            seen["pooled"] = self.pooled(x, segments)
+            seen["pooled"] = self.pooled(x, tokens_segments)
         if self.config.head_kind == "pretraining":
             seen["logits"] = self.masked_logits(x)
         elif self.head is not None:
-            seen["logits"] = self.class_logits(x, segments, fold(key, 2))
+            seen["logits"] = self.class_logits(x, tokens_segments, fold(key, 2))
         return returned(seen.get("logits", x), seen, capture)
 
     def encode(
         self,
         tokens: jax.Array,
         *,
-        sentence_types: jax.Array | None = None,
-        segments: jax.Array | None = None,
-        positions: jax.Array | None = None,
+        tokens_types: jax.Array | None = None,
+        tokens_segments: jax.Array | None = None,
+        tokens_positions: jax.Array | None = None,
         key: jax.Array | None = None,
     ) -> jax.Array:
         """The tokens after the last block, [batch, tokens, width]; arguments as for a call, dropout with a key."""
-        return self._run(tokens, sentence_types, segments, positions, key)["tokens"]
+        return self._run(tokens, tokens_types, tokens_segments, tokens_positions, key)["tokens"]
 
     def pooled(self, x: jax.Array, segments: jax.Array | None = None) -> jax.Array:
         """What a head of a whole text reads, float32 [batch, width]: the first token through the tanh layer; without
@@ -209,9 +214,9 @@ class BERT(Capturing, nnx.Module):
         real = (segments > 0).astype(x.dtype)[..., None]
         return (x * real).sum(1) / jnp.maximum(real.sum(1), 1)
 
-    def _run(self, tokens, sentence_types, segments, positions, key, capture=frozenset()) -> Captured:
+    def _run(self, tokens, types, segments, positions, key, capture=frozenset()) -> Captured:
         text.check_ids("tokens", tokens, self.config.context_length)
-        types = jnp.zeros_like(tokens) if sentence_types is None else sentence_types
+        types = jnp.zeros_like(tokens) if types is None else types
         positions = text.places(tokens, positions)
         x = self.embedding(tokens) + self.position_embedding(positions) + self.type_embedding(types)
         embedded = dropout(self.embedding_norm(x), self.config.dropout, fold(key, 0))

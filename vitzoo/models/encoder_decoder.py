@@ -5,8 +5,8 @@ logits of attention, and how tokens become logits; everything else is here.
 """
 
 import abc
-from collections.abc import Collection
-from typing import Any, NamedTuple
+from collections.abc import Collection, Mapping
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 from flax import nnx
@@ -31,6 +31,15 @@ class Context(NamedTuple):
 
 class EncoderDecoder(Capturing, nnx.Module):
     """Source ids [batch, source tokens] and target ids [batch, tokens] to logits [batch, tokens, vocabulary]."""
+
+    INPUTS: ClassVar[Mapping[str, str]] = {
+        "source": "source",
+        "source_segments": "segments",
+        "source_positions": "positions",
+        "tokens": "text",
+        "tokens_segments": "segments",
+        "tokens_positions": "positions",
+    }
 
     config: Any
     encoder: Stack
@@ -60,13 +69,13 @@ class EncoderDecoder(Capturing, nnx.Module):
 
     def __call__(
         self,
-        source_tokens: jax.Array,
+        source: jax.Array,
         tokens: jax.Array,
         *,
         source_segments: jax.Array | None = None,
         source_positions: jax.Array | None = None,
-        segments: jax.Array | None = None,
-        positions: jax.Array | None = None,
+        tokens_segments: jax.Array | None = None,
+        tokens_positions: jax.Array | None = None,
         capture: Collection[str] = (),
         train: bool = False,
         key: jax.Array | None = None,
@@ -75,11 +84,11 @@ class EncoderDecoder(Capturing, nnx.Module):
         `(logits, captured)`.
 
         Args:
-            source_tokens: int [batch, source tokens].
+            source: int [batch, source tokens].
             tokens: int [batch, tokens]: the target behind a start token.
-            source_segments, segments: int, of the same shapes: which pair of those packed into a row a token belongs
-                to; 0 is padding.
-            source_positions, positions: int, of the same shapes: places in a text; 0, 1, 2 ... by default.
+            source_segments, tokens_segments: int, of the same shapes: which pair of those packed into a row a token
+                belongs to; 0 is padding.
+            source_positions, tokens_positions: int, of the same shapes: places in a text; 0, 1, 2 ... by default.
             capture: what else to give, by name. Of the encoder: `encoder_embedded`, `encoder_blocks`,
                 `encoder_attention`, `encoder_tokens` (after the last norm); of the decoder: `embedded`, `blocks`,
                 `attention`, `cross_attention`, `tokens`, `logits`. Tokens are [batch, tokens, width], those of blocks
@@ -93,15 +102,15 @@ class EncoderDecoder(Capturing, nnx.Module):
         """
         capture, key = check(capture, self.captures), self.config.key(train, key)
         of_encoder = {name.removeprefix(ENCODER) for name in capture if name.startswith(ENCODER)}
-        context, encoded = self._encode(source_tokens, source_segments, source_positions, fold(key, 0), of_encoder)
-        decoded = self._decode(context, tokens, segments, positions, fold(key, 1), capture)
+        context, encoded = self._encode(source, source_segments, source_positions, fold(key, 0), of_encoder)
+        decoded = self._decode(context, tokens, tokens_segments, tokens_positions, fold(key, 1), capture)
         logits = self.logits(decoded["tokens"])
         seen = {ENCODER + name: value for name, value in encoded.items()} | decoded | {"logits": logits}
         return returned(logits, seen, capture)
 
-    def encode(self, source_tokens: jax.Array, source_segments: jax.Array | None = None) -> Context:
+    def encode(self, source: jax.Array, source_segments: jax.Array | None = None) -> Context:
         """Encodes sources once for all steps of decoding."""
-        return self._encode(source_tokens, source_segments, None, None)[0]
+        return self._encode(source, source_segments, None, None)[0]
 
     def begin(self, context: Context, length: int) -> KVCache:
         """A cache for targets of up to `length` tokens, which holds what the decoder looks at in the sources."""
@@ -134,18 +143,18 @@ class EncoderDecoder(Capturing, nnx.Module):
         assert run.cache is not None
         return self.logits(self.finish(run.tokens, None)), run.cache
 
-    def generate(self, source_tokens: jax.Array, lengths: jax.Array | None = None, **how: Any) -> Written:
+    def generate(self, source: jax.Array, lengths: jax.Array | None = None, **how: Any) -> Written:
         """Answers sources, from ids to ids: see `decoding.generate`.
 
         Args:
-            source_tokens: int [batch, source tokens], each with its end token, filled up at the end.
+            source: int [batch, source tokens], each with its end token, filled up at the end.
             lengths: int [batch], tokens of each; all by default.
             how: `max_new_tokens=20`, `end_id=1`, `temperature=0.8` ..., or `num_beams=4`.
         """
-        return generate(self, source_tokens, lengths, **how)
+        return generate(self, source, lengths, **how)
 
     def _encode(self, ids, segments, positions, key, capture=frozenset()) -> tuple[Context, Captured]:
-        text.check_ids("source_tokens", ids)
+        text.check_ids("source", ids)
         rows, positions = text.places(ids, None), text.places(ids, positions)
         embedded = self.embed(ids, positions, fold(key, 0))
         run = self.encoder(

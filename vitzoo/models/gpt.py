@@ -137,7 +137,12 @@ class GPT(Capturing, nnx.Module):
 
     Config = GPTConfig
     VARIANTS = VARIANTS
-    INPUTS = {"tokens": "text"}
+    INPUTS = {
+        "tokens": "text",
+        "tokens_segments": "segments",
+        "tokens_positions": "positions",
+        "tokens_prefix": "prefix",
+    }
     PUBLISHED = PUBLISHED
     TRANSFER = TransferRules(
         fixed=(
@@ -174,9 +179,9 @@ class GPT(Capturing, nnx.Module):
         self,
         tokens: jax.Array,
         *,
-        segments: jax.Array | None = None,
-        positions: jax.Array | None = None,
-        prefix: jax.Array | None = None,
+        tokens_segments: jax.Array | None = None,
+        tokens_positions: jax.Array | None = None,
+        tokens_prefix: jax.Array | None = None,
         capture: Collection[str] = (),
         train: bool = False,
         key: jax.Array | None = None,
@@ -185,10 +190,10 @@ class GPT(Capturing, nnx.Module):
 
         Args:
             tokens: int [batch, tokens].
-            segments: int [batch, tokens], which of the texts packed into a row a token belongs to; 0 is padding.
-            positions: int [batch, tokens], each token's place in its text; 0, 1, 2 ... by default.
-            prefix: bool [batch, tokens], tokens that see each other in both directions, those of each text apart: what
-                it begins with. None by default, under `prefix_lm` too.
+            tokens_segments: int [batch, tokens], which of the texts packed into a row a token belongs to; 0 is padding.
+            tokens_positions: int [batch, tokens], each token's place in its text; 0, 1, 2 ... by default.
+            tokens_prefix: bool [batch, tokens], tokens that see each other in both directions, those of each text
+                apart: what it begins with. None by default, under `prefix_lm` too.
             capture: what else to give, by name: `embedded` [batch, tokens, width]; `blocks` [depth, batch, tokens,
                 width], what each block made of it; `attention` [depth, batch, heads, tokens, tokens]; `tokens`, after
                 the last norm; `logits`.
@@ -201,12 +206,12 @@ class GPT(Capturing, nnx.Module):
         """
         text.check_ids("tokens", tokens, self.config.context_length)
         capture, key = check(capture, self.captures), self.config.key(train, key)
-        positions = text.places(tokens, positions)
+        positions = text.places(tokens, tokens_positions)
         embedded = self._embed(tokens, positions, fold(key, 0))
         run = self.decoder(
             embedded,
             fold(key, 1),
-            mask=text.self_mask(tokens, segments, causal=True, prefix=prefix),
+            mask=text.self_mask(tokens, tokens_segments, causal=True, prefix=tokens_prefix),
             places=self._places(positions),
             capture=capture.intersection(self.decoder.captures),
         )

@@ -118,7 +118,6 @@ class T5(EncoderDecoder):
 
     Config = T5Config
     VARIANTS = VARIANTS
-    INPUTS = {"tokens": "text"}
     PUBLISHED = PUBLISHED
     TRANSFER = TransferRules(
         fixed=(

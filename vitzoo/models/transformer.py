@@ -72,7 +72,6 @@ class Transformer(EncoderDecoder):
 
     Config = TransformerConfig
     VARIANTS = VARIANTS
-    INPUTS = {"tokens": "text"}
     PUBLISHED = PUBLISHED
     TRANSFER = TransferRules(fixed=("width", "depth", "mlp_dim", "num_heads", "pre_norm", "tied_head"))
     SHARDING_RULES: ClassVar = (

@@ -111,8 +111,9 @@ class BoundClassification:
     """`Classification` for given data.
 
     Batches hold `image` float [B, H, W, C] or `tokens` int [B, T], `label` int [B] or float [B, classes] (soft, or
-    several), and `weight` float [B]: rows of weight 0 are padding and enter nothing. The loss is the mean over
-    examples, weighted by `weight` and, under softmax, by the class weights (soft labels: their mean under the label).
+    several), and `example_weight` float [B]: rows of weight 0 are padding and enter nothing. The loss is the mean over
+    examples, weighted by `example_weight` and, under softmax, by the class weights (soft labels: their mean under the
+    label).
     """
 
     loss: str
@@ -148,7 +149,7 @@ class BoundClassification:
 
     def _row_weights(self, batch: Batch) -> jax.Array:
         label = batch["label"]
-        weight = batch.get("weight", jnp.ones(label.shape[:1])).astype(jnp.float32)
+        weight = batch.get("example_weight", jnp.ones(label.shape[:1])).astype(jnp.float32)
         if self.weights is None or self.multi_label:
             return weight
         return weight * (self._labels(batch) @ jnp.asarray(self.weights, jnp.float32))
@@ -165,7 +166,7 @@ class BoundClassification:
     def metrics(self, logits: jax.Array, batch: Batch) -> dict[str, tuple[jax.Array, jax.Array]]:
         """`{metric: (sum, count)}` of the rows."""
         label = batch["label"]
-        weight = batch.get("weight", jnp.ones(label.shape[:1])).astype(jnp.float32)
+        weight = batch.get("example_weight", jnp.ones(label.shape[:1])).astype(jnp.float32)
         if self.multi_label:
             right = ((logits > 0) == (label > 0.5)).mean(-1)
             # of yes and no, not of images: mostly right even where nothing is found

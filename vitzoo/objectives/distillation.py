@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from vitzoo.errors import UserError
 from vitzoo.objectives.base import Batch, Frozen, Memory, Sums
 from vitzoo.objectives.classification import TERM, BoundClassification, Classification
-from vitzoo.objectives.inputs import logits_of, of_rows
+from vitzoo.objectives.inputs import given, logits_of
 from vitzoo.schema import setting
 
 TAUGHT = "distillation"
@@ -69,7 +69,7 @@ class BoundDistillation:
 
     def counts(self, batch: Batch) -> dict[str, jax.Array]:
         """What each term's sum is divided by, from the whole global batch."""
-        return {**self.labels.counts(batch), TAUGHT: batch["weight"].astype(jnp.float32).sum()}
+        return {**self.labels.counts(batch), TAUGHT: batch["example_weight"].astype(jnp.float32).sum()}
 
     def sums(
         self,
@@ -84,7 +84,7 @@ class BoundDistillation:
         """Sums over the rows of a (micro-)batch: `{term: sum}`, `{metric: (sum, count)}` and no notes."""
         assert memory is not None
         heads = _logits_by_head(model, batch, train=train, key=key)
-        weight = batch["weight"].astype(jnp.float32)
+        weight = batch["example_weight"].astype(jnp.float32)
         losses = jnp.where(weight > 0, self._losses(heads[-1], self.taught(memory["teacher"], batch)), 0)
         metrics = self.labels.metrics(sum(heads[1:], heads[0]) / len(heads), batch)
         return {TERM: self.labels.loss_sum(heads[0], batch), TAUGHT: (weight * losses).sum()}, metrics, {}
@@ -101,5 +101,6 @@ class BoundDistillation:
 def _logits_by_head(model: Any, batch: Batch, **how: Any) -> tuple[jax.Array, ...]:
     """Float32 [B, classes] of each head of the model; of its only one, where it doesn't tell them apart."""
     if hasattr(model, "logits_by_head"):
-        return model.logits_by_head(batch["image"], **of_rows(model, batch), **how)
+        images, others = given(model, batch)
+        return model.logits_by_head(images, **others, **how)
     return (logits_of(model, batch, **how).astype(jnp.float32),)

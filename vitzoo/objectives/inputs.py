@@ -10,15 +10,23 @@ EXAMPLE_WEIGHT = "example_weight"
 must, so that rows which only fill up a batch don't enter them.
 """
 
-OF_ROWS = {"weight": "weight", "key": "key", "label": "label"}
+OF_ROWS = {"weight": "example_weight", "key": "key", "label": "label"}
 """Kinds of inputs that no processor makes, since every row has them, and their keys in a batch. A row's own random key,
 `[batch]`, is for what a model draws of an example, whatever micro-batch that is in.
 """
-BESIDE = "segments"
-"""The kind of what another input brings with it, under its own name: `{"tokens_segments": "segments"}`."""
+BESIDE = ("source", "segments", "positions", "types", "prefix")
+"""Kinds of what a text brings with it, where its rows have it, each under the text's own name:
+`{"tokens": "text", "tokens_segments": "segments"}`. See `data.text.rows`.
+"""
 
-TOKENS = ("source_tokens", "tokens")
-PLACES = ("sentence_types", "segments", "positions", "prefix", "source_segments", "source_positions")
+IMAGES = {"image": "image"}
+TEXTS = {
+    "source": "source",
+    **{f"source_{kind}": kind for kind in ("segments", "positions")},
+    "tokens": "text",
+    **{f"tokens_{kind}": kind for kind in ("segments", "positions", "types", "prefix")},
+}
+"""What a model that doesn't say what it takes is given."""
 
 
 def inputs_of(model: Any) -> Mapping[str, str]:
@@ -28,7 +36,17 @@ def inputs_of(model: Any) -> Mapping[str, str]:
 
 def made_inputs(model: Any) -> dict[str, str]:
     """Those of a model's inputs that a processor makes of the data."""
-    return {name: kind for name, kind in inputs_of(model).items() if kind not in (*OF_ROWS, BESIDE)}
+    return {name: kind for name, kind in inputs_of(model).items() if kind not in (*OF_ROWS, *BESIDE)}
+
+
+def given(model: Any, batch: Mapping[str, jax.Array]) -> tuple[jax.Array, dict[str, jax.Array]]:
+    """What a model takes of a batch: the first of its inputs, which is given by position, and the others by name."""
+    kinds = inputs_of(model) or (TEXTS if "tokens" in batch else IMAGES)
+    keys = {name: OF_ROWS.get(kind, name) for name, kind in kinds.items()}
+    made = made_inputs(model)
+    found = {name: batch[key] for name, key in keys.items() if key in batch or name in made}
+    first = next(iter(found))
+    return found.pop(first), found
 
 
 def logits_of(model: Any, batch: Mapping[str, jax.Array], **how: Any) -> jax.Array:
@@ -37,23 +55,8 @@ def logits_of(model: Any, batch: Mapping[str, jax.Array], **how: Any) -> jax.Arr
 
     Args:
         model: of any inputs; the first is given by position, the others by name.
-        batch: what each of its `INPUTS` is; `tokens` with what tells where they stand.
+        batch: what each of its `INPUTS` is.
         how: `train` and `key`, as the model takes them.
     """
-    how |= of_rows(model, batch)
-    if any(name in batch for name in PLACES):
-        given = [batch[name] for name in TOKENS if name in batch]
-        return model(*given, **told(batch), **how)
-    first, *others = made_inputs(model) or ("image",)
-    return model(batch[first], **{name: batch[name] for name in others}, **how)
-
-
-def of_rows(model: Any, batch: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
-    """What a model takes of a batch besides its inputs, where it has it among its `INPUTS`."""
-    keys = {name: OF_ROWS.get(kind, name) for name, kind in inputs_of(model).items() if kind in (*OF_ROWS, BESIDE)}
-    return {name: batch[key] for name, key in keys.items() if key in batch}
-
-
-def told(batch: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
-    """What a batch of text says of its tokens' places, by the name under which a model takes it."""
-    return {name: batch[name] for name in PLACES if name in batch}
+    first, others = given(model, batch)
+    return model(first, **others, **how)

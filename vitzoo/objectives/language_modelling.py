@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from vitzoo.objectives.base import Batch, Pairs, Sums
-from vitzoo.objectives.inputs import logits_of, told
+from vitzoo.objectives.inputs import given, logits_of
 from vitzoo.schema import setting
 
 TERM = "tokens"
@@ -17,9 +17,10 @@ TERM = "tokens"
 class TokenObjective:
     """The mean cross-entropy over the scored tokens of a batch.
 
-    Batches hold `tokens`, `targets`, `segments`, `positions` int [B, T], `weights` float [B, T] (places that are
-    scored), `weight` float [B] (0: a row that only fills up the batch), and for an encoder-decoder `source_tokens`,
-    `source_segments`, `source_positions` int [B, S]. A kind of it says by `rows` what a row is made of.
+    Batches hold `tokens`, `targets`, `tokens_segments`, `tokens_positions` int [B, T], `target_weights` float [B, T]
+    (places that are scored), `example_weight` float [B] (0: a row that only fills up the batch), and for an
+    encoder-decoder `source`, `source_segments`, `source_positions` int [B, S]. A kind of it says by `rows` what a row
+    is made of.
     """
 
     label_smoothing: float = setting(0.0, "fraction of a target spread over the vocabulary", minimum=0.0, below=1.0)
@@ -83,7 +84,7 @@ def z_losses(logits: jax.Array) -> jax.Array:
 
 def scored(batch: Batch) -> jax.Array:
     """How much each place counts, float32 [batch, tokens]; nothing in rows that only fill up a batch."""
-    return batch["weights"].astype(jnp.float32) * (batch["weight"] > 0)[:, None]
+    return batch["target_weights"].astype(jnp.float32) * (batch["example_weight"] > 0)[:, None]
 
 
 def summed(values: jax.Array, weights: jax.Array) -> jax.Array:
@@ -199,7 +200,8 @@ def masked_outputs(
         Of the chosen tokens: logits float32 [batch, chosen, vocabulary], targets int [batch, chosen], and how much each
         counts, float32 [batch, chosen]; and of the next sentence logits float32 [batch, 2], where rows have a `label`.
     """
-    x = model.encode(batch["tokens"], **told(batch), key=model.config.key(train, key))
+    tokens, others = given(model, batch)
+    x = model.encode(tokens, **others, key=model.config.key(train, key))
     chosen = batch["chosen"]
     logits = model.masked_logits(jnp.take_along_axis(x, chosen[..., None], 1))
     targets, weights = (jnp.take_along_axis(values, chosen, 1) for values in (batch["targets"], scored(batch)))
@@ -208,4 +210,4 @@ def masked_outputs(
 
 def real(batch: Batch) -> jax.Array:
     """1 for each row but those that only fill up a batch, float32 [batch]."""
-    return (batch["weight"] > 0).astype(jnp.float32)
+    return (batch["example_weight"] > 0).astype(jnp.float32)

@@ -40,9 +40,9 @@ TERM = "squared_error"
 class Regression:
     """Of an encoder: the mean squared error over the rows of a batch, as BERT is fine-tuned to STS-B.
 
-    Batches hold `tokens` and what tells where they stand, `label` float [B], and `weight` float [B] (0: a row that
-    only fills up the batch). Labels are read as numbers, whatever `data.regression` says, and aren't scaled: numbers
-    far from -10 to 10 are better scaled in the data.
+    Batches hold `tokens` and what tells where they stand, `label` float [B], and `example_weight` float [B] (0: a row
+    that only fills up the batch). Labels are read as numbers, whatever `data.regression` says, and aren't scaled:
+    numbers far from -10 to 10 are better scaled in the data.
     """
 
     TAKES: ClassVar[str] = "text"

@@ -157,7 +157,7 @@ Shapes = dict[str, jax.ShapeDtypeStruct]
 def end_of_row(classes: int | None, multi_label: bool) -> Shapes:
     """What rows of examples have besides the model's inputs."""
     label = _array(np.float32, classes or 0) if multi_label else _array(np.int32)
-    return {"label": label, "weight": _array(np.float32)}
+    return {"label": label, "example_weight": _array(np.float32)}
 
 
 def text_row(rows: str, text: Any, config: Any, number: bool = False) -> Shapes:
@@ -170,24 +170,24 @@ def text_row(rows: str, text: Any, config: Any, number: bool = False) -> Shapes:
         number: labels are numbers, not classes.
     """
     length = text.length
-    integers, more = ["tokens", "targets", "segments", "positions"], {}
+    integers, more = ["tokens", "targets", "tokens_segments", "tokens_positions"], {}
     if has_source(rows, kind_of(config)):
-        source = ("source_tokens", "source_segments", "source_positions")
+        source = ("source", "source_segments", "source_positions")
         more = {name: _array(np.int32, text.source_length) for name in source}
     elif is_prefix_lm(config):
-        more = {"prefix": _array(bool, length)}
+        more = {"tokens_prefix": _array(bool, length)}
     elif rows == "masked":
         room = length - 2 - int(text.next_sentence)
-        integers.append("sentence_types")
+        integers.append("tokens_types")
         more = {"chosen": _array(np.int32, chosen_of(room, text.mask_rate))}
         more |= {"label": _array(np.int32)} if text.next_sentence else {}
     elif rows == "labelled":
-        integers.append("sentence_types")
+        integers.append("tokens_types")
         more = {"label": _array(np.float32 if number else np.int32)}
     elif rows == "tagged":
         integers.append("words")
     row = {name: _array(np.int32, length) for name in integers} | more
-    return row | {"weights": _array(np.float32, length), "weight": _array(np.float32)}
+    return row | {"target_weights": _array(np.float32, length), "example_weight": _array(np.float32)}
 
 
 def batch_of(row: Shapes, size: int) -> Shapes:

@@ -20,18 +20,18 @@ TURNS = [
 
 
 def scored(row):
-    return BYTES.decode(row["targets"][row["weights"] > 0])
+    return BYTES.decode(row["targets"][row["target_weights"] > 0])
 
 
 def seen(row):
-    return BYTES.decode(row["tokens"][row["segments"] > 0])
+    return BYTES.decode(row["tokens"][row["tokens_segments"] > 0])
 
 
 def test_a_completion_and_its_end_are_scored():
     rows = Answers(MadeSource([{"prompt": "2+2=", "completion": "4"}]), BYTES, Text(length=16))
     row = rows.eval_row(0)
     assert (seen(row), scored(row)) == ("2+2=4", "4</s>")
-    assert row["weights"].tolist() == [0, 0, 0, 1, 1] + [0] * 11
+    assert row["target_weights"].tolist() == [0, 0, 0, 1, 1] + [0] * 11
 
 
 def test_every_answer_of_a_conversation_is_scored_and_nothing_else():
@@ -61,19 +61,22 @@ def test_packed_examples_score_what_they_score_alone():
     packed = Answers(source, BYTES, Text(length=24, packing=True))
     assert len(packed) < 12
     found = [
-        (BYTES.decode(row["tokens"][row["segments"] == number]),
-         row["weights"][row["segments"] == number].tolist())
-        for row in map(packed.eval_row, range(len(packed))) for number in range(1, row["segments"].max() + 1)
+        (BYTES.decode(row["tokens"][row["tokens_segments"] == number]),
+         row["target_weights"][row["tokens_segments"] == number].tolist())
+        for row in map(packed.eval_row, range(len(packed))) for number in range(1, row["tokens_segments"].max() + 1)
     ]  # fmt: skip
     alone = Answers(source, BYTES, Text(length=24))
-    expected = [(seen(row), row["weights"][row["segments"] > 0].tolist()) for row in map(alone.eval_row, range(30))]
+    expected = [
+        (seen(row), row["target_weights"][row["tokens_segments"] > 0].tolist())
+        for row in map(alone.eval_row, range(30))
+    ]
     assert sorted(found) == sorted(expected)
 
 
 def test_an_empty_prompt_scores_from_the_second_token_on():
     row = Answers(MadeSource([{"prompt": "", "completion": "ab"}]), BYTES, Text(length=4)).eval_row(0)
     assert (seen(row), scored(row)) == ("ab", "b</s>")
-    assert np.isfinite(row["weights"]).all()
+    assert np.isfinite(row["target_weights"]).all()
 
 
 def test_data_without_answers_is_refused():

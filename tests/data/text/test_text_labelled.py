@@ -17,14 +17,14 @@ TEXTS = MadeSource([{"text": "abc", "label": 1}, {"text": "abcdefgh", "label": 0
 
 
 def seen(row, tokenizer=MARKED):
-    return tokenizer.decode(row["tokens"][row["segments"] == 1])
+    return tokenizer.decode(row["tokens"][row["tokens_segments"] == 1])
 
 
 def test_a_text_stands_between_marks_and_has_its_label():
     row = LabelledRows(TEXTS, MARKED, Text(length=8)).eval_row(0)
     assert seen(row) == "<cls>abc<sep>"
-    assert (row["label"], row["label"].dtype, row["id"], row["weight"]) == (1, np.int32, 100, 1)
-    assert row["sentence_types"].sum() == row["weights"].sum() == 0
+    assert (row["label"], row["label"].dtype, row["id"], row["example_weight"]) == (1, np.int32, 100, 1)
+    assert row["tokens_types"].sum() == row["target_weights"].sum() == 0
 
 
 def test_a_tokenizer_without_marks_gives_text_and_end():
@@ -52,7 +52,7 @@ def test_a_pair_loses_tokens_of_its_longer_part(first, second, expected):
     row = LabelledRows(source, MARKED, Text(length=10)).eval_row(0)
     assert seen(row) == expected
     second_part = len(expected.replace("<cls>", "c").replace("<sep>", "s").split("s")[1]) + 1
-    assert row["sentence_types"].sum() == second_part
+    assert row["tokens_types"].sum() == second_part
 
 
 PAIRS = MadeSource([{"first": "ab", "second": "c", "label": 0}], classes=("a", "b"))
@@ -92,7 +92,7 @@ def test_words_are_scored_at_their_first_token():
     source = MadeSource([{"words": ["ab", "c", "", "def"], "tags": [2, 0, 1, 1]}], classes=("N", "V", "D"))
     row = TaggedRows(source, MARKED, Text(length=16)).eval_row(0)
     assert seen(row) == "<cls>ab c  def<sep>"
-    places = np.flatnonzero(row["weights"])
+    places = np.flatnonzero(row["target_weights"])
     assert places.tolist() == [1, 3, 5, 6]
     assert row["targets"][places].tolist() == [2, 0, 1, 1]
 
@@ -100,13 +100,13 @@ def test_words_are_scored_at_their_first_token():
 def test_a_word_without_tokens_moves_no_other_label():
     source = MadeSource([{"words": ["", "b"], "tags": [2, 1]}], classes=("N", "V", "D"))
     row = TaggedRows(source, MARKED, Text(length=8)).eval_row(0)
-    assert row["targets"][row["weights"] > 0].tolist() == [1]
+    assert row["targets"][row["target_weights"] > 0].tolist() == [1]
 
 
 def test_long_texts_lose_their_last_words():
     source = MadeSource([{"words": ["abc", "de"], "tags": [0, 1]}], classes=("N", "V"))
     rows = TaggedRows(source, MARKED, Text(length=5))
-    assert rows.eval_row(0)["weights"].sum() == 1
+    assert rows.eval_row(0)["target_weights"].sum() == 1
     assert rows.info.notes == ("1 of 1 texts (100.0 %) are longer than inputs.tokens.length = 5 tokens and cut",)
 
 
@@ -118,7 +118,7 @@ def test_padding_has_all_keys_and_no_weight(make):
     rows = make()
     padding, row = rows.padding(), rows.eval_row(0)
     assert {k: (v.shape, v.dtype) for k, v in padding.items()} == {k: (v.shape, v.dtype) for k, v in row.items()}
-    assert (padding["weight"], padding["id"], padding["segments"].sum()) == (0, -1, 0)
+    assert (padding["example_weight"], padding["id"], padding["tokens_segments"].sum()) == (0, -1, 0)
 
 
 def test_data_without_labels_is_refused():

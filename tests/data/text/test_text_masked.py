@@ -34,9 +34,9 @@ def test_fifteen_percent_of_real_tokens_are_chosen_and_shown_80_10_10(padding):
     chosen = real = masked = kept = other = 0
     for index in range(500):
         row = rows.train_row(index % len(rows), 0, index)
-        places = row["weights"] > 0
-        assert (row["segments"] == 0).sum() == padding
-        assert not places[row["segments"] == 0].any()
+        places = row["target_weights"] > 0
+        assert (row["tokens_segments"] == 0).sum() == padding
+        assert not places[row["tokens_segments"] == 0].any()
         assert not np.isin(row["targets"][places], BYTES.special_ids).any()
         assert places.sum() == 30  # exactly round(200 * .15)
         shown, text = row["tokens"][places], row["targets"][places]
@@ -65,9 +65,9 @@ def test_rows_are_pieces_of_documents_between_marks():
     found = {}
     for index in range(len(rows)):
         row = rows.eval_row(index)
-        real = row["targets"][row["segments"] == 1]
+        real = row["targets"][row["tokens_segments"] == 1]
         assert (real[0], real[-1]) == (BYTES.classify_id, BYTES.separate_id)
-        assert row["weights"][row["segments"] == 0].sum() == 0
+        assert row["target_weights"][row["tokens_segments"] == 0].sum() == 0
         piece = BYTES.decode(real[1:-1])
         assert len(set(piece)) == 1
         found[piece[0]] = found.get(piece[0], "") + piece
@@ -79,7 +79,7 @@ def test_packed_rows_run_on_with_ends_between_documents():
     text = "".join(BYTES.decode(rows.eval_row(i)["targets"]) for i in range(len(rows)))
     plain = text.replace("<cls>", "").replace("<sep>", "").replace("<pad>", "")
     assert plain == "".join(document + "</s>" for document in DOCUMENTS)
-    end = [row["weights"][row["targets"] == BYTES.end_id].sum() for row in map(rows.eval_row, range(len(rows)))]
+    end = [row["target_weights"][row["targets"] == BYTES.end_id].sum() for row in map(rows.eval_row, range(len(rows)))]
     assert sum(end) == 0
 
 
@@ -124,13 +124,13 @@ def test_half_of_the_second_parts_are_from_another_document():
     labels = []
     for number in range(600):
         row = rows.train_row(number % len(rows), 0, number)
-        text = BYTES.decode(row["targets"][row["segments"] == 1])
+        text = BYTES.decode(row["targets"][row["tokens_segments"] == 1])
         first, second = text.removeprefix("<cls>").removesuffix("<sep>").split("<sep>")
         assert first
         assert second
         assert (first[0] == second[0]) == (row["label"] == 0)
-        assert row["sentence_types"].sum() == len(second) + 1
-        assert row["sentence_types"][: len(first) + 2].sum() == 0
+        assert row["tokens_types"].sum() == len(second) + 1
+        assert row["tokens_types"][: len(first) + 2].sum() == 0
         labels.append(int(row["label"]))
     assert abs(np.mean(labels) - 0.5) < 4 * 0.5 / np.sqrt(600)
 

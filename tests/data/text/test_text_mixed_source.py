@@ -51,7 +51,7 @@ def test_a_mixture_holds_each_source_behind_its_prefix_at_its_rate(made):
     rows = inputs.rows(source, experiment.data, None, train=True)
     decode = lambda ids: inputs.text.tokenizer.decode(ids, skip_specials=True)  # noqa: E731
     seen = [rows.train_row(0, 0, position) for position in range(400)]
-    sources = [decode(row["source_tokens"]) for row in seen]
+    sources = [decode(row["source"]) for row in seen]
     assert {text.partition(": ")[0] for text in sources} == {"say", "kind"}
     assert 0.65 < np.mean([text.startswith("kind: ") for text in sources]) < 0.85
     for row, text in zip(seen, sources, strict=True):

@@ -26,7 +26,7 @@ def pairs(letter, count):
 
 
 def source_of(row):
-    return BYTES.decode(row["source_tokens"], skip_specials=True)
+    return BYTES.decode(row["source"], skip_specials=True)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_two_alike_sources_draw_differently():
     first = {}
     for position in range(200):
         number, own = rows.place(0, position)
-        first.setdefault((number, own), rows.train_row(0, 0, position)["source_tokens"].tolist())
+        first.setdefault((number, own), rows.train_row(0, 0, position)["source"].tolist())
     assert any(first[0, own] != first[1, own] for own in range(20))
 
 
@@ -102,13 +102,13 @@ def test_evaluation_goes_through_all_sources_with_ids_of_their_own():
     found = [rows.eval_row(index) for index in range(12)]
     assert [source_of(row) for row in found] == [f"a{n}" for n in range(7)] + [f"b{n}" for n in range(5)]
     assert [int(row["id"]) for row in found] == list(range(12))
-    assert rows.padding()["weight"] == 0
+    assert rows.padding()["example_weight"] == 0
     assert rows.info.notes[0] == "mixture: a 58.33% + b 41.67%"
 
 
 def test_sources_of_other_shapes_are_refused():
     other = Windows(texts("abcdefgh" * 20), BYTES, TEXT)
-    with pytest.raises(UserError, match="rows differ from those of a in source_positions, source_segments"):
+    with pytest.raises(UserError, match="rows differ from those of a in source, source_positions, source_segments"):
         MixtureRows([pairs("a", 7), other], Mixture())
 
 

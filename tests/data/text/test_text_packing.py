@@ -21,8 +21,11 @@ WORDS = [chr(97 + number % 26) * (1 + number * 7 % 13) for number in range(60)]
 def segments_of(row):
     """(tokens, targets, weights, positions) of each text of a row."""
     return [
-        tuple(row[key][row["segments"] == number].tolist() for key in ("tokens", "targets", "weights", "positions"))
-        for number in range(1, row["segments"].max() + 1)
+        tuple(
+            row[key][row["tokens_segments"] == number].tolist()
+            for key in ("tokens", "targets", "target_weights", "tokens_positions")
+        )
+        for number in range(1, row["tokens_segments"].max() + 1)
     ]
 
 
@@ -85,10 +88,10 @@ def test_padding_by_the_end_token_leaves_one_end_to_score():
     tokenizer.specials = Specials(pad=1, end=1, names=tokenizer.specials.names)
     rows = Documents(texts("abc", "defgh"), tokenizer, Text(length=8))
     pair = [rows.eval_row(index) for index in range(2)]
-    assert sum(row["weights"].sum() for row in pair) == 3 + 5
+    assert sum(row["target_weights"].sum() for row in pair) == 3 + 5
     for row in pair:
-        assert (row["targets"][row["weights"] > 0] == 1).sum() == 1
-        assert (row["tokens"][row["segments"] == 0] == 1).all()
+        assert (row["targets"][row["target_weights"] > 0] == 1).sum() == 1
+        assert (row["tokens"][row["tokens_segments"] == 0] == 1).all()
 
 
 def test_a_long_document_is_cut_and_scores_each_token_once():
@@ -126,13 +129,13 @@ PAIRS = MadeSource([{"source": word, "target": word[::-1].upper() + "!"} for wor
 def pair_parts(row):
     return [
         (
-            row["source_tokens"][row["source_segments"] == number].tolist(),
+            row["source"][row["source_segments"] == number].tolist(),
             row["source_positions"][row["source_segments"] == number].tolist(),
-            row["tokens"][row["segments"] == number].tolist(),
-            row["targets"][row["segments"] == number].tolist(),
-            row["weights"][row["segments"] == number].tolist(),
+            row["tokens"][row["tokens_segments"] == number].tolist(),
+            row["targets"][row["tokens_segments"] == number].tolist(),
+            row["target_weights"][row["tokens_segments"] == number].tolist(),
         )
-        for number in range(1, row["segments"].max() + 1)
+        for number in range(1, row["tokens_segments"].max() + 1)
     ]
 
 
@@ -156,7 +159,7 @@ def test_pairs_too_long_are_cut_before_the_end_token_and_counted():
         BYTES, Text(source_length=4, length=5),
     )  # fmt: skip
     first, second = rows.eval_row(0), rows.eval_row(1)
-    assert first["source_tokens"].tolist() == [*BYTES.encode("abc").tolist(), 1]
+    assert first["source"].tolist() == [*BYTES.encode("abc").tolist(), 1]
     assert second["targets"].tolist() == [*BYTES.encode("uvwx").tolist(), 1]
     assert rows.info.notes == (
         "1 of 2 sources are longer than 4 tokens and cut at the end",

@@ -117,7 +117,7 @@ def test_an_encoder_decoders_question_ends_with_the_end_token_and_loses_what_sta
     assert BYTES.decode(row["tokens"][:3]) == "12 "
     assert (row["tokens"][3], row["length"]) == (BYTES.end_id, 4)
     assert {key: value.shape for key, value in rows.padding().items()} == {key: v.shape for key, v in row.items()}
-    assert rows.padding()["weight"] == 0
+    assert rows.padding()["example_weight"] == 0
 
 
 @pytest.mark.parametrize("encodes", [False, True])
@@ -126,19 +126,19 @@ def test_each_choice_is_scored_behind_its_question(encodes):
     row = Choices(source, BYTES, TEXT, encodes=encodes, context=64).eval_row(1)
     assert row["choices"].tolist() == [1, 1, 1]
     for choice, said in enumerate((" no", " green", " a long one")):
-        scored = row["weights"][choice] > 0
+        scored = row["target_weights"][choice] > 0
         assert BYTES.decode(row["targets"][choice][scored]) == said
         assert decoded({"tokens": row["tokens"][choice]}).startswith("" if encodes else "grass" + said[:-1])
     if encodes:
-        assert decoded({"tokens": row["source_tokens"][2]}) == "grass"
+        assert decoded({"tokens": row["source"][2]}) == "grass"
     first = Choices(source, BYTES, TEXT, encodes=encodes, context=64).eval_row(0)
     assert first["choices"].tolist() == [1, 1, 0]
-    assert first["weights"][2].sum() == 0
+    assert first["target_weights"][2].sum() == 0
 
 
 def test_a_question_with_choices_that_is_too_long_loses_its_front():
     rows = Choices(asking(CHOICES, train=CHOICES), BYTES, TEXT, encodes=False, context=11)
-    tokens = [rows.eval_row(1)[key] for key in ("tokens", "segments")]
+    tokens = [rows.eval_row(1)[key] for key in ("tokens", "tokens_segments")]
     assert [decoded({"tokens": tokens[segments > 0]}) for tokens, segments in zip(*tokens, strict=True)] == [
         "ssn", "ssgree", "ssa long on",
     ]  # fmt: skip
@@ -152,11 +152,11 @@ def test_the_last_word_is_said_with_the_space_before_it():
     assert split_last("one") == ("", "one")
     rows = LastWords(texts("to be or not ", "word"), BYTES, TEXT, encodes=False, context=None)
     row = rows.eval_row(0)
-    assert BYTES.decode(row["targets"][row["weights"] > 0]) == " not"
+    assert BYTES.decode(row["targets"][row["target_weights"] > 0]) == " not"
     assert decoded(row) == "to be or no"
     assert rows.eval_row(1)["tokens"][0] == BYTES.end_id  # nothing stands before it
     row = LastWords(texts("to be or not "), BYTES, TEXT, encodes=True, context=None).eval_row(0)
-    assert (decoded(row, "source_tokens"), BYTES.decode(row["targets"][row["weights"] > 0])) == ("to be or", "not")
+    assert (decoded(row, "source"), BYTES.decode(row["targets"][row["target_weights"] > 0])) == ("to be or", "not")
     with pytest.raises(UserError, match="holds no word"):
         LastWords(texts(" \n"), BYTES, TEXT, encodes=False, context=None)
 

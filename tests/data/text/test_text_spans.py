@@ -16,8 +16,8 @@ LONG = "".join(chr(97 + number * 7 % 26) for number in range(3000))
 
 def restored(row, tokenizer=BYTES):
     """The text, from source and target: each sentinel of the source replaced by its span of the target."""
-    source = row["source_tokens"][row["source_segments"] > 0].tolist()
-    target = row["targets"][row["segments"] > 0].tolist()
+    source = row["source"][row["source_segments"] > 0].tolist()
+    target = row["targets"][row["tokens_segments"] > 0].tolist()
     assert source[-1] == target[-1] == tokenizer.end_id
     spans: dict[int, list[int]] = {}
     for id in target[:-1]:
@@ -83,14 +83,14 @@ def test_source_and_target_together_are_the_text(roll):
         assert whole == LONG
     for index in range(len(rows)):
         row = rows.train_row(index, 3, index)
-        assert sum((row[key] < 259).sum() for key in ("source_tokens",)) > 0
-        ordinary = [row[k][(row[k] >= 3) & (row[k] < 259)] for k in ("source_tokens", "targets")]
+        assert sum((row[key] < 259).sum() for key in ("source",)) > 0
+        ordinary = [row[k][(row[k] >= 3) & (row[k] < 259)] for k in ("source", "targets")]
         assert sum(map(len, ordinary)) == len(LONG[index * rows.window : (index + 1) * rows.window])
 
 
 def test_the_first_span_decodes_as_the_first_sentinel():
     row = SpanCorruption(texts(LONG), BYTES, Text(source_length=64, length=16)).eval_row(0)
-    source, target = BYTES.decode(row["source_tokens"]), BYTES.decode(row["targets"])
+    source, target = BYTES.decode(row["source"]), BYTES.decode(row["targets"])
     assert target.startswith("<extra_id_0>")
     assert source.index("<extra_id_0>") < source.index("<extra_id_1>") < source.index("<extra_id_2>")
     assert source.endswith("</s>")
@@ -101,8 +101,8 @@ def test_rows_fill_the_source_exactly():
     row = rows.eval_row(0)
     assert rows.window == 568
     assert (row["source_segments"] == 1).all()
-    assert (row["segments"] == 1).all()
-    assert row["weights"].tolist() == [1.0] * 114
+    assert (row["tokens_segments"] == 1).all()
+    assert row["target_weights"].tolist() == [1.0] * 114
     assert row["tokens"].tolist() == [BYTES.pad_id, *row["targets"][:-1].tolist()]
     assert row["source_positions"].tolist() == list(range(512))
 
@@ -142,10 +142,10 @@ def test_a_prefix_and_its_rest_are_the_text():
     whole, splits = "", []
     for index in range(len(rows)):
         row = rows.train_row(index, 0, index)
-        parts = [BYTES.decode(row[key], skip_specials=True) for key in ("source_tokens", "targets")]
+        parts = [BYTES.decode(row[key], skip_specials=True) for key in ("source", "targets")]
         whole += "".join(parts)
         splits.append(len(parts[0]))
-        scored = BYTES.decode(row["targets"][row["weights"] > 0])
+        scored = BYTES.decode(row["targets"][row["target_weights"] > 0])
         assert scored == parts[1] + "</s>"
     assert whole == LONG
     assert (min(splits), max(splits)) == (1, 30)

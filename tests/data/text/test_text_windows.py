@@ -82,13 +82,14 @@ def test_the_windows_of_an_epoch_follow_one_another(tokens, length, windows):
 
 def test_a_window_is_full_and_scored():
     row = Windows(texts(LETTERS), BYTES, Text(length=8)).eval_row(3)
-    assert row["weights"].tolist() == [1.0] * 8
-    assert row["segments"].tolist() == [1] * 8
-    assert row["positions"].tolist() == list(range(8))
-    assert (row["id"], row["weight"]) == (3, 1.0)
+    assert row["target_weights"].tolist() == [1.0] * 8
+    assert row["tokens_segments"].tolist() == [1] * 8
+    assert row["tokens_positions"].tolist() == list(range(8))
+    assert (row["id"], row["example_weight"]) == (3, 1.0)
     assert {key: (value.dtype.name, value.shape) for key, value in row.items()} == {
-        "tokens": ("int32", (8,)), "targets": ("int32", (8,)), "weights": ("float32", (8,)),
-        "segments": ("int32", (8,)), "positions": ("int32", (8,)), "weight": ("float32", ()), "id": ("int64", ()),
+        "tokens": ("int32", (8,)), "targets": ("int32", (8,)), "target_weights": ("float32", (8,)),
+        "tokens_segments": ("int32", (8,)), "tokens_positions": ("int32", (8,)),
+        "example_weight": ("float32", ()), "id": ("int64", ()),
     }  # fmt: skip
 
 
@@ -126,7 +127,12 @@ def test_a_padding_row_has_the_shapes_of_others_and_no_weight():
     rows = Windows(texts(LETTERS), BYTES, Text(length=8))
     padding, row = rows.padding(), rows.eval_row(0)
     assert {k: (v.shape, v.dtype) for k, v in padding.items()} == {k: (v.shape, v.dtype) for k, v in row.items()}
-    assert (padding["id"], padding["weight"], padding["weights"].sum(), padding["segments"].sum()) == (-1, 0, 0, 0)
+    assert (
+        padding["id"],
+        padding["example_weight"],
+        padding["target_weights"].sum(),
+        padding["tokens_segments"].sum(),
+    ) == (-1, 0, 0, 0)
 
 
 def test_the_fingerprint_follows_tokenizer_and_length():
@@ -147,7 +153,7 @@ def test_evaluation_scores_every_token_but_the_first_once_and_with_enough_before
     for index in range(len(rows)):
         row = rows.eval_row(index)
         start = index * (stride or 8)
-        for place in np.flatnonzero(row["weights"]):
+        for place in np.flatnonzero(row["target_weights"]):
             assert start + place + 1 not in found
             found[start + place + 1] = row["targets"][place]
             assert place >= (8 - (stride or 8) if index else 0)

@@ -271,36 +271,31 @@ class TextProcessor:
         first, *second = given.parts
         parts = [tokenizer.encode(part) for part in (self.text.prefix + first, *second)]
         if kind == "decoder":
-            tokens, segments = text_row("", tokenizer.opened(parts[0])[:length], length, tokenizer.fill_id).values()
-            return {self.name: tokens, "segments": segments}
+            return text_row(self.name, tokenizer.opened(parts[0])[:length], length, tokenizer.fill_id)
         if kind == "encoder_decoder":
-            length = self.text.source_length
-            tokens, segments = text_row("", Layout(tokenizer, length)(parts)[0], length, tokenizer.fill_id).values()
-            return {"source_tokens": tokens, "source_segments": segments}
+            ids, _ = Layout(tokenizer, self.text.source_length)(parts)
+            return text_row("source", ids, self.text.source_length, tokenizer.fill_id)
         ids, types = Layout(tokenizer, length)(parts)
-        tokens, segments = text_row("", ids, length, tokenizer.fill_id).values()
-        sentence_types = np.pad(types, (0, length - len(types)))
-        return {self.name: tokens, "segments": segments, "sentence_types": sentence_types}
+        more = {f"{self.name}_types": np.pad(types, (0, length - len(types)))}
+        return text_row(self.name, ids, length, tokenizer.fill_id) | more
 
     def departures(self, trained: Self, config: Any) -> list[str]:
         return []  # its ids are those of the checkpoint, and how long a row is, the data measured decide
 
     def exported(self, model: Any, config: Any, batch: Any) -> tuple[Callable, dict[str, jax.ShapeDtypeStruct]]:
         target = jax.ShapeDtypeStruct((batch, self.text.length), jnp.int32)
-        takes = {"tokens": target, "segments": target}
+        takes = {"tokens": target, "tokens_segments": target}
         if is_prefix_lm(config):
-            return lambda tokens, segments, prefix: model(tokens, segments=segments, prefix=prefix > 0), {
-                **takes,
-                "prefix": target,
-            }
-        if kind_of(config) != "encoder_decoder":
-            return lambda tokens, segments: model(tokens, segments=segments), takes
+            takes["tokens_prefix"] = target
+        if kind_of(config) == "encoder_decoder":
+            source = jax.ShapeDtypeStruct((batch, self.text.source_length), jnp.int32)
+            takes = {"source": source, "source_segments": source, **takes}
 
-        def function(source: jax.Array, source_segments: jax.Array, tokens: jax.Array, segments: jax.Array) -> Any:
-            return model(source, tokens, source_segments=source_segments, segments=segments)
+        def function(*arrays: jax.Array) -> Any:
+            given = dict(zip(takes, arrays, strict=True))
+            return model(**{name: x > 0 if name == "tokens_prefix" else x for name, x in given.items()})
 
-        source = jax.ShapeDtypeStruct((batch, self.text.source_length), jnp.int32)
-        return function, {"source": source, "source_segments": source, **takes}
+        return function, takes
 
     def described(self, config: Any) -> dict[str, Any]:
         files = self.tokenizer.files()

@@ -48,9 +48,9 @@ def cut_pair(given: Ids, said: Ids, limit: int) -> Pair:
 
 
 def row_of(pair: Pair | None, shape: Shape, tokenizer: TextTokenizer) -> Row:
-    """`tokens`, `targets`, `weights` (1 where something is to be said), `segments` and `positions` [T], and for an
-    encoder-decoder `source_tokens`, `source_segments` and `source_positions` [S], for a prefix LM `prefix` [T]. None
-    gives a row of nothing.
+    """`tokens`, `targets`, `target_weights` (1 where something is to be said), `tokens_segments` and `tokens_positions`
+    [T], and for an encoder-decoder `source`, `source_segments` and `source_positions` [S], for a prefix LM
+    `tokens_prefix` [T]. None gives a row of nothing.
     """
     side = TargetSide(shape.length, tokenizer.fill_id, shape.prefix_lm)
     encoder = None if shape.source_length is None else SourceSide(shape.source_length, tokenizer.fill_id)
@@ -63,7 +63,7 @@ def row_of(pair: Pair | None, shape: Shape, tokenizer: TextTokenizer) -> Row:
             encoder.add(given)
             side.add(given_before(said, tokenizer.decoder_start_id), said)
     row = side.row(0, more=None if encoder is None else encoder.arrays())
-    return {name: value for name, value in row.items() if name not in ("weight", "id")}
+    return {name: value for name, value in row.items() if name not in ("example_weight", "id")}
 
 
 class Choices:
@@ -123,7 +123,7 @@ class Choices:
         each = [row_of(pair, self.shape, self.tokenizer) for pair in filled]
         row = {name: np.stack([one[name] for one in each]) for name in each[0]}
         row["choices"] = (np.arange(self.count) < len(pairs)).astype(np.float32)
-        told = {"answer": np.array(answer, np.int32), "weight": np.array(weight, np.float32)}
+        told = {"answer": np.array(answer, np.int32), "example_weight": np.array(weight, np.float32)}
         return row | told | {"id": np.array(id, np.int64)}
 
 
@@ -183,5 +183,5 @@ class LastWords:
         return self._row(None, -1, 0.0)
 
     def _row(self, pair: Pair | None, id: int, weight: float) -> Row:
-        told = {"weight": np.array(weight, np.float32), "id": np.array(id, np.int64)}
+        told = {"example_weight": np.array(weight, np.float32), "id": np.array(id, np.int64)}
         return row_of(pair, self.shape, self.tokenizer) | told

@@ -69,7 +69,7 @@ class LabelledRows:
             side.add(ids, ids, 0.0)
         sentence_types = np.zeros(self.length, np.int32)
         sentence_types[: len(types)] = types
-        more = {"sentence_types": sentence_types, "label": np.array(label, self.label_type)}
+        more = {"tokens_types": sentence_types, "label": np.array(label, self.label_type)}
         return side.row(id, weight, more)
 
 

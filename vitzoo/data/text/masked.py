@@ -75,15 +75,15 @@ def chosen_of(tokens: int, rate: float) -> int:
 
 
 class MaskedRows:
-    """[CLS] text [SEP], chosen tokens hidden: `tokens` is what is shown, `targets` the text, `weights` 1 where chosen.
-    `chosen` int32 [K] are these places, filled up with place 0; K is as many as the longest text can have.
+    """[CLS] text [SEP], chosen tokens hidden: `tokens` is what is shown, `targets` the text, `target_weights` 1 where
+    chosen. `chosen` int32 [K] are these places, filled up with place 0; K is as many as the longest text can have.
 
     A row is a piece of one document of at most T - 2 tokens; with `packing` it is T - 2 tokens of all text
     joined, documents told apart by their end token (RoBERTa's full sentences; Liu et al. 2019). In training the choice
     is drawn anew each time.
 
     With `next_sentence` a row is [CLS] first [SEP] second [SEP], and `label` tells whether the second part follows
-    (0) or comes from another document (1), half of the time each; `sentence_types` is 0 up to the first [SEP], then 1.
+    (0) or comes from another document (1), half of the time each; `tokens_types` is 0 up to the first [SEP], then 1.
     """
 
     def __init__(self, source: Source, tokenizer: TextTokenizer, text: Text):
@@ -161,7 +161,7 @@ class MaskedRows:
         places = np.flatnonzero(side.weights)
         chosen = np.zeros(self.most, np.int32)
         chosen[: len(places)] = places
-        more = {"sentence_types": types, "chosen": chosen}
+        more = {"tokens_types": types, "chosen": chosen}
         if self.next_sentence:
             more["label"] = np.array(label, np.int32)
         return side.row(id, weight, more)

@@ -105,6 +105,6 @@ class Prompts:
         return {
             "tokens": tokens,
             "length": length,
-            "weight": np.array(weight, np.float32),
+            "example_weight": np.array(weight, np.float32),
             "id": np.array(id, np.int64),
         }

@@ -3,15 +3,15 @@
 Every array of a row has a fixed shape. Keys, for T = `length` and S = `source_length`:
 
 - `tokens` int32 [T] what the model (the decoder) is given, `targets` int32 [T] what it is to say at each place,
-  `weights` float32 [T] how much each place counts (0: not scored)
-- `segments` int32 [T] 0 where there is nothing, 1, 2, ... the texts that share the row; `positions` int32 [T] start
-  anew with each text
-- a decoder that is a prefix LM: `prefix` bool [T], what each text begins with, which is read in both directions
-- encoder-decoder: `source_tokens`, `source_segments`, `source_positions` int32 [S]; a target's segment is its source's
+  `target_weights` float32 [T] how much each place counts (0: not scored)
+- `tokens_segments` int32 [T] 0 where there is nothing, 1, 2, ... the texts that share the row; `tokens_positions` int32
+  [T] start anew with each text
+- a decoder that is a prefix LM: `tokens_prefix` bool [T], what each text begins with, which is read in both directions
+- encoder-decoder: `source`, `source_segments`, `source_positions` int32 [S]; a target's segment is its source's
 - masked training: `chosen` int32 [K] the scored places, filled up with place 0, which isn't one
-- `sentence_types` int32 [T] 0 and 1 for the first and second part; `label` int32 [], or float32 [] for regression
+- `tokens_types` int32 [T] 0 and 1 for the first and second part; `label` int32 [], or float32 [] for regression
 - word labels: `words` int32 [T] the number, from 1, of the word that begins there, else 0
-- `weight` float32 [] 0 for rows that only fill up a batch, `id` int64 [], -1 for those
+- `example_weight` float32 [] 0 for rows that only fill up a batch, `id` int64 [], -1 for those
 """
 
 import abc
@@ -47,7 +47,7 @@ class TargetSide:
 
     Args:
         length: T.
-        fill: the id where there is nothing; what is there is told by `segments` alone.
+        fill: the id where there is nothing; what is there is told by `tokens_segments` alone.
         prefix_lm: whether the row tells what each text begins with.
     """
 
@@ -83,12 +83,12 @@ class TargetSide:
         return {
             "tokens": self.tokens,
             "targets": self.targets,
-            "weights": self.weights,
-            "segments": self.segments,
-            "positions": self.positions,
-            **({} if self.prefix is None else {"prefix": self.prefix}),
+            "target_weights": self.weights,
+            "tokens_segments": self.segments,
+            "tokens_positions": self.positions,
+            **({} if self.prefix is None else {"tokens_prefix": self.prefix}),
             **(more or {}),
-            "weight": np.array(weight, np.float32),
+            "example_weight": np.array(weight, np.float32),
             "id": np.array(id, np.int64),
         }
 
@@ -109,7 +109,7 @@ class SourceSide:
 
     def arrays(self) -> Row:
         return {
-            "source_tokens": self.tokens,
+            "source": self.tokens,
             "source_segments": self.segments,
             "source_positions": self.positions,
         }
