@@ -63,18 +63,19 @@ def _converted(target: Path, scratch: Path, seed: int, fields: dict, preprocessi
 
     from vitzoo.checkpoints.metadata import describe
     from vitzoo.checkpoints.store import Store
-    from vitzoo.config.experiment import ModelChoice
+    from vitzoo.config.assembly import assemble
+    from vitzoo.config.model import ModelChoice
     from vitzoo.data.processors.image import described_images
     from vitzoo.data.settings import Preprocessing
     from vitzoo.models.geometry import image_shape
-    from vitzoo.nn import paths, state
+    from vitzoo.nn import paths
     from vitzoo.schema import to_json
     from vitzoo.weights.convert import convert
     from vitzoo.weights.load import load
-    from vitzoo.weights.model import builder, with_sizes
 
-    config = with_sizes(ModelChoice("vit", "", fields).config())
-    _, shapes = state.abstract(builder("vit", config))
+    made = assemble(ModelChoice("vit", "", fields))
+    config: Any = made.config
+    _, shapes = made.abstract
     draws = np.random.default_rng(seed)
     leaves = {path: _random(draws, path, leaf.shape) for path, leaf in paths.flatten(shapes).items()}
     height, width, channels = image_shape(config)

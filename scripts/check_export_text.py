@@ -63,15 +63,16 @@ def _converted(target: Path, scratch: Path, seed: int, model: str, fields: dict,
 
     from vitzoo.checkpoints.metadata import describe
     from vitzoo.checkpoints.store import Store
-    from vitzoo.config.experiment import ModelChoice
+    from vitzoo.config.assembly import assemble
+    from vitzoo.config.model import ModelChoice
     from vitzoo.nn import paths, state
     from vitzoo.schema import to_json
     from vitzoo.weights.convert import convert
-    from vitzoo.weights.model import builder
 
     tokenizer = _tokenizer(kind)
-    config = ModelChoice(model, "", {"vocabulary_size": tokenizer.vocabulary_size, **fields}).config()
-    graph, shapes = state.abstract(builder(model, config))
+    made = assemble(ModelChoice(model, "", {"vocabulary_size": tokenizer.vocabulary_size, **fields}))
+    config: Any = made.config
+    graph, shapes = made.abstract
     draws = np.random.default_rng(seed)
     leaves = {path: _random(draws, path, leaf.shape) for path, leaf in paths.flatten(shapes).items()}
     params = jax.tree.map(jnp.asarray, paths.unflatten(leaves))

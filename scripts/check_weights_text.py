@@ -56,19 +56,19 @@ def read(folder: Path) -> None:
     import jax
     import jax.numpy as jnp
 
-    from vitzoo.config.experiment import ModelChoice
+    from vitzoo.config.assembly import assemble
+    from vitzoo.config.model import ModelChoice
     from vitzoo.nn import paths, state
     from vitzoo.weights.files.open import open_weights_file
     from vitzoo.weights.formats.registry import recognise
     from vitzoo.weights.mapping import read_mapping
-    from vitzoo.weights.model import builder
 
     source = open_weights_file(str(folder))
     form = recognise(source)
     reading = form.read(source, {})  # without a tokenizer, which random weights have no use for
     leaves, _ = read_mapping(reading.mapping, source.tensors, reading.ignored, source.name)
     fields = {key: value for key, value in reading.model.items() if key != "name"}
-    graph, _ = state.abstract(builder(reading.model["name"], ModelChoice(reading.model["name"], "", fields).config()))
+    graph, _ = assemble(ModelChoice(reading.model["name"], "", fields)).abstract
     with np.load(folder / "expected.npz") as file:
         given = {name: jnp.asarray(file[name]) for name in file.files}
 

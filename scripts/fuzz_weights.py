@@ -24,10 +24,9 @@ import ml_dtypes
 import numpy as np
 import safetensors.numpy
 
+from vitzoo.config.assembly import from_description
 from vitzoo.errors import UserError
-from vitzoo.nn import state
 from vitzoo.nn.paths import flatten
-from vitzoo.weights.model import builder, config_of
 from vitzoo.weights.open import open_weights, read_weights
 
 GOLDENS = Path(__file__).parents[1] / "tests" / "goldens" / "weights"
@@ -143,8 +142,8 @@ def check(place: Path, given: Mapping[str, Any]) -> None:
     """Reads weights; AssertionError where what they give is no whole model."""
     located = open_weights(str(place), given)
     found = flatten(read_weights(located)[0])
-    config = config_of(located.description)
-    _, shapes = state.abstract(builder(located.description["model"]["name"], config))
+    made = from_description(located.description)
+    config, (_, shapes) = made.config, made.abstract
     right = {path: leaf.shape for path, leaf in flatten(shapes).items()}
     assert {path: leaf.shape for path, leaf in found.items()} == right, "leaves aren't the model's"
     assert all(leaf.dtype == np.float32 and np.isfinite(leaf).all() for leaf in found.values()), "numbers aren't finite"

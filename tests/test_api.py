@@ -7,10 +7,9 @@ import pytest
 
 import vitzoo
 from vitzoo import api
+from vitzoo.config.assembly import assemble
 from vitzoo.errors import UserError
-from vitzoo.nn import state
 from vitzoo.training import loop
-from vitzoo.weights.model import builder, with_sizes
 
 TINY = {"width": 32, "depth": 2, "mlp_dim": 64, "num_heads": 2, "image_size": (8, 16), "num_classes": 5}
 
@@ -49,7 +48,7 @@ def test_a_model_that_there_is_not_is_refused(arguments, message):
 )
 def test_torchvisions_names_are_its_models(name, parameters):
     choice = api.choose_model(name, "", {})
-    _, shapes = state.abstract(builder(choice.name, with_sizes(choice.config())))
+    _, shapes = assemble(choice).abstract
     assert sum(leaf.size for leaf in jax.tree.leaves(shapes)) == parameters
     assert api.choose_model(name, "", {"num_classes": 5}).config().num_classes == 5
     with pytest.raises(UserError, match="said by the name vit_"):

@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from vitzoo.cli import main
-from vitzoo.config.frozen import columns_of
+from vitzoo.config.assembly import columns_of
 from vitzoo.data import splits
 from vitzoo.data.text.settings import Text
 from vitzoo.data.text.user_texts import gather_texts

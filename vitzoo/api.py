@@ -5,8 +5,9 @@ from typing import Any
 
 from vitzoo.argument_types import checked
 from vitzoo.config import resolve
-from vitzoo.config.experiment import ModelChoice
-from vitzoo.config.resolution import Overrides
+from vitzoo.config.assembly import assemble
+from vitzoo.config.layers import Overrides
+from vitzoo.config.model import ModelChoice
 from vitzoo.errors import UserError
 from vitzoo.registry import PARTS, find
 
@@ -28,12 +29,9 @@ def create_model(name: str, variant: str = "", *, seed: int = 0, **changes: Any)
         UserError: an unknown name, variant or field, or fields that don't fit each other.
     """
     from vitzoo.nn import state
-    from vitzoo.weights.model import builder, with_sizes
 
-    choice = choose_model(name, variant, changes)
-    make = builder(choice.name, with_sizes(choice.config()))
-    graph, _ = state.abstract(make)
-    return state.merge(graph, state.initialise(make, seed))
+    made = assemble(choose_model(name, variant, changes))
+    return state.merge(made.abstract[0], state.initialise(made, seed))
 
 
 def choose_model(name: str, variant: str, changes: dict[str, Any]) -> ModelChoice:

@@ -2,7 +2,7 @@
 
 import dataclasses
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from vitzoo.errors import UserError
@@ -27,6 +27,8 @@ class Limits:
     subnormal: bool = False  # what float32 takes for 0 is allowed: whoever reads it knows of this
     execution: bool = False  # may differ when a run is resumed: it changes how, not what, is computed
     checkpoint: bool = False  # of an objective: names a checkpoint, whose frozen model `bind` is given
+    # another setting without which it does nothing, in words (`{section}.log`), and whether a part has that on
+    needs: tuple[str, Callable[[Any], Any]] | None = None
 
 
 def limits_of(field: dataclasses.Field) -> Limits:

@@ -33,9 +33,19 @@ class WithCheck(Protocol):
         ...
 
 
+@runtime_checkable
+class WithKinds(Protocol):
+    """A section within a section, of which not every `kind` uses all settings."""
+
+    @classmethod
+    def unused(cls, kind: str, before: str) -> list[str]:
+        """The settings that a file may state for the kind `before`, and that are left out where another is made."""
+        ...
+
+
 def setting(default: Any = dataclasses.MISSING, help: str = "", *, factory: Any = dataclasses.MISSING, **limits) -> Any:
     """A dataclass field with a help text and limits: `minimum`, `above`, `maximum`, `below`, `choices`, `form`,
-    `subnormal`, `execution`, `checkpoint`.
+    `subnormal`, `execution`, `checkpoint`, `needs`.
     """
     return dataclasses.field(default=default, default_factory=factory, metadata={"limits": Limits(help, **limits)})
 

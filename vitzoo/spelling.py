@@ -100,6 +100,11 @@ def _first(ones: Sequence[str]) -> str:
     return ", ".join(ones[:NAMED]) + (", ..." if len(ones) > NAMED else "")
 
 
+def either(words: Sequence[str]) -> str:
+    """Words of which one is meant: `a, b or c`."""
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
+
+
 def dotted(prefix: str, name: str) -> str:
     """`name` as seen from outside the section `prefix`."""
     return f"{prefix}.{name}" if prefix else name

@@ -65,7 +65,7 @@ class Run:
         self.mesh = meshes.make_mesh(spec, jax.devices()[:count])
         self.task = setup.prepare(resolve(common.get_config(kind), overrides={"mesh": spec}), self.mesh)
         self.folder = folder / spec.replace(":", "").replace(",", "-")
-        params = initialise(self.task.build, 0, self.task.shardings["params"])
+        params = initialise(self.task.assembly, 0, self.task.shardings["params"])
         state: Any = create(params, self.task.chain, 0.0, self.task.shardings)
         for step in range(STEPS):
             state, _ = self.task.train_step(state, self.batch(step))

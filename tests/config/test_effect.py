@@ -223,3 +223,51 @@ def test_every_setting_that_says_how_data_are_read_is_known_here():
         name.partition(".")[2] for name in VALUES if name.startswith("text.")
     }
     assert vitzoo.__version__
+
+
+OWN = """
+import dataclasses
+from flax import nnx
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    image_size: int | tuple[int, int] | None = None
+    channels: int | None = None
+    vocabulary_size: int | None = None
+    num_classes: int | None = None
+
+class Captioned(nnx.Module):
+    Config = Config
+    INPUTS = {"picture": "image", "caption": "text"}
+
+    def __init__(self, config, *, rngs, execution): ...
+    def __call__(self, picture, caption, *, train=False, key=None): ...
+"""
+
+
+def test_inputs_of_other_names_are_named_as_the_model_names_them(tmp_path, monkeypatch):
+    (tmp_path / "my_captioned.py").write_text(OWN)
+    monkeypatch.syspath_prepend(tmp_path)
+    base = {"total_steps": 1, "model": {"name": "my_captioned:Captioned"}, "data": {"name": "csv:/x.csv"}}
+
+    def resolved(*flags):
+        return resolve(base, overrides=flags)
+
+    assert set(resolved().values["inputs"]) == {"picture", "caption"}
+    assert resolved("inputs.picture.crop_offset=half_even", "inputs.picture.antialias=false").notes == [
+        "inputs.picture.crop_offset = half_even has no effect without a margin "
+        "(inputs.picture.resize=short_side_crop or crop_fraction)"
+    ]
+    assert resolved("inputs.picture.antialias=false", "inputs.picture.interpolation=nearest").notes == [
+        "inputs.picture.antialias = False has no effect without an interpolation other than nearest"
+    ]
+    assert resolved("inputs.caption.tokenizer.kind=characters").notes == []
+    for flag, message in {
+        "inputs.caption.turn_prefix={role}": "inputs.caption.turn_prefix = {role}: has no effect on a CSV file; it is",
+        "inputs.caption.whole_words=true": "inputs.caption.whole_words = True: has no effect on rows of examples; it",
+        "inputs.caption.chat=true": "inputs.caption.chat = True: can't be set",
+        "inputs.image.resize=pad": "inputs.image.resize = pad: has no effect: my_captioned:Captioned takes picture and",
+    }.items():
+        with pytest.raises(UserError) as caught:
+            resolved(flag)
+        assert str(caught.value).startswith(message)

@@ -10,7 +10,7 @@ import pytest
 
 import vitzoo
 from vitzoo.config import resolve
-from vitzoo.config.experiment import ModelChoice
+from vitzoo.config.model import ModelChoice
 from vitzoo.errors import UserError
 
 

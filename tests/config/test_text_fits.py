@@ -6,10 +6,9 @@ import json
 import pytest
 
 from vitzoo.config import resolve
-from vitzoo.config.fits import check_acts, check_evaluator, check_learns, check_prefix, kind_of
 from vitzoo.data.processors.text import MAKERS
 from vitzoo.data.settings import Data
-from vitzoo.data.text.rows import ACTS, EXAMPLES, ROWS
+from vitzoo.data.text.row_kinds import ACTS, EXAMPLES, ROWS, check_evaluator, check_learns, check_prefix, kind_of
 from vitzoo.data.text.settings import Text
 from vitzoo.errors import UserError
 from vitzoo.evaluation.language_modelling import PerplexityEvaluator
@@ -143,9 +142,9 @@ def test_a_setting_without_effect_is_refused(config, changes, message):
 
 
 def test_a_setting_acts_where_the_objective_or_an_evaluator_makes_such_rows():
-    check_acts(Text(packing=True), ["windows", "documents"], Data())
+    Text(packing=True).check_rows("inputs.tokens", ["windows", "documents"], Data())
     with pytest.raises(UserError, match="has no effect on rows of windows or pairs; it acts on masked"):
-        check_acts(Text(whole_words=True), ["windows", "pairs", "windows"], Data())
+        Text(whole_words=True).check_rows("inputs.tokens", ["windows", "pairs", "windows"], Data())
 
 
 def test_as_many_sentinels_as_wanted_follow_bytes():

@@ -14,7 +14,7 @@ import pytest
 from vitzoo.cli import main
 from vitzoo.config import resolve
 from vitzoo.config.experiment import CHOICES, Experiment
-from vitzoo.config.names import KINDS, every_part
+from vitzoo.config.fields import KINDS, every_part
 from vitzoo.data.settings import Data
 from vitzoo.errors import UserError
 from vitzoo.registry import PARTS

@@ -13,7 +13,7 @@ from made_text_run import MASKING, made_model
 from made_texts import MadeSource, texts
 
 import vitzoo.config
-from vitzoo.config.experiment import ModelChoice
+from vitzoo.config.model import ModelChoice
 from vitzoo.data.text.labelled import LabelledRows, TaggedRows
 from vitzoo.data.text.masked import MaskedRows
 from vitzoo.data.text.settings import Text
@@ -249,7 +249,7 @@ def test_a_model_that_can_not_learn_an_objective_is_refused_when_the_config_is_r
 
 
 def test_the_head_is_the_objectives_unless_it_is_stated():
-    from vitzoo.config.inputs import inputs_of
+    from vitzoo.config.experiment import inputs_of
 
     heads = {
         "masked_lm": "pretraining",

@@ -8,7 +8,7 @@ from test_own_programs import devices, first_step, here, run_of, state_of, train
 import vitzoo
 from vitzoo.checkpoints.arrays import read_arrays
 from vitzoo.cli import main
-from vitzoo.config.experiment import ModelChoice
+from vitzoo.config.model import ModelChoice
 from vitzoo.models.vit import Config as ViTConfig
 from vitzoo.nn.paths import flatten
 from vitzoo.nn.state import split

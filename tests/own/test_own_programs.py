@@ -126,7 +126,7 @@ def first_step(name, monkeypatch, count, batch=None, **changes):
     resolved = resolve(f"{name}.py", overrides=changes)
     mesh = setups.mesh_of(resolved.experiment)
     task = setups.prepare(resolved, mesh)
-    params = initialise(task.build, 0, task.shardings["params"])
+    params = initialise(task.assembly, 0, task.shardings["params"])
     state = create(params, task.chain, resolved.experiment.ema, task.shardings, task.objective)
     state |= {"frozen": task.frozen_models.load(mesh)} if task.frozen_models.models else {}
     batch = next(task.stream.iterate(0)) if batch is None else batch(next(task.stream.iterate(0)))
@@ -268,7 +268,7 @@ def test_the_guide_sees_the_students_images_as_it_was_trained(cnn, monkeypatch):
     image = next(task.stream.iterate(0))["image"].astype(np.float32)
     task.stream.close()
     guide, _ = vitzoo.load(str(cnn[0]))
-    student = merge(abstract(task.build)[0], initialise(task.build, 0))
+    student = merge(abstract(task.assembly)[0], initialise(task.assembly, 0))
     wanted, found = guide(image / np.float32(127.5) - 1), student((image - 100) / 50)
     loss, _ = first_step("hint", monkeypatch, 1, **{GUIDE: str(cnn[0])})
     assert loss == pytest.approx(float(np.sqrt(1 + ((found - wanted) ** 2).sum(-1)).mean()), rel=1e-5)

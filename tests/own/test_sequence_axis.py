@@ -61,7 +61,7 @@ def trained(family, texts, spec):
     """Initial parameters, the first step's gradients, and every step's loss."""
     mesh = make_mesh(spec, jax.devices()[: 1 if spec == "data:1" else 8])
     task = setup.prepare(resolve(config_of(family, texts)), mesh)
-    params = initialise(task.build, 0, task.shardings["params"])
+    params = initialise(task.assembly, 0, task.shardings["params"])
     before = arrays(params)
     state = create(params, task.chain, 0.0, task.shardings, task.objective)
     losses, gradients, batches = [], {}, task.stream.iterate(0)

@@ -16,7 +16,7 @@ from vitzoo.checkpoints import manifest, metadata
 from vitzoo.checkpoints.arrays import read_arrays
 from vitzoo.cli import main
 from vitzoo.config import resolve
-from vitzoo.config.comparison import check_same
+from vitzoo.config.fields import check_same
 from vitzoo.errors import RunError, UserError
 from vitzoo.parallel import mesh as meshes
 from vitzoo.parallel import processes

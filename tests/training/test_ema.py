@@ -14,12 +14,12 @@ from striped import Stripes, config
 import vitzoo
 from vitzoo.checkpoints.arrays import read_arrays
 from vitzoo.cli import main
-from vitzoo.cli.dry_run import dry_run
+from vitzoo.cli.train import dry_run
 from vitzoo.config import resolve
+from vitzoo.config.assembly import from_description
 from vitzoo.models.vit import ViT
 from vitzoo.nn import state
 from vitzoo.training import loop
-from vitzoo.weights.model import config_of
 
 HELD_OUT = {"test": {"name": "classification", "split": "test", "every_steps": 2}}
 SMALL = {
@@ -57,7 +57,7 @@ def runs(tmp_path_factory):
 def measured(workdir, params):
     """The loss on the 20 images held out of a model with these parameters, counted here."""
     _, info = vitzoo.load(str(workdir))
-    graph, _ = state.abstract(lambda rngs: ViT(config_of(info.description), rngs=rngs))
+    graph, _ = state.abstract(lambda rngs: ViT(from_description(info.description).config, rngs=rngs))
     held_out = Stripes(None).open("test")
     images = np.stack([held_out.table.read(row)["image"] for row in range(64, 84)])[..., None]
     pixels = (images.astype(np.float32) - info.preprocessing.mean) / info.preprocessing.std

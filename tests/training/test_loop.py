@@ -21,7 +21,7 @@ from vitzoo.checkpoints.arrays import read_arrays
 from vitzoo.checkpoints.locate import locate
 from vitzoo.checkpoints.steps import listed
 from vitzoo.checkpoints.store import Store
-from vitzoo.cli.dry_run import dry_run
+from vitzoo.cli.train import dry_run
 from vitzoo.config import resolve
 from vitzoo.errors import RunError, UserError
 from vitzoo.parallel import sharding

@@ -12,7 +12,7 @@ from striped import config, finetune
 from vitzoo.checkpoints import metadata
 from vitzoo.checkpoints.arrays import read_arrays
 from vitzoo.checkpoints.locate import locate
-from vitzoo.cli.dry_run import dry_run
+from vitzoo.cli.train import dry_run
 from vitzoo.config import resolve
 from vitzoo.errors import UserError
 from vitzoo.nn.paths import flatten

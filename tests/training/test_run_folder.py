@@ -19,7 +19,7 @@ from vitzoo.errors import RunError, UserError
 from vitzoo.training import curves, metrics, run_folder
 from vitzoo.training.header import unsaved
 from vitzoo.training.metrics import Events, Metrics
-from vitzoo.training.signals import Signals
+from vitzoo.training.saving import Signals
 from vitzoo.training.speed import Profiler
 
 

@@ -17,7 +17,7 @@ from vitzoo.checkpoints import metadata
 from vitzoo.checkpoints.locate import locate
 from vitzoo.cli import main
 from vitzoo.config import resolve
-from vitzoo.config.frozen import columns_of
+from vitzoo.config.assembly import columns_of
 from vitzoo.errors import UserError
 from vitzoo.nn import state as modules
 from vitzoo.parallel import mesh as meshes

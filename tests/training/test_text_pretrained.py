@@ -117,11 +117,10 @@ def test_a_folder_of_weights_without_an_optimizers_state_is_no_run_to_resume(mad
 def test_another_tokenizer_file_is_not_taken_for_other_data(made):
     store = Store(made / "gpt" / "checkpoints")
     data = SimpleNamespace(name="text:x")
-    tokens = SimpleNamespace(tokenizer=Tokenizer(kind="file", file="vocab.txt"))
-    experiment = SimpleNamespace(inputs={"tokens": tokens}, data=data)
+    values = {"inputs": {"tokens": {"tokenizer": {"kind": "file", "file": "vocab.txt"}}}}
     described = {"tokens": {"tokenizer": {"sha256": "ab" * 32}}}
     task = SimpleNamespace(
-        resolved=SimpleNamespace(experiment=experiment),
+        resolved=SimpleNamespace(experiment=SimpleNamespace(data=data), values=values),
         inputs=SimpleNamespace(described=lambda config: described),
         model_config=None,
         info=SimpleNamespace(fingerprint="other"),
@@ -130,7 +129,7 @@ def test_another_tokenizer_file_is_not_taken_for_other_data(made):
         UserError, match=r"inputs.tokens.tokenizer.file = vocab.txt: the tokenizer has changed .*, now ababab"
     ):
         start.check(task, store, 3)
-    tokens.tokenizer = Tokenizer(kind="bpe")  # one that is made of the text: the text is another
+    values["inputs"]["tokens"]["tokenizer"]["kind"] = "bpe"  # one that is made of the text: the text is another
     with pytest.raises(UserError, match=r"data.name = text:x: the data have changed since"):
         start.check(task, store, 3)
 

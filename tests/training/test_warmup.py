@@ -8,13 +8,13 @@ import pytest
 from striped import config
 
 from vitzoo.cli import main
-from vitzoo.cli.dry_run import dry_run
+from vitzoo.cli.train import dry_run
 from vitzoo.config import resolve
 from vitzoo.errors import UserError
 from vitzoo.training import loop
+from vitzoo.training.fits import check_warmup
 from vitzoo.training.grid import Point
 from vitzoo.training.sweep import sweep
-from vitzoo.training.warmup import check_warmup
 
 
 def stated(schedule, **changes):

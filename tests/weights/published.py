@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from vitzoo.config.experiment import ModelChoice
+from vitzoo.config.assembly import assemble
+from vitzoo.config.model import ModelChoice
 from vitzoo.errors import UserError
 from vitzoo.nn import paths, state
 from vitzoo.weights.files.open import open_weights_file
 from vitzoo.weights.formats.registry import recognise
 from vitzoo.weights.mapping import read_mapping
-from vitzoo.weights.model import builder, with_sizes
 
 
 def read(path, **given):
@@ -24,8 +24,8 @@ def read(path, **given):
     reading = recognise(source).read(source, given)
     params, _ = read_mapping(reading.mapping, source.tensors, reading.ignored, source.name)
     fields = {key: value for key, value in reading.model.items() if key != "name"}
-    config = with_sizes(ModelChoice(reading.model["name"], "", fields).config())
-    graph, shapes = state.abstract(builder(reading.model["name"], config))
+    made = assemble(ModelChoice(reading.model["name"], "", fields))
+    config, (graph, shapes) = made.config, made.abstract
     wanted = {path: leaf.shape for path, leaf in paths.flatten(shapes).items()}
     assert {path: leaf.shape for path, leaf in params.items()} == wanted
     tree = paths.unflatten({path: jnp.asarray(leaf) for path, leaf in params.items()})

@@ -22,14 +22,14 @@ from test_t5x import as_t5x, scanned, write
 
 import vitzoo
 from vitzoo.checkpoints import arrays as saved
+from vitzoo.config.assembly import from_description
 from vitzoo.errors import UserError
-from vitzoo.nn import paths, state
+from vitzoo.nn import paths
 from vitzoo.weights.files import arrays as archives
 from vitzoo.weights.files.open import open_weights_file
 from vitzoo.weights.files.weights import Tensors
 from vitzoo.weights.formats.registry import recognise
 from vitzoo.weights.mapping import read_mapping
-from vitzoo.weights.model import builder, config_of
 from vitzoo.weights.open import open_weights, read_weights
 
 GOLDENS = Path(__file__).parents[1] / "goldens" / "weights"
@@ -71,8 +71,8 @@ def opened():
         given = {"num_heads": 3} if name.startswith(ALONE) else {}
         given |= {"image_size": (6, 4)} if "simple" in name else {}
         located = open_weights(str(GOLDENS / name), given)
-        model = builder(located.description["model"]["name"], config_of(located.description))
-        shapes = {path: leaf.shape for path, leaf in paths.flatten(state.abstract(model)[1]).items()}
+        _, shapes = from_description(located.description).abstract
+        shapes = {path: leaf.shape for path, leaf in paths.flatten(shapes).items()}
         return located, dict(located.source.tensors), shapes
 
     return get

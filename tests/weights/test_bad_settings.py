@@ -11,7 +11,7 @@ from PIL import Image
 from published import copied, leaves, refused
 
 from vitzoo.cli import main
-from vitzoo.config.experiment import config_class_of
+from vitzoo.config.model import config_class_of
 from vitzoo.data.settings import Preprocessing
 from vitzoo.errors import UserError
 from vitzoo.schema import build

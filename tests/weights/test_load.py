@@ -172,7 +172,7 @@ def test_a_setting_that_this_version_does_not_know_is_refused_by_name(tmp_path):
     file = tmp_path / "checkpoints" / "7" / "model.json"
     content = json.loads(file.read_text())
     content["model"]["memory_tokens"] = 4
-    from vitzoo.weights.model import config_of
+    from vitzoo.config.assembly import from_description
 
     with pytest.raises(UserError, match=r"model.memory_tokens"):
-        config_of(content)
+        from_description(content)

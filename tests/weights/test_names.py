@@ -16,14 +16,13 @@ from huggingface_hub import constants, errors
 
 import vitzoo
 from vitzoo.cli import main
+from vitzoo.config.assembly import Assembly
 from vitzoo.errors import UserError
-from vitzoo.nn import state
 from vitzoo.nn.paths import flatten
-from vitzoo.planning import cost, models
+from vitzoo.planning import models
 from vitzoo.registry import find
 from vitzoo.weights import catalogue, hub
 from vitzoo.weights.formats.registry import FORMATS
-from vitzoo.weights.model import builder
 from vitzoo.weights.open import open_weights, read_weights
 
 GOLDENS = Path(__file__).parents[1] / "goldens" / "weights"
@@ -269,7 +268,8 @@ def counted(entry):
     model = find("model", entry.model)
     sizes = {"image_size": entry.image_size} if entry.image_size else {}
     make = model.Config if not entry.variant else lambda **more: model.Config.from_variant(entry.variant, **more)
-    return cost.parameters(state.abstract(builder(entry.model, make(**sizes | dict(entry.settings))))[1])
+    _, shapes = Assembly(entry.model, make(**sizes | dict(entry.settings))).abstract
+    return sum(leaf.size for leaf in flatten(shapes).values())
 
 
 @pytest.mark.parametrize("name", ["facebook/dinov2-with-registers-small", "siglip/webli_en_so400m_384"])

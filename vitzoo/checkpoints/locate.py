@@ -14,7 +14,7 @@ from typing import Any
 from vitzoo import literals, strict_json
 from vitzoo.checkpoints import manifest, metadata, steps
 from vitzoo.checkpoints.steps import CHECKPOINTS, best_step
-from vitzoo.config.comparison import first_other
+from vitzoo.config.fields import first_other
 from vitzoo.errors import UserError
 from vitzoo.paths import check_checkpoint_can_be_read, named_path, readable_path
 

@@ -94,7 +94,7 @@ class Parser(argparse.ArgumentParser):
             return nearest(typed, own)
         if near := misspelt(typed, own):
             return f"did you mean {near}?"
-        from vitzoo.config.names import every_part, nearest_setting
+        from vitzoo.config.fields import every_part, nearest_setting
 
         near = nearest_setting(typed, every_part())
         if near and f"--config.{near}".startswith(settings[0]):

@@ -5,7 +5,7 @@ from typing import Any
 
 from vitzoo.cli.arguments import Parser
 from vitzoo.cli.output import Result
-from vitzoo.config.resolution import nested
+from vitzoo.config.layers import nested
 from vitzoo.errors import UserError
 
 TAKES_CONFIG = True

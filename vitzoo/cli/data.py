@@ -89,7 +89,7 @@ def _flag(name: str) -> str:
 
 def _settings(args: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any]]:
     """Fields of the data section given as `--config.data.KEY=VALUE`, and those of the tokenizer."""
-    from vitzoo.config.resolution import nested
+    from vitzoo.config.layers import nested
     from vitzoo.data.settings import OF_STREAM, Data
     from vitzoo.schema import annotations, convert_fields
 
@@ -116,7 +116,7 @@ def _settings(args: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any]]
 def _refuse_without_effect(name: str, settings: dict[str, Any], prefix: str) -> None:
     from vitzoo.data.effect import first_without_effect, kind_of
 
-    field, why = first_without_effect("data", settings, {kind_of(name, text=text) for text in (False, True)})
+    field, why = first_without_effect(settings, {kind_of(name, text=text) for text in (False, True)})
     if why:
         raise UserError(f"{prefix}{field}", settings[field], why)
 

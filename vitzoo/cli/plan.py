@@ -11,7 +11,7 @@ from vitzoo.schema import to_json
 
 if TYPE_CHECKING:
     from vitzoo.config import Resolved
-    from vitzoo.config.experiment import ModelChoice
+    from vitzoo.config.model import ModelChoice
     from vitzoo.planning.estimate import Estimate
     from vitzoo.planning.plan import Plan
 
@@ -90,7 +90,7 @@ def _of_checkpoint(resolved: "Resolved", overrides: list[str]) -> "tuple[Resolve
         resolved.sources.get("init_from") == "file" and not given and experiment.model.name
     ):
         return resolved, None
-    from vitzoo.config.inputs import inputs_of
+    from vitzoo.config.experiment import inputs_of
     from vitzoo.data.processors.text import TextProcessor
     from vitzoo.training.fits import check_fits
     from vitzoo.training.pretrained import Pretrained

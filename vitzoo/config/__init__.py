@@ -4,11 +4,11 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from vitzoo.config.argument import choice as choice
-    from vitzoo.config.argument import required as required
-    from vitzoo.config.comparison import compare as compare
+    from vitzoo.config.defaults import choice as choice
     from vitzoo.config.defaults import default as default
+    from vitzoo.config.defaults import required as required
     from vitzoo.config.experiment import Experiment as Experiment
+    from vitzoo.config.fields import compare as compare
     from vitzoo.config.files import list_configs as list_configs
     from vitzoo.config.files import load as load
     from vitzoo.config.resolution import Resolved as Resolved
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 _WHERE = {
     "Experiment": "experiment",
     "Resolved": "resolution",
-    "choice": "argument",
-    "compare": "comparison",
+    "choice": "defaults",
+    "compare": "fields",
     "default": "defaults",
     "list_configs": "files",
     "load": "files",
-    "required": "argument",
+    "required": "defaults",
     "resolve": "resolution",
 }
 

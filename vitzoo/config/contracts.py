@@ -1,4 +1,7 @@
-"""What a part must have to be used, checked before anything is built from it: a user's own may lack some of it."""
+"""What a part must have to be used, checked before anything is built from it: a user's own may lack some of it.
+
+`check_part` looks at a class by itself; the others at what the parts of one experiment need of each other.
+"""
 
 import dataclasses
 import importlib
@@ -33,31 +36,27 @@ METHODS = {
 INSTEAD = {"schedule": "make", "evaluator": "bind"}
 """A method that makes those needless."""
 
-BOUND = ("term_weights", "counts")
-"""What an objective's `bind` gives has, and `sums`."""
-
-EMBEDDINGS = ("embeddings", "sums_of")
-"""What it has in place of `sums` if its rows see each other."""
-
-MEMORY = ("init", "update")
-"""What it has besides if it remembers, both or none."""
-
 WORDS = {"image": "images"}
 """A kind of input in the plural, where that is another word."""
 
 
 def check_part(kind: str, name: str, part: Any, field: str) -> None:
-    """Checks an objective, optimizer, schedule or evaluator.
+    """Checks a part of any kind; one of vitzoo's own is known to be right.
 
     Args:
-        kind: of part, a key of `METHODS`.
+        kind: of part, a key of `vitzoo.registry.PARTS`.
         name: as the config names it.
         part: what was found under the name.
         field: the setting that names it, for messages.
 
     Raises:
-        UserError: it is no dataclass of settings, not of its kind's class, or lacks a method.
+        UserError: it isn't of its kind's class, lacks a method, or its settings are no dataclass of such.
     """
+    if name not in PARTS[kind]:
+        (_check_model if kind == "model" else _check_settings)(kind, name, part, field)
+
+
+def _check_settings(kind: str, name: str, part: Any, field: str) -> None:
     if not _is_frozen_dataclass(part):
         raise UserError(field, name, "is no dataclass of settings: it wants @dataclasses.dataclass(frozen=True)")
     _check_types(part, name, field)
@@ -95,37 +94,19 @@ def _check_frozen(name: str, objective: Any, field: str) -> None:
         raise UserError(field, name, message)
 
 
-def check_bound(objective: Any, name: str) -> None:
-    """Checks what an objective's `bind` gave.
-
-    Raises:
-        UserError: it lacks something.
-    """
-    sums = EMBEDDINGS if hasattr(objective, EMBEDDINGS[0]) else ("sums",)
-    lacking = [attribute for attribute in (*BOUND, *sums) if not hasattr(objective, attribute)]
-    if any(hasattr(objective, method) for method in MEMORY):
-        lacking += [method for method in MEMORY if not hasattr(objective, method)]
-    if lacking:
-        raise UserError("objective.name", name, f"what its `bind` gives lacks {_listed(lacking)}")
-
-
-def check_model(name: str, model: Any) -> None:
-    """Checks that a model can be made as the program does.
-
-    Raises:
-        UserError: all that it lacks is named.
-    """
+def _check_model(kind: str, name: str, model: Any, field: str) -> None:
+    """Refuses a model that can't be made as the program does; all that it lacks is named."""
     lacking = list(_lacking(model))
     if lacking:
-        raise UserError("model.name", name, f"lacks {'; '.join(lacking)}")
-    _check_types(model.Config, name, "model.name")
+        raise UserError(field, name, f"lacks {'; '.join(lacking)}")
+    _check_types(model.Config, name, field)
     variants = getattr(model, "VARIANTS", {})
     if not isinstance(variants, Mapping) or not all(isinstance(sizes, Mapping) for sizes in variants.values()):
-        raise UserError("model.name", name, 'its VARIANTS must be a dict of dicts, {"small": {"width": 64}}')
+        raise UserError(field, name, 'its VARIANTS must be a dict of dicts, {"small": {"width": 64}}')
     try:
         rules_of(model)
     except UserError as refusal:
-        raise UserError("model.name", name, f"its {refusal}") from None
+        raise UserError(field, name, f"its {refusal}") from None
 
 
 def _lacking(model: Any) -> Iterator[str]:
@@ -187,6 +168,16 @@ def check_filled(name: str, config_class: type, kind: str, fills: Mapping[str, A
             wants = "int | tuple[int, int] | None" if field == "image_size" else "int | None"
             message = f"its Config.{field} can't hold what the data fill in, such as {value}: let it be {wants}"
             raise UserError("model.name", name, message) from None
+
+
+def needs_classes(objective: Any, evaluators: Mapping[str, Any]) -> str:
+    """The setting of what needs a model of images to give logits [batch, num_classes], `objective` or `evaluate.val`;
+    empty where nothing does.
+
+    Objectives and evaluators say so by `CLASSES`.
+    """
+    needing = {"objective": objective, **{f"evaluate.{key}": evaluator for key, evaluator in evaluators.items()}}
+    return next((field for field, part in needing.items() if getattr(part, "CLASSES", False)), "")
 
 
 def _is_frozen_dataclass(part: Any) -> bool:

@@ -1,15 +1,74 @@
-"""The object that a config file fills in: every setting with its default, each section a patch of the schema's."""
+"""What a config file is written with: the object that it fills in, choices by its argument, and what must be given.
 
+In the object every setting has its default, and each section is a patch of the schema's. The argument stands behind the
+colon, `vit/fashion_mnist:long`.
+"""
+
+import contextlib
+import contextvars
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ml_collections import ConfigDict
 
-from vitzoo.config.argument import Required
+from vitzoo.argument_types import checked
 from vitzoo.config.experiment import Experiment
-from vitzoo.config.inputs import USUAL, settings_class
+from vitzoo.config.layers import Required
+from vitzoo.config.model import USUAL, settings_class
+from vitzoo.errors import UserError
 from vitzoo.schema import annotations, default_of
+
+_asked: contextvars.ContextVar[list[list[str]] | None] = contextvars.ContextVar("asked", default=None)
+
+
+class NoSuchChoice(UserError):
+    """An argument that is none of a config's choices."""
+
+
+@checked()
+def choice(arg: str, table: Mapping[str, Any] | Sequence[str]) -> Any:
+    """What `arg` stands for in `table`; a config with a few variants calls it with its argument, or a part of that.
+
+        def get_config(arg="short"):
+            epochs = vitzoo.config.choice(arg, {"short": 12, "long": 40})
+
+    Args:
+        arg: as the user wrote it.
+        table: a dict, whose value is returned, or a sequence of names, of which `arg` itself is.
+
+    Raises:
+        UserError: it is not in the table; all choices are named, and the config where that is known.
+    """
+    names = [str(name) for name in table]
+    if (asked := _asked.get()) is not None and names not in asked:
+        asked.append(names)
+    if arg not in names:
+        raise NoSuchChoice("config", arg, f"there is no {arg!r}; take one of {', '.join(names)}")
+    return table[arg] if isinstance(table, Mapping) else arg
+
+
+@contextlib.contextmanager
+def choices_asked() -> Iterator[list[list[str]]]:
+    """Within the block, the choices of every call of `choice`, in order, each table once."""
+    asked: list[list[str]] = []
+    token = _asked.set(asked)
+    try:
+        yield asked
+    finally:
+        _asked.reset(token)
+
+
+@checked()
+def required(form: str) -> Required:
+    """A value that whoever uses the config must give: without it nothing is trained.
+
+        config.init_from = vitzoo.config.required("RUN")
+
+    Args:
+        form: what it looks like, as the refusal shows it: `--config.init_from=RUN`.
+    """
+    return Required(form)
 
 
 def default() -> "Config":

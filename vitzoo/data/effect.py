@@ -1,10 +1,10 @@
 """Which settings say something of which kinds of data: others, stated by the user, would do nothing in silence."""
 
-from collections.abc import Collection, Mapping
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
 
 from vitzoo import registry
 from vitzoo.data.folders import PATH_KINDS, TFDS_VERSION, path_of
+from vitzoo.spelling import either
 
 KINDS = {
     "folder": "a folder of images",
@@ -22,27 +22,24 @@ KINDS = {
 _IMAGES = ("folder", "csv", "jsonl", "named images", "tfds images")
 _FILES = ("folder", "csv", "text file", "text folder", "jsonl")
 _RECORDS = ("csv", "jsonl", "tfds texts")
-_TURNS = ("jsonl", "tfds texts")
+RECORDS_OF_TURNS = ("jsonl", "tfds texts")
 _STAND = ("text file", "text folder", "stdlib")
 _FIELDS = ("source_field", "target_field", "first_field", "second_field", "template")
 
 ACTS: Mapping[str, tuple[str, ...]] = {
-    "data.dir": ("named images", "named texts", "tfds images", "tfds texts"),
-    "data.bad_files": (*_FILES, "named images", "tfds images"),
-    "data.validation_fraction": (*_FILES, "stdlib"),
-    "data.in_memory": _IMAGES,
-    "data.image_field": ("csv", "jsonl", "named images", "tfds images"),
-    "data.label_field": (*_RECORDS, "named images", "tfds images"),
-    "data.text_field": (*_RECORDS, "tfds images"),
-    "data.regression": (*_RECORDS, "tfds images"),
-    "data.document": _STAND,
-    "data.files": ("text folder",),
-    **{f"data.{field}": _RECORDS for field in _FIELDS},
-    "inputs.tokens.answer_roles": _TURNS,
-    "inputs.tokens.turn_prefix": _TURNS,
-    "inputs.tokens.turn_suffix": _TURNS,
+    "dir": ("named images", "named texts", "tfds images", "tfds texts"),
+    "bad_files": (*_FILES, "named images", "tfds images"),
+    "validation_fraction": (*_FILES, "stdlib"),
+    "in_memory": _IMAGES,
+    "image_field": ("csv", "jsonl", "named images", "tfds images"),
+    "label_field": (*_RECORDS, "named images", "tfds images"),
+    "text_field": (*_RECORDS, "tfds images"),
+    "regression": (*_RECORDS, "tfds images"),
+    "document": _STAND,
+    "files": ("text folder",),
+    **dict.fromkeys(_FIELDS, _RECORDS),
 }
-"""The kinds of data on which a setting acts; settings that aren't listed act on all."""
+"""The kinds of data on which a setting of the data acts; settings that aren't listed act on all."""
 
 
 def kind_of(name: str, *, text: bool) -> str | None:
@@ -66,25 +63,22 @@ def kind_of(name: str, *, text: bool) -> str | None:
     return "tfds texts" if text else "tfds images"
 
 
-def without_effect(setting: str, kinds: Collection[str | None]) -> str:
+def without_effect(acts: Sequence[str] | None, kinds: Collection[str | None]) -> str:
     """Why a setting does nothing for data of these kinds; empty where it acts on one of them.
 
     Args:
-        setting: its dotted name, `data.image_field`.
+        acts: the kinds of data on which it acts; None for all.
         kinds: of all data that it is stated for.
     """
-    acts = ACTS.get(setting)
     if acts is None or not kinds or None in kinds or set(acts) & set(kinds):
         return ""
     these = ", ".join(dict.fromkeys(KINDS[kind] for kind in kinds if kind))
-    return f"has no effect on {these}; it is for {_either([KINDS[kind] for kind in acts])}"
+    return f"has no effect on {these}; it is for {either([KINDS[kind] for kind in acts])}"
 
 
-def first_without_effect(section: str, stated: Mapping[str, Any], kinds: Collection[str | None]) -> tuple[str, str]:
-    """The first of a section's stated settings that does nothing for data of these kinds, and why; empty for none."""
-    found = ((field, without_effect(f"{section}.{field}", kinds)) for field in stated)
+def first_without_effect(stated: Collection[str], kinds: Collection[str | None]) -> tuple[str, str]:
+    """The first of the stated settings of the data that does nothing for data of these kinds, and why; empty for
+    none.
+    """
+    found = ((field, without_effect(ACTS.get(field), kinds)) for field in stated)
     return next(((field, why) for field, why in found if why), ("", ""))
-
-
-def _either(words: list[str]) -> str:
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"

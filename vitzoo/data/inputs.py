@@ -15,23 +15,21 @@ from vitzoo.data.processors.base import Processor, Use
 from vitzoo.data.processors.image import ImageProcessor
 from vitzoo.data.processors.text import TextProcessor
 from vitzoo.data.rows import Rows
-from vitzoo.data.settings import Data, Preprocessing
+from vitzoo.data.settings import Data, InputSettings
 from vitzoo.data.sources.base import Source, SourceInfo
-from vitzoo.data.text.rows import EXAMPLES
-from vitzoo.data.text.settings import Text
+from vitzoo.data.text.row_kinds import EXAMPLES
 from vitzoo.errors import UserError
 from vitzoo.registry import find
 
 P = TypeVar("P")
 
+PROCESSORS: Mapping[str, type[Any]] = {one.kind: one for one in (ImageProcessor, TextProcessor)}
+"""By kind of input; a kind that isn't listed is a user's own, of an array."""
 
-def processor(kind: str, settings: Any, use: Use) -> Processor:
-    """What makes an input of a kind, with these settings."""
-    if isinstance(settings, Preprocessing):
-        return ImageProcessor.bind(settings, use)
-    if isinstance(settings, Text):
-        return TextProcessor.bind(settings, use)
-    return ArrayProcessor(settings, use.name, kind)
+
+def processor(settings: InputSettings, use: Use) -> Processor:
+    """What makes an input with these settings."""
+    return PROCESSORS.get(use.kind, ArrayProcessor).bind(settings, use)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,8 +55,8 @@ class Inputs:
         """
         found = {}
         for name, own in description["inputs"].items():
-            use = Use(name, fields=own.get("fields", {}))
-            blank = processor(own["kind"], find("input", own["kind"], f"inputs.{name}")(), use)
+            use = Use(name, own["kind"], fields=own.get("fields", {}))
+            blank = processor(find("input", own["kind"], f"inputs.{name}")(), use)
             found[name] = blank.adopt(own, folder, {})
         return cls(found)
 

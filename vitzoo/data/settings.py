@@ -3,7 +3,7 @@
 import dataclasses
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import Any, ClassVar
 
@@ -118,14 +118,56 @@ def _check_pattern(files: str) -> None:
         raise UserError("files", files, f"{message} ({error})") from None
 
 
+class InputSettings:
+    """What the settings of an input of any kind, `config.inputs.NAME`, say of themselves beside their fields."""
+
+    FILLS: ClassVar[Mapping[str, Any]] = {}
+    """Settings that every model of such an input must have, each with a value that it may get."""
+    OF_MODEL: ClassVar[tuple[str, ...]] = ()
+    """Settings that an evaluator can't have otherwise, since the model was trained with them, such as a size that its
+    parameters have."""
+    FIELD: ClassVar[str] = ""
+    """The field of the data that it is made from; empty: that of the input's name."""
+    DATA: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    """The kinds of data (`data.effect.KINDS`) on which a setting acts; one that isn't listed acts on all."""
+
+    def check_rows(self, section: str, rows: Sequence[str], data: Data) -> None:
+        """Checks that each setting that is changed acts on some rows.
+
+        Args:
+            section: that of the input, `inputs.tokens`.
+            rows: those of the objective and of the evaluators, keys of `data.text.row_kinds`.
+            data: how they are read.
+
+        Raises:
+            UserError: one has no effect.
+        """
+
+    def check_model(self, section: str, stated: Collection[str], model: str, kind: str | None) -> None:
+        """Checks that a model reads what the user states.
+
+        Args:
+            section: that of the input, `inputs.tokens`.
+            stated: the settings that flags change.
+            model: its name.
+            kind: of a model of text, where that is known.
+
+        Raises:
+            UserError: it doesn't.
+        """
+
+
+def _has_margin(preprocessing: "Preprocessing") -> bool:
+    """Whether an image is resized to more than the size in one of its sides."""
+    return preprocessing.resize != "squash" or preprocessing.crop_fraction != 1
+
+
 @dataclasses.dataclass(frozen=True)
-class Preprocessing:
+class Preprocessing(InputSettings):
     """How any image becomes the model's input. It travels with the checkpoint."""
 
     FILLS: ClassVar[Mapping[str, Any]] = {"image_size": (8, 8), "channels": 3, "num_classes": 2}
-    """Settings of a model that such an input fills in, each with a value that it may get."""
-    OF_MODEL: ClassVar[tuple[str, ...]] = ()
-    """Settings that an evaluator can't have otherwise, since the model was trained with them."""
+    FIELD: ClassVar[str] = "image"
 
     resize: str = setting(
         "squash",
@@ -134,7 +176,11 @@ class Preprocessing:
         choices=("squash", "short_side_crop", "pad"),
     )
     interpolation: str = setting("bilinear", "of resizing", choices=("nearest", "bilinear", "bicubic", "lanczos"))
-    antialias: bool = setting(True, "filter when shrinking (as PIL); false reads points (as tf.image.resize)")
+    antialias: bool = setting(
+        True,
+        "filter when shrinking (as PIL); false reads points (as tf.image.resize)",
+        needs=("an interpolation other than nearest", lambda own: own.interpolation != "nearest"),
+    )
     crop_fraction: float = setting(
         1.0, "part of the resized side that the centre crop keeps (224/256 = 0.875)", minimum=0.01, maximum=1.0
     )
@@ -143,6 +189,7 @@ class Preprocessing:
         "where the centre crop begins in an odd margin. floor: half of it, rounded down (transformers, big_vision); "
         "half_even: half of it, rounded to the even number (torchvision, timm, DeiT, DINO)",
         choices=("floor", "half_even"),
+        needs=("a margin ({section}.resize=short_side_crop or crop_fraction)", _has_margin),
     )
     rounding: str = setting(
         "round",
@@ -164,6 +211,10 @@ class Preprocessing:
             raise UserError("mean", self.mean, f"must be at most {LARGEST_MEAN:g}")
 
 
+RANDAUGMENT = ("{section}.randaugment_layers", lambda own: own.randaugment_layers)
+"""What the settings of RandAugment need."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Augment:
     """Variation of training images. The order is: crop, shift, flip, 3-Augment, RandAugment, colour jitter; then, on
@@ -177,8 +228,17 @@ class Augment:
         "padded by `shift` pixels, a random window; none: as in evaluation",
         choices=("none", "inception", "resize_random", "simple", "shift"),
     )
-    crop_area: tuple[float, float] = setting((0.05, 1.0), "range of the inception crop's fraction of the image's area")
-    crop_scale: float = setting(1.15, "for crop=resize_random: 448 for a size of 384 is 1.1667", minimum=1.0)
+    crop_area: tuple[float, float] = setting(
+        (0.05, 1.0),
+        "range of the inception crop's fraction of the image's area",
+        needs=("{section}.crop=inception", lambda own: own.crop == "inception"),
+    )
+    crop_scale: float = setting(
+        1.15,
+        "for crop=resize_random: 448 for a size of 384 is 1.1667",
+        minimum=1.0,
+        needs=("{section}.crop=resize_random", lambda own: own.crop == "resize_random"),
+    )
     shift: int = setting(0, "pixels, for crop=shift", minimum=0)
     flip: bool = setting(False, "left and right, half of the time")
     three_augment: bool = setting(
@@ -186,15 +246,23 @@ class Augment:
     )
     randaugment_layers: int = setting(0, "RandAugment operations per image; 0 is off", minimum=0)
     randaugment_magnitude: float = setting(
-        10.0, "RandAugment's strength; 10 is each operation's full range", minimum=0.0, maximum=30.0
+        10.0,
+        "RandAugment's strength; 10 is each operation's full range",
+        minimum=0.0,
+        maximum=30.0,
+        needs=RANDAUGMENT,
     )
     randaugment_increasing: bool = setting(
         False,
         "in place of the 16 operations of the papers' code, timm's 15 that all grow with the magnitude, which is at "
         "most 10, each left out half of the time (rand-m9-mstd0.5-inc1 is 2 layers, magnitude 9, std 0.5)",
+        needs=RANDAUGMENT,
     )
     randaugment_std: float = setting(
-        0.0, "of the magnitude, drawn for each of the increasing operations (timm's mstd)", minimum=0.0
+        0.0,
+        "of the magnitude, drawn for each of the increasing operations (timm's mstd)",
+        minimum=0.0,
+        needs=RANDAUGMENT,
     )
     color_jitter: float = setting(
         0.0, "largest relative change of brightness, contrast, saturation", minimum=0.0, maximum=1.0
@@ -203,12 +271,21 @@ class Augment:
     cutmix: float = setting(
         0.0, "CutMix's Beta parameter; 0 is off; with mixup, each on half of the batches", minimum=0.0
     )
-    mix_probability: float = setting(1.0, "fraction of batches that mixup or CutMix acts on", minimum=0.0, maximum=1.0)
+    mix_probability: float = setting(
+        1.0,
+        "fraction of batches that mixup or CutMix acts on",
+        minimum=0.0,
+        maximum=1.0,
+        needs=("{section}.mixup or {section}.cutmix", lambda own: own.mixup or own.cutmix),
+    )
     random_erasing: float = setting(
         0.0, "fraction of images in which a rectangle becomes the mean colour", minimum=0.0, maximum=1.0
     )
     random_erasing_fill: str = setting(
-        "mean", "noise: normal, of each normalised pixel (DeiT)", choices=("mean", "noise")
+        "mean",
+        "noise: normal, of each normalised pixel (DeiT)",
+        choices=("mean", "noise"),
+        needs=("{section}.random_erasing", lambda own: own.random_erasing),
     )
 
     def check(self) -> None:

@@ -16,28 +16,28 @@ from vitzoo.checkpoints.arrays import restore_arrays
 from vitzoo.checkpoints.locate import Located
 from vitzoo.checkpoints.manifest import Damaged
 from vitzoo.config import resolve
-from vitzoo.config.comparison import check_same, read_kept
-from vitzoo.config.experiment import Experiment
-from vitzoo.config.inputs import inputs_of
-from vitzoo.config.resolution import Overrides, nested
+from vitzoo.config.assembly import assemble
+from vitzoo.config.experiment import Experiment, inputs_of
+from vitzoo.config.fields import check_same
+from vitzoo.config.files import read_kept
+from vitzoo.config.layers import Overrides, nested
 from vitzoo.data.inputs import Inputs
 from vitzoo.data.processors.image import ImageProcessor
 from vitzoo.data.sources.base import SourceInfo
 from vitzoo.errors import UserError
 from vitzoo.evaluation.run import Evaluation
-from vitzoo.nn import state
 from vitzoo.nn.execution import Execution
 from vitzoo.objectives.base import Objective, WithMemory
 from vitzoo.parallel.mesh import devices, make_mesh
 from vitzoo.parallel.processes import place, place_all
-from vitzoo.parallel.sharding import optimizer_shardings, param_shardings, replicated, rules_of
+from vitzoo.parallel.sharding import optimizer_shardings, param_shardings, replicated
 from vitzoo.registry import find
 from vitzoo.schema import patch
 from vitzoo.steps.state import memory_of, with_shardings
 from vitzoo.weights.frozen import FrozenCheckpoints
 from vitzoo.weights.info import Info
 from vitzoo.weights.load import fitted, information
-from vitzoo.weights.model import Part, builder, with_sizes
+from vitzoo.weights.model import Part
 from vitzoo.weights.open import Published, open_weights
 
 HERE = {"mesh": "auto", "platform": "", "init_from": "", "init_from_state": False, "profile": ""}
@@ -126,16 +126,16 @@ def make_ready(
     if check is not None:
         check(resolved.values, evaluators)
     choice = experiment.model.over(located.description["model"])
-    config, classes = with_sizes(choice.config()), located.description["classes"]
+    made = assemble(choice)
+    config, classes = made.config, located.description["classes"]
     inputs = inputs_of(experiment).adopt(located.description, located.folder, flags.get("inputs", {}))
     mesh = make_mesh(experiment.mesh, devices(experiment.platform))
-    make = builder(experiment.model.name, config, execution_of(experiment, mesh))
+    made = dataclasses.replace(made, execution=execution_of(experiment, mesh))
     images = inputs.find(ImageProcessor)
     preprocessing = None if images is None else images.of(config)
-    params, report, which = fitted(located, config, classes, make, weights, preprocessing=preprocessing)
-    graph, shapes = state.abstract(make)
-    rules = rules_of(find("model", experiment.model.name))
-    params = place_all(params, param_shardings(shapes, rules, mesh))
+    params, report, which = fitted(located, config, classes, made, weights, preprocessing=preprocessing)
+    graph, shapes = made.abstract
+    params = place_all(params, param_shardings(shapes, made.rules, mesh))
     info = information(checkpoint, located, inputs, config, classes, which, report)
     # where benchmarks lie is stated by data.dir too, which the run's own data may have no use for
     notes = [f"config   {note}" for note in resolved.notes if not note.startswith("data.dir ")]

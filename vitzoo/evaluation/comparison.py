@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from vitzoo.checkpoints.locate import WEIGHTS
-from vitzoo.config.comparison import read_object
+from vitzoo.config.files import read_object
 from vitzoo.errors import UserError
 from vitzoo.evaluation.pictures import COLORS, chart
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from vitzoo.argument_types import checked
-from vitzoo.config.resolution import Overrides, nested
+from vitzoo.config.layers import Overrides, nested
 from vitzoo.errors import RunError, UserError
 from vitzoo.evaluation.checkpoint import Ready, bound_objective, make_ready, state_beside
 from vitzoo.evaluation.report import ClassReport, free_folder, has_predictions, write_report, write_text_report, written

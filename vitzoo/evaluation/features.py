@@ -14,7 +14,7 @@ from vitzoo.data.inputs import Inputs
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.base import Source, fingerprint
 from vitzoo.data.sources.labels import refuse_unlabelled
-from vitzoo.data.text.rows import EXAMPLES
+from vitzoo.data.text.row_kinds import EXAMPLES
 from vitzoo.errors import UserError
 from vitzoo.evaluation.settings import Evaluator, Rows
 from vitzoo.objectives.inputs import given

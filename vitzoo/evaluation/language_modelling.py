@@ -13,7 +13,7 @@ import numpy as np
 from vitzoo.data.inputs import Inputs
 from vitzoo.data.sources.base import Source
 from vitzoo.data.text.continuations import split_last
-from vitzoo.data.text.rows import LEARNED
+from vitzoo.data.text.row_kinds import LEARNED
 from vitzoo.data.text.scored_bytes import scored_bytes
 from vitzoo.errors import UserError
 from vitzoo.evaluation.questions import check_says

@@ -9,7 +9,7 @@ import numpy as np
 from vitzoo.data.inputs import Inputs
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.base import Source
-from vitzoo.data.text.rows import EXAMPLES
+from vitzoo.data.text.row_kinds import EXAMPLES
 from vitzoo.errors import UserError
 from vitzoo.schema import setting
 

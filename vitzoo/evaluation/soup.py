@@ -15,7 +15,7 @@ import numpy as np
 from vitzoo.checkpoints.arrays import chosen_weights, read_params
 from vitzoo.checkpoints.average import check_finite, check_has_mean, write_mean
 from vitzoo.checkpoints.locate import Located, run_values
-from vitzoo.config.resolution import Overrides, nested
+from vitzoo.config.layers import Overrides, nested
 from vitzoo.errors import UserError
 from vitzoo.evaluation.checkpoint import make_ready, state_beside
 from vitzoo.evaluation.evaluate import bound

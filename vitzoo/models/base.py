@@ -42,6 +42,12 @@ class TransferRules:
     adapt: Callable[[Flat, Any, Any, Note, Scales | None], Flat] = _unchanged
 
 
+class ModelConfig(Protocol):
+    """A frozen dataclass of a model's settings: a model's `Config`, or a user's own."""
+
+    __dataclass_fields__: ClassVar[dict[str, dataclasses.Field]]
+
+
 EMBEDDINGS = r"(\w*embedding(_norm)?|\w*token|positions)(/.*)?"
 """Leaves below the first block, as most models have them: patches, tokens, positions, the norm of these."""
 
@@ -61,7 +67,7 @@ class Model(Protocol):
         TRANSFER: how its weights go onto another Config; without it, only onto one with the same leaves but the head.
     """
 
-    Config: ClassVar[type]
+    Config: ClassVar[type[ModelConfig]]
     VARIANTS: ClassVar[Mapping[str, Mapping[str, Any]]]
     INPUTS: ClassVar[Mapping[str, str]]
     PUBLISHED: ClassVar[Sequence[str]]

@@ -90,7 +90,12 @@ class GPTConfig(text.TextConfig):
     pre_norm: bool = setting(True, "norm before each part and a last one (GPT-2); after each sum (GPT-1)")
     qk_norm: bool = setting(False, "LayerNorm on queries and keys")
     positions: str = setting("learned", "how a token knows its place", choices=("learned", "rotary", "none"))
-    rotary_base: float = setting(10_000.0, "ratio of the fastest to the slowest rotary angle, nearly", above=1)
+    rotary_base: float = setting(
+        10_000.0,
+        "ratio of the fastest to the slowest rotary angle, nearly",
+        above=1,
+        needs=("{section}.positions=rotary", lambda own: own.positions == "rotary"),
+    )
     tied_head: bool = setting(True, "the head shares the embedding's table")
     vocabulary_multiple: int = setting(
         1, "the table has a multiple of this many rows, 128 for speed; the added ids have no logit", minimum=1

@@ -78,7 +78,12 @@ class ViTConfig(ImageGeometry):
     position_std: float = setting(
         0.02, "of learned positions at the start; 0.5 makes tiny images learn their places at once", above=0
     )
-    rotary_base: float = setting(100.0, "ratio of the fastest to the slowest rotary angle, nearly", above=1)
+    rotary_base: float = setting(
+        100.0,
+        "ratio of the fastest to the slowest rotary angle, nearly",
+        above=1,
+        needs=("{section}.positions=rotary", lambda own: own.positions == "rotary"),
+    )
     position_resize: str = setting("corner_linear", "how positions go to another grid", choices=METHODS)
     position_antialias: bool = setting(False, "smooth bilinear and bicubic when the grid shrinks")
     position_offset: float = setting(
@@ -94,7 +99,11 @@ class ViTConfig(ImageGeometry):
     )
     layer_scale: float | None = setting(None, "initial factor of each branch; none: left out", above=0)
     qk_norm: bool = setting(False, "LayerNorm on queries and keys")
-    qk_norm_bias: bool = setting(False, "of that LayerNorm; timm's has one, Google's not")
+    qk_norm_bias: bool = setting(
+        False,
+        "of that LayerNorm; timm's has one, Google's not",
+        needs=("{section}.qk_norm=true", lambda own: own.qk_norm),
+    )
     dropout: float = setting(0.0, "after the embedding, after attention and in the MLP", minimum=0, below=1)
     attention_dropout: float = setting(0.0, "on the attention weights", minimum=0, below=1)
     drop_path: float = setting(0.0, "stochastic depth: rate of the last block", minimum=0, below=1)

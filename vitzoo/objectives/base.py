@@ -7,7 +7,9 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import jax
 import jax.numpy as jnp
 import numpy as np
+from flax import nnx
 
+from vitzoo.errors import UserError
 from vitzoo.nn.state import Params, merge
 
 Batch = Mapping[str, jax.Array]
@@ -34,6 +36,26 @@ Notes = Mapping[str, Sum | Rows]
 global batch, by the same names."""
 
 Sums = tuple[Scalars, Pairs, Notes]
+
+
+class TrainingData(Protocol):
+    """What an objective's `bind` is told of the data that are trained on."""
+
+    @property
+    def n(self) -> int:
+        """How many examples there are."""
+
+    @property
+    def multi_label(self) -> bool:
+        """Whether an example may have several labels."""
+
+    @property
+    def classes(self) -> Sequence[str] | None:
+        """The names of the classes; None without any."""
+
+    @property
+    def class_counts(self) -> Sequence[int] | None:
+        """Examples of each class; None where they aren't known."""
 
 
 class Objective(Protocol):
@@ -88,9 +110,9 @@ class Frozen:
     """
 
     description: Mapping[str, Any]
-    graph: Any
+    graph: nnx.GraphDef
     shapes: Params
-    rules: Sequence[tuple[str, Any]]
+    rules: Sequence[tuple[str, tuple[str | None, ...] | None]]
     images: Callable[[jax.Array], jax.Array]
     columns: Callable[[], tuple[int, ...] | None]
 
@@ -167,12 +189,37 @@ class WithEmbeddings(Protocol):
         """
 
 
+BOUND = ("term_weights", "counts")
+"""What an objective's `bind` gives has, and `sums`."""
+
+EMBEDDINGS = ("embeddings", "sums_of")
+"""What it has in place of `sums` if its rows see each other."""
+
+MEMORY = ("init", "update")
+"""What it has besides if it remembers, both or none."""
+
+
+def check_bound(objective: object, name: str) -> None:
+    """Checks what an objective's `bind` gave.
+
+    Raises:
+        UserError: it lacks something.
+    """
+    sums = EMBEDDINGS if hasattr(objective, EMBEDDINGS[0]) else ("sums",)
+    lacking = [attribute for attribute in (*BOUND, *sums) if not hasattr(objective, attribute)]
+    if any(hasattr(objective, method) for method in MEMORY):
+        lacking += [method for method in MEMORY if not hasattr(objective, method)]
+    if lacking:
+        listed = ", ".join(f"`{attribute}`" for attribute in lacking)
+        raise UserError("objective.name", name, f"what its `bind` gives lacks {listed}")
+
+
 def in_order(rows: jax.Array) -> jax.Array:
     """Rows of micro-batches, `[accumulate, rows, ...]`, in the global batch's order, `[batch, ...]`."""
     return jnp.moveaxis(rows, 0, 1).reshape(-1, *rows.shape[2:])
 
 
-def joined(notes: Any, accumulate: int) -> dict[str, jax.Array]:
+def joined(notes: Notes, accumulate: int) -> dict[str, jax.Array]:
     """Notes of the whole global batch. Those of several micro-batches lie along a first axis.
 
     Micro-batch m holds the rows r with r mod `accumulate` = m.

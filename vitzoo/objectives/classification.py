@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from vitzoo.errors import UserError
-from vitzoo.objectives.base import Batch, Sums
+from vitzoo.objectives.base import Batch, Sums, TrainingData
 from vitzoo.objectives.inputs import logits_of
 from vitzoo.schema import setting
 
@@ -61,7 +61,7 @@ class Classification:
         elif not all(SMALLEST <= weight <= LARGEST for weight in weights if weight):
             raise UserError("class_weights", weights, f"numbers from {SMALLEST:g} to {LARGEST:g}, or 0")
 
-    def bind(self, info: Any, model_config: Any) -> "BoundClassification":
+    def bind(self, info: TrainingData, model_config: Any) -> "BoundClassification":
         """The objective for these data.
 
         Args:
@@ -85,7 +85,7 @@ class Classification:
             sum_classes=self.sum_classes,
         )
 
-    def _weights(self, info: Any, num_classes: int) -> tuple[float, ...] | None:
+    def _weights(self, info: TrainingData, num_classes: int) -> tuple[float, ...] | None:
         weights = self.class_weights
         if weights == "":
             return None

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from vitzoo.errors import UserError
-from vitzoo.objectives.base import Batch, Frozen, Memory, Sums
+from vitzoo.objectives.base import Batch, Frozen, Memory, Sums, TrainingData
 from vitzoo.objectives.classification import TERM, BoundClassification, Classification
 from vitzoo.objectives.inputs import given, logits_of
 from vitzoo.schema import setting
@@ -40,7 +40,7 @@ class Distillation(Classification):
         if not self.teacher:
             raise UserError("teacher", None, "must be given: a checkpoint to learn from")
 
-    def bind(self, info: Any, model_config: Any, teacher: Frozen) -> "BoundDistillation":  # type: ignore[override]
+    def bind(self, info: TrainingData, model_config: Any, teacher: Frozen) -> "BoundDistillation":  # type: ignore[override]
         """The objective for these data; see `Classification.bind`.
 
         Raises:

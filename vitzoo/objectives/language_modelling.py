@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Self
 import jax
 import jax.numpy as jnp
 
-from vitzoo.objectives.base import Batch, Pairs, Sums
+from vitzoo.objectives.base import Batch, Pairs, Sums, TrainingData
 from vitzoo.objectives.inputs import given, logits_of
 from vitzoo.schema import setting
 
@@ -32,7 +32,7 @@ class TokenObjective:
     EVALUATOR: ClassVar[str] = "perplexity"
     """What measures such a model on other data than its run's."""
 
-    def bind(self, info: Any, model_config: Any = None) -> Self:
+    def bind(self, info: TrainingData, model_config: Any = None) -> Self:
         """This objective for given data: the same for all."""
         return self
 
@@ -154,7 +154,7 @@ class MaskedLanguageModelling(TokenObjective):
     HEAD: ClassVar[str] = "pretraining"
     EVALUATOR: ClassVar[str] = "masked_lm"
 
-    def bind(self, info: Any, model_config: Any = None) -> "BoundMaskedLanguageModelling":  # type: ignore[override]
+    def bind(self, info: TrainingData, model_config: Any = None) -> "BoundMaskedLanguageModelling":  # type: ignore[override]
         """The objective for rows of one part, or of two."""
         return BoundMaskedLanguageModelling(self, info.classes == NEXT_SENTENCE)
 

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Self
 import jax
 import jax.numpy as jnp
 
-from vitzoo.objectives.base import Batch, Sums
+from vitzoo.objectives.base import Batch, Sums, TrainingData
 from vitzoo.objectives.classification import Classification
 from vitzoo.objectives.inputs import logits_of
 from vitzoo.objectives.language_modelling import TokenObjective, real, summed
@@ -51,7 +51,7 @@ class Regression:
     rows: ClassVar[str] = "labelled"
     term_weights: ClassVar[dict[str, float]] = {TERM: 1.0}
 
-    def bind(self, info: Any, model_config: Any = None) -> Self:
+    def bind(self, info: TrainingData, model_config: Any = None) -> Self:
         """This objective for given data: the same for all."""
         return self
 

@@ -22,6 +22,8 @@ from vitzoo.schema import setting
 Rate = Callable[[jax.Array | int], jax.Array]
 """Step (batches consumed before this one) to learning rate."""
 
+_UNITS = ("steps", "epochs", "examples", "fraction")
+
 
 def half_cosine(step: jax.Array, total: int) -> jax.Array:
     """From 1 at step 0 to 0 at `total`, and 0 from there on."""
@@ -37,7 +39,14 @@ class Schedule:
     warmup_examples: int = setting(0, "linear warm-up, in examples", minimum=0)
     warmup_fraction: float = setting(0.0, "linear warm-up, as a part of the training", minimum=0.0, maximum=1.0)
     initial_fraction: float = setting(
-        0.0, "rate of the first batch, as a fraction of the peak", minimum=0.0, maximum=1.0
+        0.0,
+        "rate of the first batch, as a fraction of the peak",
+        minimum=0.0,
+        maximum=1.0,
+        needs=(
+            "a warm-up ({section}.warmup_steps)",
+            lambda own: any(getattr(own, f"warmup_{unit}") for unit in _UNITS),
+        ),
     )
     cooldown_steps: int = setting(0, "linear decay to zero at the end, in steps", minimum=0)
     cooldown_epochs: float = setting(0.0, "linear decay to zero at the end, in epochs", minimum=0.0)
@@ -87,9 +96,6 @@ class Schedule:
         defines another.
         """
         return jnp.ones_like(step)
-
-
-_UNITS = ("steps", "epochs", "examples", "fraction")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,35 +7,31 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
+from flax import nnx
 
-from vitzoo.config.experiment import ModelChoice
-from vitzoo.config.frozen import frozen_models
-from vitzoo.config.inputs import inputs_of
+from vitzoo.config.assembly import Assembly, assemble, frozen_models
+from vitzoo.config.experiment import Experiment, inputs_of
+from vitzoo.config.model import ModelChoice
 from vitzoo.data.inputs import Inputs
 from vitzoo.data.mixing import Prepare
-from vitzoo.data.processors.text import TextProcessor
-from vitzoo.data.text.rows import EXAMPLES
-from vitzoo.data.text.settings import SIZED
-from vitzoo.data.text.tokenizers.open import open_tokenizer
+from vitzoo.data.processors.base import Shapes
+from vitzoo.data.settings import Data
+from vitzoo.data.sources.base import SourceInfo
+from vitzoo.data.text.row_kinds import EXAMPLES
 from vitzoo.errors import UserError
-from vitzoo.models.base import embeddings_of
-from vitzoo.models.text import usual_vocabulary
+from vitzoo.models.base import ModelConfig
 from vitzoo.nn import state as modules
 from vitzoo.nn.execution import Execution
 from vitzoo.nn.paths import flatten
-from vitzoo.objectives.base import Frozen, WithEmbeddings
+from vitzoo.objectives.base import Frozen, Objective, WithEmbeddings
 from vitzoo.optim import build as optim
-from vitzoo.parallel.sharding import Rules, rules_of
+from vitzoo.parallel.sharding import Rules
 from vitzoo.planning import training_data
 from vitzoo.planning.layout import StateLayout
 from vitzoo.planning.training_data import total_steps
-from vitzoo.registry import find
 from vitzoo.schema import checkpoints_of, to_json
 from vitzoo.steps import state as states
 from vitzoo.steps.train import Step, make_train_step, row_keys
-
-CHARACTERS = 256
-TEXT_CLASSES = 2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,7 +41,7 @@ class Blueprint:
     Attributes:
         experiment: the config.
         choice: the model's name and variant.
-        config: every setting of the model.
+        assembly: the model, every setting filled in.
         objective: bound to what is known of the data.
         frozen: the models that it learns from, by setting.
         row: shapes of a row of a batch.
@@ -56,10 +52,10 @@ class Blueprint:
         notes: what was assumed.
     """
 
-    experiment: Any
+    experiment: Experiment
     choice: ModelChoice
-    config: Any
-    objective: Any
+    assembly: Assembly
+    objective: Objective
     frozen: Mapping[str, Frozen]
     row: Mapping[str, jax.ShapeDtypeStruct]
     prepare: Prepare
@@ -76,15 +72,16 @@ class Blueprint:
     @property
     def rules(self) -> Rules:
         """Where the model's parameters lie."""
-        return rules_of(find("model", self.choice.name))
+        return self.assembly.rules
 
     @functools.cached_property
     def chain(self) -> optim.Chain:
         """The optimizer."""
         graph, shapes = self.model("none")
         statistics, steps = modules.statistics_of(graph, shapes), self.steps or training_data.UNKNOWN
-        embeddings = embeddings_of(find("model", self.choice.name))
-        return optim.build(self.experiment.optimizer, self._schedule, shapes, statistics, steps, embeddings)
+        return optim.build(
+            self.experiment.optimizer, self._schedule, shapes, statistics, steps, self.assembly.embeddings
+        )
 
     @functools.cached_property
     def _schedule(self) -> Callable:
@@ -117,20 +114,16 @@ class Blueprint:
         key = jax.random.key(0)
         return jax.eval_shape(lambda batch: {**self.prepare(batch, key), **row_keys(batch, key)}, self.batch(size))
 
-    def model(self, remat: str) -> tuple[Any, modules.Params]:
+    def model(self, remat: str) -> tuple[nnx.GraphDef, modules.Params]:
         """The model's structure and shapes under a remat policy."""
-        if remat not in self._models:
-            self._models[remat] = self._model(remat)
-        return self._models[remat]
+        if remat not in self._remat:
+            execution = dataclasses.replace(self.assembly.execution, remat=remat)
+            self._remat[remat] = dataclasses.replace(self.assembly, execution=execution)
+        return self._remat[remat].abstract
 
     @functools.cached_property
-    def _models(self) -> dict[str, tuple[Any, modules.Params]]:
+    def _remat(self) -> dict[str, Assembly]:
         return {}
-
-    def _model(self, remat: str) -> tuple[Any, modules.Params]:
-        execution = Execution.on(self.platform, self.experiment.precision, self.experiment.scan, remat)
-        model: Any = find("model", self.choice.name)
-        return modules.abstract(lambda rngs: model(self.config, rngs=rngs, execution=execution))
 
     def step(self, remat: str, accumulate: int) -> Step:
         """The training step, to trace or to compile."""
@@ -147,7 +140,7 @@ class Blueprint:
 
 
 def blueprint(
-    experiment: Any,
+    experiment: Experiment,
     platform: str,
     choice: ModelChoice | None = None,
     examples: int | None = None,
@@ -172,17 +165,15 @@ def blueprint(
             "model.name", None, "must be given: a checkpoint in init_from, or --config.model.name and .variant"
         )
     inputs = inputs_of(experiment)
-    if inputs.row_kind != EXAMPLES:
-        config, info, row, notes = _of_text(experiment, inputs.text, choice, examples)
-        count = examples
-    else:
-        config, info, row, count, notes = _of_examples(experiment, inputs, choice, examples)
-    models, assumed = _frozen(experiment, inputs, platform, choice, config, frozen)
+    info, count, notes = _info(experiment.data, inputs, choice, examples)
+    made, row, assumptions = _model(inputs, info, choice, Execution.on(platform, experiment.precision, experiment.scan))
+    config = made.config
+    models, assumed = _frozen(experiment, inputs, made, frozen)
     objective = experiment.objective.bind(info, config, **models)
     return Blueprint(
         experiment=experiment,
         choice=choice,
-        config=config,
+        assembly=made,
         objective=objective,
         frozen=models,
         row=row,
@@ -190,25 +181,22 @@ def blueprint(
         examples=count,
         steps=total_steps(experiment, count),
         platform=platform,
-        notes=(*notes, *assumed, *_of_contrast(objective)),
+        notes=(*notes, *assumptions, *assumed, *_of_contrast(objective)),
     )
 
 
 def _frozen(
-    experiment: Any,
-    inputs: Inputs,
-    platform: str,
-    choice: ModelChoice,
-    config: Any,
-    known: Mapping[str, Mapping[str, Any]],
+    experiment: Experiment, inputs: Inputs, made: Assembly, known: Mapping[str, Mapping[str, Any]]
 ) -> tuple[dict[str, Frozen], tuple[str, ...]]:
     """The models that the objective learns from, by setting, and what was assumed of them."""
     unknown = [name for name in checkpoints_of(experiment.objective) if name not in known]
-    execution = Execution.on(platform, experiment.precision, experiment.scan)
+    config = made.config
     if unknown:
-        alike = {"model": {"name": choice.name, **to_json(config)}, "classes": None, "inputs": inputs.described(config)}
+        alike = {"model": {"name": made.name, **to_json(config)}, "classes": None, "inputs": inputs.described(config)}
         known = {**known, **dict.fromkeys(unknown, alike)}
-    models = frozen_models(experiment.objective, known, inputs=inputs, config=config, classes=None, execution=execution)
+    models = frozen_models(
+        experiment.objective, known, inputs=inputs, config=config, classes=None, execution=made.execution
+    )
     # which of its classes the student's are, only the data say
     columns = tuple(range(getattr(config, "num_classes", None) or 0))
     models = {name: dataclasses.replace(one, columns=lambda: columns) for name, one in models.items()}
@@ -217,60 +205,42 @@ def _frozen(
     return models, notes
 
 
-def _of_examples(experiment: Any, inputs: Inputs, choice: ModelChoice, examples: int | None) -> tuple:
-    """Of rows that are an example each."""
+def _info(
+    data: Data, inputs: Inputs, choice: ModelChoice, examples: int | None
+) -> tuple[SourceInfo, int | None, tuple[str, ...]]:
+    """What is known of the data: their description, how many rows an epoch has, and what was assumed."""
+    if inputs.only is not None and inputs.row_kind != EXAMPLES:
+        return training_data.rows(data, examples, inputs.only.row_classes), examples, ()
     stated = choice.changes.get("num_classes") or choice.base.get("num_classes")
-    info, count, notes = training_data.examples(experiment.data, examples, stated)
+    return training_data.examples(data, examples, stated)
+
+
+def _model(
+    inputs: Inputs, info: SourceInfo, choice: ModelChoice, execution: Execution
+) -> tuple[Assembly, Shapes, tuple[str, ...]]:
+    """The model, the shapes of a row of a batch, and what was assumed."""
     # all that is asked of a source
     source: Any = types.SimpleNamespace(info=info, fields={"image": "image", "label": "label"})
-    fields: dict[str, Any] = {}
-    for one in inputs.processors.values():
-        if isinstance(one, TextProcessor):  # whose tokenizer may have to be made of the data
-            fields["vocabulary_size"], more = _vocabulary(one.text.tokenizer, choice)
-            notes = (*notes, *more)
-        else:
-            fields |= one.model_fields(source)
-    config = choice.config(**fields)
-    row: dict[str, jax.ShapeDtypeStruct] = {}
-    for one in inputs.processors.values():
-        config = config if isinstance(one, TextProcessor) else one.complete(config, source)
-        row |= {key: jax.ShapeDtypeStruct(array.shape, array.dtype) for key, array in one.blank(config).items()}
-    row |= training_data.end_of_row(getattr(config, "num_classes", None), info.multi_label)
-    return config, info, row, count, notes
+    own, processors = choice.config(), inputs.processors.values()
+    told = [one.assumed_fields(source, own, choice.changes) for one in processors]
+    known: dict[str, Any] = {}
+    for fields, _ in told:
+        known |= {key: value for key, value in fields.items() if known.get(key) is None}
+    row: Shapes = {}
+
+    def complete(config: ModelConfig) -> ModelConfig:
+        for one in processors:
+            config, more = one.assumed_row(source, config)
+            row.update(more)
+        return config
+
+    made = assemble(choice, execution, known=known, complete=complete)
+    if inputs.row_kind == EXAMPLES:
+        row |= training_data.end_of_row(getattr(made.config, "num_classes", None), info.multi_label)
+    return made, row, tuple(note for _, notes in told for note in notes)
 
 
-def _of_text(experiment: Any, text: TextProcessor, choice: ModelChoice, examples: int | None) -> tuple:
-    info = training_data.texts(experiment, text, examples)
-    size, notes = _vocabulary(text.text.tokenizer, choice)
-    fields: dict[str, Any] = {"vocabulary_size": size, "head": text.head, "prefix_lm": text.prefix_lm}
-    if text.head in ("classes", "token_classes"):
-        fields["num_classes"] = TEXT_CLASSES
-        if not choice.changes.get("num_classes"):
-            notes = (*notes, f"{TEXT_CLASSES} classes assumed (--config.model.num_classes states them)")
-    config = choice.config(**fields)
-    text.check_length(config, text.text)
-    row = training_data.text_row(text.rows_of, text.text, config, number=text.head == "number")
-    return config, info, row, notes
-
-
-def _vocabulary(tokenizer: Any, choice: ModelChoice) -> tuple[int | None, tuple[str, ...]]:
-    """The number of ids that the tokenizer says, None for the model's own; and what was assumed."""
-    if tokenizer.kind in SIZED:
-        return tokenizer.vocabulary_size, ()
-    if tokenizer.kind == "bytes":
-        return open_tokenizer(tokenizer).vocabulary_size, ()
-    if tokenizer.kind == "file":
-        try:
-            return open_tokenizer(tokenizer).vocabulary_size, ()
-        except UserError:  # not here: the model's own number is the published tokenizer's
-            pass
-    if choice.config().vocabulary_size:
-        return None, ()
-    size = CHARACTERS if tokenizer.kind == "characters" else usual_vocabulary(choice.config_class)
-    return size, (f"a vocabulary of {size:,} assumed (--config.model.vocabulary_size states it)",)
-
-
-def _of_contrast(objective: Any) -> tuple[str, ...]:
+def _of_contrast(objective: Objective) -> tuple[str, ...]:
     """What isn't counted of an objective whose rows see each other."""
     if not isinstance(objective, WithEmbeddings):
         return ()

@@ -7,7 +7,6 @@ each keeps the whole is both, one after the other.
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
 
 from vitzoo.parallel.mesh import AXES
 from vitzoo.planning.blueprint import Blueprint
@@ -183,7 +182,7 @@ class Estimate:
         return max(self.seconds, key=self.seconds.__getitem__) if self.seconds else ""
 
     @property
-    def order(self) -> tuple[Any, ...]:
+    def order(self) -> tuple[float, ...]:
         """Smaller is better: time, half-way between all work at once (`seconds_min`) and one after the other, where a
         peak is known; then FLOPs, bytes sent, micro-batches, memory.
         """

@@ -15,23 +15,34 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
 import jax
-from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
+import numpy as np
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
 
 from vitzoo.jax_internals import called, contracted, held_by, output_axis, repeats, scan_of
+
+
+class Sized(Protocol):
+    """An array, or what stands for one."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+    @property
+    def dtype(self) -> np.dtype: ...
 
 
 class Weigher(Protocol):
     """How many bytes things take on one device."""
 
-    def array(self, aval: Any) -> float:
+    def array(self, aval: Sized) -> float:
         """A result in memory, from its shape and type."""
         ...
 
-    def stack(self, aval: Any) -> float:
+    def stack(self, aval: Sized) -> float:
         """A result of a loop."""
         ...
 
-    def operand(self, aval: Any) -> float:
+    def operand(self, aval: Sized) -> float:
         """What a product is given, beyond what is there anyhow: a weight gathered from the devices that hold it."""
         ...
 
@@ -76,7 +87,7 @@ class Program:
         operations: in order.
     """
 
-    avals: Mapping[int, Any]
+    avals: Mapping[int, Sized]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     operations: tuple[Operation, ...]
@@ -145,25 +156,25 @@ class _Reader:
     """Numbers variables and inlines calls."""
 
     def __init__(self) -> None:
-        self.avals: dict[int, Any] = {}
+        self.avals: dict[int, Sized] = {}
 
     def read(self, jaxpr: Jaxpr, kept: int | None = None) -> Program:
         """A program, of whose results the first `kept` stay until its end; all by default."""
-        names: dict[Any, int] = {}
+        names: dict[Var, int] = {}
         inputs = tuple(self._new(names, var) for var in (*jaxpr.constvars, *jaxpr.invars))
         operations = tuple(self._operations(jaxpr, names))
         outputs = tuple(self._known(names, var) for var in jaxpr.outvars[:kept])
         return Program(self.avals, inputs, outputs, operations)
 
-    def _number(self, aval: Any) -> int:
+    def _number(self, aval: Sized) -> int:
         self.avals[len(self.avals)] = aval
         return len(self.avals) - 1
 
-    def _new(self, names: dict[Any, int], var: Any) -> int:
-        names[var] = self._number(var.aval)
+    def _new(self, names: dict[Var, int], var: Var) -> int:
+        names[var] = self._number(_array(var))
         return names[var]
 
-    def _operations(self, jaxpr: Jaxpr, names: dict[Any, int]) -> Iterator[Operation]:
+    def _operations(self, jaxpr: Jaxpr, names: dict[Var, int]) -> Iterator[Operation]:
         for equation in jaxpr.eqns:
             inner = called(equation)
             if inner is None:
@@ -176,10 +187,10 @@ class _Reader:
             for outside, inside in zip(equation.outvars, inner.outvars, strict=True):
                 names[outside] = self._known(own, inside)
 
-    def _known(self, names: dict[Any, int], var: Any) -> int:
-        return self._number(var.aval) if isinstance(var, Literal) else names[var]
+    def _known(self, names: dict[Var, int], var: Var | Literal) -> int:
+        return self._number(_array(var)) if isinstance(var, Literal) else names[var]
 
-    def _operation(self, equation: Any, names: dict[Any, int]) -> Operation:
+    def _operation(self, equation: JaxprEqn, names: dict[Var, int]) -> Operation:
         given = tuple(names[var] for var in equation.invars if not isinstance(var, Literal))
         made = tuple(self._new(names, var) for var in equation.outvars)
         kind, params = equation.primitive.name, equation.params
@@ -187,6 +198,11 @@ class _Reader:
             body = _Reader().read(loop.body, loop.carried)  # what it stacks up goes there at once
             return Operation(kind, given, made, params, loop.length, loop.carried, body)
         return Operation(kind, given, made, params)
+
+
+def _array(var: Var | Literal) -> Any:
+    """The shape and type of a variable."""
+    return var.aval
 
 
 def count_flops(function: Callable, *args: Any, **kwargs: Any) -> int:
@@ -214,7 +230,7 @@ def _flops(jaxpr: Jaxpr) -> int:
     return sum(_equation(equation) for equation in jaxpr.eqns)
 
 
-def _equation(equation: Any) -> int:
+def _equation(equation: JaxprEqn) -> int:
     kind = equation.primitive.name
     if kind == "dot_general":
         return _dot(equation)
@@ -223,16 +239,16 @@ def _equation(equation: Any) -> int:
     inside = [_flops(jaxpr) for value in equation.params.values() for jaxpr in held_by(value)]
     if kind == "cond":
         return max(inside)
-    if kind == "while" and sum(inside):
+    if kind == "while" and any(inside):
         raise ValueError("a while_loop holds matrix products; use lax.scan, whose length is known")
     return repeats(equation) * sum(inside)
 
 
-def _dot(equation: Any) -> int:
-    left = equation.invars[0].aval.shape
-    return 2 * math.prod(equation.outvars[0].aval.shape) * math.prod(left[axis] for axis in contracted(equation))
+def _dot(equation: JaxprEqn) -> int:
+    left = _array(equation.invars[0]).shape
+    return 2 * math.prod(_array(equation.outvars[0]).shape) * math.prod(left[axis] for axis in contracted(equation))
 
 
-def _convolution(equation: Any) -> int:
-    kernel = equation.invars[1].aval.shape
-    return 2 * math.prod(equation.outvars[0].aval.shape) * math.prod(kernel) // kernel[output_axis(equation)]
+def _convolution(equation: JaxprEqn) -> int:
+    kernel = _array(equation.invars[1]).shape
+    return 2 * math.prod(_array(equation.outvars[0]).shape) * math.prod(kernel) // kernel[output_axis(equation)]

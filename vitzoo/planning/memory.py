@@ -7,13 +7,12 @@ whether it grows with the batch; from then on any batch, mesh and accumulation c
 import dataclasses
 import functools
 import math
-from typing import Any
 
 import jax
 from jax.extend.core import ClosedJaxpr
 
-from vitzoo.nn.state import merge, statistics
-from vitzoo.objectives.base import WithEmbeddings
+from vitzoo.nn.state import Params, merge, statistics
+from vitzoo.objectives.base import Batch, WithEmbeddings
 from vitzoo.planning import jaxprs
 from vitzoo.planning.blueprint import Blueprint
 from vitzoo.planning.layout import StateLayout
@@ -63,20 +62,20 @@ class OnDevice:
     tensor_sizes: frozenset[int]
     gathers: bool
 
-    def grows(self, aval: Any) -> bool:
+    def grows(self, aval: jaxprs.Sized) -> bool:
         """Whether an array has rows of the batch."""
         return any(size and size % ROWS == 0 for size in aval.shape)
 
-    def array(self, aval: Any) -> float:
+    def array(self, aval: jaxprs.Sized) -> float:
         shared = self.tensor if self.tensor_sizes.intersection(aval.shape) else 1
         fraction = self.rows / ROWS if self.grows(aval) else 1.0
         return bytes_of(aval) * fraction / shared
 
-    def stack(self, aval: Any) -> float:
+    def stack(self, aval: jaxprs.Sized) -> float:
         # what doesn't grow is weights' gradients, counted where the parameters lie
         return self.array(aval) if self.grows(aval) else 0.0
 
-    def operand(self, aval: Any) -> float:
+    def operand(self, aval: jaxprs.Sized) -> float:
         return self.array(aval) if self.gathers and not self.grows(aval) else 0.0
 
 
@@ -107,13 +106,17 @@ class Estimator:
         trained, frozen = jax.eval_shape(blueprint.chain.partition, shapes)
         join, objective, memory = blueprint.chain.join, blueprint.objective, states.memory(blueprint.state)
 
-        def loss(trained: Any, frozen: Any, batch: Any, key: jax.Array, memory: Any, step: Any) -> tuple:
-            params, more = join(trained, frozen), {"memory": memory, "step": step}
+        def loss(
+            trained: Params, frozen: Params, batch: Batch, key: jax.Array, memory: Params | None, step: jax.Array
+        ) -> tuple:
+            params = join(trained, frozen)
             model = merge(graph, params)
             if isinstance(objective, WithEmbeddings):
-                sums, *others = objective.sums_of(objective.embeddings(model, batch, key), params, batch, **more)
+                sums, *others = objective.sums_of(
+                    objective.embeddings(model, batch, key), params, batch, memory=memory, step=step
+                )
             else:
-                sums, *others = objective.sums(model, batch, key, train=True, **more)
+                sums, *others = objective.sums(model, batch, key, train=True, memory=memory, step=step)
             return sum(sums.values()), (sums, others, statistics(model))
 
         key = jax.eval_shape(lambda: jax.random.key(0))
@@ -197,6 +200,6 @@ class Estimator:
         return sum(bytes_of(aval) // ROWS for aval in rolled if aval.shape and aval.shape[0] == ROWS)
 
 
-def bytes_of(aval: Any) -> int:
+def bytes_of(aval: jaxprs.Sized) -> int:
     """Bytes of an array, from its shape and type."""
     return math.prod(aval.shape) * getattr(aval.dtype, "itemsize", 4)

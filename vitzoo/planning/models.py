@@ -1,7 +1,7 @@
 """The table of `vitzoo models`: what each published variant holds and costs.
 
 The numbers are kept in `variants.json`, since tracing all models takes half a minute; `scripts/make_model_table.py`
-makes it with `planning.cost`, and a test compares the two.
+makes it, and a test compares the two.
 """
 
 import abc

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Any
 
 from vitzoo.config import Resolved
-from vitzoo.config.experiment import ModelChoice
+from vitzoo.config.model import ModelChoice
 from vitzoo.errors import UserError
 from vitzoo.planning import jaxprs, search, tpu_compiler
 from vitzoo.planning.blueprint import Blueprint, blueprint

@@ -19,7 +19,7 @@ from jax.experimental import mesh_utils, topologies
 from jax.sharding import AxisType, Mesh
 
 from vitzoo.config import Resolved, resolve
-from vitzoo.config.experiment import ModelChoice
+from vitzoo.config.model import ModelChoice
 from vitzoo.errors import RunError
 from vitzoo.parallel.mesh import AXES
 from vitzoo.planning.blueprint import Blueprint, blueprint
@@ -118,7 +118,8 @@ def main() -> None:
     step = jit_train_step(plan.step(setting.remat, setting.accumulate), mesh, places)
     batch = plan.batch(resolved.experiment.data.batch_size)
     seed = jax.ShapeDtypeStruct((), np.uint32)
-    memory = step.lower(states.with_shardings(plan.state, places), batch, seed).compile().memory_analysis()
+    compiled = step.lower(states.with_shardings(plan.state, places), batch, seed).compile()
+    memory: Any = compiled.memory_analysis()
     results = memory.output_size_in_bytes - memory.alias_size_in_bytes
     taken = {"arguments": memory.argument_size_in_bytes, "temporary": memory.temp_size_in_bytes + results}
     taken |= {"peak": memory.peak_memory_in_bytes}

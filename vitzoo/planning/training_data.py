@@ -1,11 +1,8 @@
-"""What a training reads, told without reading it: how many examples and steps, which images, the shapes of a row.
-
-`vitzoo.data.text.rows` says what the arrays of a row of text hold.
-"""
+"""What a training reads, told without reading it: how many examples and steps, which images, what a row has besides."""
 
 import dataclasses
 from fractions import Fraction
-from typing import Any, overload
+from typing import overload
 
 import jax
 import numpy as np
@@ -14,13 +11,10 @@ from vitzoo.config.experiment import Experiment
 from vitzoo.data import splits
 from vitzoo.data.folders import PATH_KINDS
 from vitzoo.data.open import open_source
-from vitzoo.data.processors.text import TextProcessor
+from vitzoo.data.processors.base import Shapes
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.base import SourceInfo
-from vitzoo.data.text.masked import chosen_of
-from vitzoo.data.text.rows import has_source
 from vitzoo.errors import UserError
-from vitzoo.models.text import is_prefix_lm, kind_of
 from vitzoo.paths import expanded
 
 
@@ -76,11 +70,11 @@ def examples(data: Data, stated: int | None, classes: int | None) -> tuple[Sourc
     return _info(data, stated, classes or ASSUMED_CLASSES, None, 3), stated, tuple(notes)
 
 
-def texts(experiment: Experiment, text: TextProcessor, stated: int | None) -> SourceInfo:
-    """A description of rows of text: what an objective is bound to. Text isn't read, so only `stated` counts."""
-    two_parts = text.text.next_sentence and text.rows_of == "masked"
-    classes = ("follows", "random") if two_parts else None
-    return dataclasses.replace(_info(experiment.data, stated, 0, None, 0), classes=classes)
+def rows(data: Data, stated: int | None, classes: tuple[str, ...] | None) -> SourceInfo:
+    """A description of rows that are made of text: what an objective is bound to. Text isn't read, so only `stated`
+    counts.
+    """
+    return dataclasses.replace(_info(data, stated, 0, None, 0), classes=classes)
 
 
 def _is_there(data: Data) -> bool:
@@ -151,43 +145,10 @@ def exact(number: float) -> Fraction:
     return Fraction(str(number))
 
 
-Shapes = dict[str, jax.ShapeDtypeStruct]
-
-
 def end_of_row(classes: int | None, multi_label: bool) -> Shapes:
     """What rows of examples have besides the model's inputs."""
     label = _array(np.float32, classes or 0) if multi_label else _array(np.int32)
     return {"label": label, "example_weight": _array(np.float32)}
-
-
-def text_row(rows: str, text: Any, config: Any, number: bool = False) -> Shapes:
-    """A row of text, as training loads it.
-
-    Args:
-        rows: a key of `vitzoo.data.processors.text.MAKERS` from which models learn.
-        text: the config's section.
-        config: the model's settings.
-        number: labels are numbers, not classes.
-    """
-    length = text.length
-    integers, more = ["tokens", "targets", "tokens_segments", "tokens_positions"], {}
-    if has_source(rows, kind_of(config)):
-        source = ("source", "source_segments", "source_positions")
-        more = {name: _array(np.int32, text.source_length) for name in source}
-    elif is_prefix_lm(config):
-        more = {"tokens_prefix": _array(bool, length)}
-    elif rows == "masked":
-        room = length - 2 - int(text.next_sentence)
-        integers.append("tokens_types")
-        more = {"chosen": _array(np.int32, chosen_of(room, text.mask_rate))}
-        more |= {"label": _array(np.int32)} if text.next_sentence else {}
-    elif rows == "labelled":
-        integers.append("tokens_types")
-        more = {"label": _array(np.float32 if number else np.int32)}
-    elif rows == "tagged":
-        integers.append("words")
-    row = {name: _array(np.int32, length) for name in integers} | more
-    return row | {"target_weights": _array(np.float32, length), "example_weight": _array(np.float32)}
 
 
 def batch_of(row: Shapes, size: int) -> Shapes:
@@ -195,5 +156,5 @@ def batch_of(row: Shapes, size: int) -> Shapes:
     return {name: jax.ShapeDtypeStruct((size, *leaf.shape), leaf.dtype) for name, leaf in row.items()}
 
 
-def _array(dtype: Any, *shape: int) -> jax.ShapeDtypeStruct:
+def _array(dtype: type, *shape: int) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(shape, dtype)

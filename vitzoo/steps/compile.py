@@ -10,6 +10,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from flax import nnx
 from jax.sharding import Mesh
 
 from vitzoo.nn.state import merge
@@ -27,7 +28,7 @@ def batch_shapes(row: Mapping[str, Any], size: int) -> dict[str, jax.ShapeDtypeS
     return {key: jax.ShapeDtypeStruct((size, *value.shape), value.dtype) for key, value in arrays.items()}
 
 
-def jit_train_step(step: Step, mesh: Mesh, shardings: State) -> Any:
+def jit_train_step(step: Step, mesh: Mesh, shardings: State) -> jax.stages.Wrapped:
     """The step of `make_train_step` as `jax.jit` makes it, `(state, batch, seed)`: for `lower`, to plan and to measure.
 
     Args:
@@ -64,7 +65,7 @@ def compile_eval_step(step: Callable, mesh: Mesh) -> Callable[..., dict[str, Any
     compiled = compiled_together(jax.jit(_on(mesh, step), in_shardings=places, out_shardings=replicated(mesh)))
 
     def evaluate(
-        params: Any, batch: Batch, first: int = 0, beside: Mapping[str, Any] = MappingProxyType({})
+        params: State, batch: Batch, first: int = 0, beside: Mapping[str, Any] = MappingProxyType({})
     ) -> dict[str, Any]:
         return compiled(params, batch, place(np.int32(first), replicated(mesh)), dict(beside))
 
@@ -106,7 +107,7 @@ def _on(mesh: Mesh, step: Callable) -> Callable:
 
 
 def make_eval_step(
-    graph: Any, outputs: Callable[..., Mapping[str, Any]], prepare: Prepare
+    graph: nnx.GraphDef, outputs: Callable[..., Mapping[str, Any]], prepare: Prepare
 ) -> Callable[..., dict[str, Any]]:
     """`step(params, batch, first, beside) -> {name: array [B, ...]}`, to be compiled by `steps.compile`. `first` is the
     place of the batch's first row in the split, by which each row's `key` is drawn; `beside` what of the state
@@ -119,7 +120,7 @@ def make_eval_step(
         prepare: (batch, key) to the batch that the model takes; called without a key.
     """
 
-    def step(params: Any, batch: Batch, first: jax.Array, beside: Mapping[str, Any]) -> dict[str, Any]:
+    def step(params: State, batch: Batch, first: jax.Array, beside: Mapping[str, Any]) -> dict[str, Any]:
         batch = prepare(batch, None)
         rows = over_devices(batch | row_keys(batch, jax.random.key(0), first))
         return dict(outputs(merge(graph, params), rows, **beside))

@@ -10,6 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import optax
+from flax import nnx
 
 from vitzoo.nn.constrain import constrain
 from vitzoo.nn.paths import flatten, unflatten
@@ -23,11 +24,11 @@ Rows = dict[str, jax.Array]
 Prepare = Callable[[Batch, jax.Array | None], dict[str, jax.Array]]
 
 
-Step = Callable[[State, Batch, Any], tuple[State, Scalars]]
+Step = Callable[[State, Batch, jax.Array | int], tuple[State, Scalars]]
 
 
 def make_train_step(
-    graph: Any,
+    graph: nnx.GraphDef,
     objective: Objective,
     tx: Chain,
     schedule: Rate,
@@ -137,7 +138,7 @@ def _with(params: State, others: State) -> State:
     return unflatten(flatten(params) | flatten(others)) if others else params
 
 
-def _averaged(average: State, params: State, decay: Any) -> State:
+def _averaged(average: State, params: State, decay: jax.Array | float) -> State:
     # written so that the average of what doesn't change is exactly that
     return jax.tree.map(lambda a, p: a + (1 - decay) * (p - a), average, params)
 

@@ -1,7 +1,5 @@
 """Whether a training fits on its devices, before anything is allocated."""
 
-from typing import Any
-
 import jax
 
 from vitzoo.planning.blueprint import Blueprint
@@ -46,7 +44,7 @@ def blueprint_of(task: Task) -> Blueprint:
     return Blueprint(
         experiment=experiment,
         choice=task.choice,
-        config=config,
+        assembly=task.assembly,
         objective=task.objective,
         frozen=task.frozen_models.models,
         row={name: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype) for name, leaf in row.items()},
@@ -58,7 +56,7 @@ def blueprint_of(task: Task) -> Blueprint:
     )
 
 
-def memory_of(device: Any) -> float | None:
+def memory_of(device: jax.Device) -> float | None:
     """Bytes that programs get of a device; of a CPU's simulated devices, its part of the machine's memory."""
     if device.platform == "cpu":
         return machine_memory() / jax.local_device_count("cpu")

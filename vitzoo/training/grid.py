@@ -7,13 +7,12 @@ import json
 import math
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from vitzoo.config import Resolved, resolve
 from vitzoo.config.files import find_config
-from vitzoo.config.resolution import Overrides
+from vitzoo.config.layers import Overrides
 from vitzoo.errors import UserError
 from vitzoo.paths import LONGEST
 
@@ -103,7 +102,7 @@ def _check_apart(made: Sequence[Point]) -> None:
             raise UserError("--over", point.typed, f"is the same training as {first.typed}; leave one out")
 
 
-def _product(axes: Mapping[str, Sequence[str]]) -> Any:
+def _product(axes: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, ...]]:
     return itertools.product(*axes.values())
 
 

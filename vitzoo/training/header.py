@@ -1,6 +1,6 @@
 """What a run says of itself, first and last."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -9,7 +9,8 @@ from jax.sharding import Mesh
 
 from vitzoo.checkpoints import steps
 from vitzoo.checkpoints.store import Store
-from vitzoo.config.comparison import Differences
+from vitzoo.config.experiment import Experiment
+from vitzoo.config.fields import Differences
 from vitzoo.data import left_out
 from vitzoo.data.processors.text import TextProcessor
 from vitzoo.parallel import processes
@@ -108,7 +109,7 @@ def warnings(task: Task) -> list[str]:
     return [f"warning: {text}" for text in found if text]
 
 
-def _never_at_peak(experiment: Any, total: int, examples: int) -> str:
+def _never_at_peak(experiment: Experiment, total: int, examples: int) -> str:
     warmup, cooldown = experiment.schedule.spans(total, experiment.data.batch_size, examples)
     peak = f"optimizer.learning_rate = {experiment.optimizer.learning_rate:g} is never reached"
     if warmup and warmup >= total:
@@ -117,7 +118,7 @@ def _never_at_peak(experiment: Any, total: int, examples: int) -> str:
     return f"the warm-up of {warmup:,} steps and the cooldown of {cooldown:,} overlap in {total:,}: {peak}" * overlap
 
 
-def _remembers_its_start(experiment: Any, total: int) -> str:
+def _remembers_its_start(experiment: Experiment, total: int) -> str:
     """That the moving average, which is what is evaluated, is still in part the parameters it began with."""
     left = experiment.ema**total
     if experiment.ema_warm_start or left <= REMEMBERED:
@@ -128,9 +129,10 @@ def _remembers_its_start(experiment: Any, total: int) -> str:
     )
 
 
-def _tokens_stay_whole(task: Any) -> str:
+def _tokens_stay_whole(task: Task) -> str:
     """That sequences were to be cut, and can't be."""
-    parts, config = task.mesh.shape["sequence"], task.model_config
+    parts = task.mesh.shape["sequence"]
+    config: Any = task.model_config
     lengths = [rows.shape[1] for rows in task.inputs.arguments(config) if len(rows.shape) == 2]
     if hasattr(config, "prefix_tokens"):
         lengths.append(config.prefix_tokens + config.patches)
@@ -225,5 +227,5 @@ def _model_name(task: Task) -> str:
     return f"{task.choice.name} {task.choice.variant}".strip()
 
 
-def _names(classes: Any, shown: int = 4) -> str:
+def _names(classes: Sequence[str], shown: int = 4) -> str:
     return ", ".join(classes[:shown]) + (", ..." if len(classes) > shown else "")

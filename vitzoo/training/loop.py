@@ -8,20 +8,19 @@ from typing import Any, TextIO
 from vitzoo.checkpoints.orbax import one_at_a_time
 from vitzoo.checkpoints.store import Store
 from vitzoo.config import resolve
-from vitzoo.config.comparison import check_same
+from vitzoo.config.fields import check_same
 from vitzoo.data import left_out
 from vitzoo.parallel import processes
 from vitzoo.parallel.sharding import put
 from vitzoo.paths import folder_to_fill
 from vitzoo.registry import UserPartFaults
 from vitzoo.training import curves, header, run_folder, setup, start
+from vitzoo.training.fits import check_warmup
 from vitzoo.training.lock import locked
 from vitzoo.training.metrics import Metrics
 from vitzoo.training.records import Records
-from vitzoo.training.saving import Saving, due
-from vitzoo.training.signals import Signals
+from vitzoo.training.saving import Saving, Signals, due
 from vitzoo.training.speed import Profiler, keep_heap, progress_of, use_compilation_cache
-from vitzoo.training.warmup import check_warmup
 from vitzoo.training.window import Window
 
 

@@ -1,11 +1,12 @@
 """The checkpoint that a training starts from (`init_from`): its architecture, preprocessing and weights."""
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from vitzoo.checkpoints.locate import Located
 from vitzoo.config import Resolved
+from vitzoo.config.assembly import Assembly
 from vitzoo.data.inputs import Inputs
 from vitzoo.data.processors.image import ImageProcessor
 from vitzoo.data.processors.text import TextProcessor
@@ -75,7 +76,7 @@ class Pretrained:
         if text is None:
             return []
         stated = _stated(resolved, ("file",)).get(text.name, {}).get("tokenizer", {})
-        other = differing(resolved.experiment.inputs[text.name].tokenizer, stated, text.tokenizer)
+        other = differing(text.text.tokenizer, stated, text.tokenizer)
         if not other:
             return []
         listed = ", ".join(f"inputs.{text.name}.tokenizer.{name} = {stated[name]}" for name in other)
@@ -87,12 +88,17 @@ class Pretrained:
         return {} if config is None or config.get("init_from") else config.get("inputs", {})
 
     def parameters(
-        self, config: Any, classes: Sequence[str] | None, build: Callable, seed: int, inputs: Inputs
+        self, made: Assembly, classes: Sequence[str] | None, seed: int, inputs: Inputs
     ) -> tuple[dict[str, Any], list[str]]:
         """The weights made to fit a model that this feeds, as nested NumPy arrays, and lines on what became of them."""
         images = inputs.find(ImageProcessor)
         params, report, which = fitted(
-            self.located, config, classes, build, seed=seed, preprocessing=None if images is None else images.of(config)
+            self.located,
+            made.config,
+            classes,
+            made,
+            seed=seed,
+            preprocessing=None if images is None else images.of(made.config),
         )
         first = f"from    {self.name}, step {self.located.step}, {WEIGHTS[which]}"
         return params, [first, *report.lines()]

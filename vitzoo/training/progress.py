@@ -4,7 +4,7 @@ import contextlib
 import datetime
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, TextIO
+from typing import Any, TextIO, TypeVar
 
 from vitzoo import streams
 
@@ -129,6 +129,8 @@ def _short(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
+Made = TypeVar("Made")
+
 LOST = ("compiling", "evaluating", "saving", "waiting")
 """What isn't training: making the step's program, evaluators, saves that the loop waits for, and data that come while
 the device has nothing to do."""
@@ -154,7 +156,7 @@ class Goodput:
         """The first step was handed to the device: what is in no part so far was spent on its program."""
         self._spent["compiling"] += time.perf_counter() - self._began - sum(self._spent.values())
 
-    def waiting(self, batches: Iterator[Any], busy: Callable[[], bool]) -> Iterator[Any]:
+    def waiting(self, batches: Iterator[Made], busy: Callable[[], bool]) -> Iterator[Made]:
         """The batches; the wait for one is lost if the device has no work left by the time it comes.
 
         Args:

@@ -14,9 +14,8 @@ from vitzoo.evaluation.settings import of_evaluator
 from vitzoo.steps.state import evaluated
 from vitzoo.training.metrics import Metrics
 from vitzoo.training.progress import Progress
-from vitzoo.training.saving import due, period
+from vitzoo.training.saving import Signals, due, period
 from vitzoo.training.setup import Task
-from vitzoo.training.signals import Signals
 
 
 def overlaps(task: Task) -> list[str]:
@@ -77,7 +76,7 @@ def check_same_data(task: Task, then: Mapping[str, str], remedy: str) -> list[st
     return notes
 
 
-def _named_by_best(task: Task) -> Any:
+def _named_by_best(task: Task) -> str:
     return task.resolved.experiment.checkpoint.keep_best.partition("/")[0]
 
 

@@ -15,8 +15,9 @@ from typing import Any
 
 from vitzoo import strict_json
 from vitzoo.config import resolve
-from vitzoo.config.comparison import NEEDED, UNSET, Differences, compare, read_kept
 from vitzoo.config.experiment import DURATIONS
+from vitzoo.config.fields import UNSET, Differences, compare
+from vitzoo.config.files import NEEDED, read_kept
 from vitzoo.errors import RunError, UserError
 from vitzoo.overwriting import Reads, check_stays_outside
 from vitzoo.parallel import processes

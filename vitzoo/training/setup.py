@@ -14,25 +14,25 @@ from jax.sharding import Mesh
 
 from vitzoo.checkpoints import metadata
 from vitzoo.config import Resolved
-from vitzoo.config.comparison import meaning_of
-from vitzoo.config.contracts import check_bound
-from vitzoo.config.experiment import CHOICES, Experiment, ModelChoice
-from vitzoo.config.fits import needs_classes
-from vitzoo.config.inputs import inputs_of
+from vitzoo.config.assembly import Assembly, assemble
+from vitzoo.config.contracts import needs_classes
+from vitzoo.config.experiment import CHOICES, Experiment, inputs_of
+from vitzoo.config.fields import meaning_of
+from vitzoo.config.model import ModelChoice
 from vitzoo.data.inputs import Inputs
 from vitzoo.data.pipeline import TrainStream
-from vitzoo.data.sources.base import SourceInfo
+from vitzoo.data.sources.base import Source, SourceInfo
 from vitzoo.evaluation.run import Evaluation
-from vitzoo.models.base import embeddings_of
+from vitzoo.models.base import ModelConfig
 from vitzoo.nn import state as modules
 from vitzoo.nn.execution import Execution
 from vitzoo.nn.paths import flatten
-from vitzoo.objectives.base import Objective
+from vitzoo.objectives.base import Objective, check_bound
 from vitzoo.optim import build as optim
 from vitzoo.parallel import mesh as meshes
-from vitzoo.parallel.sharding import rows_of_this_process, rules_of
+from vitzoo.parallel.sharding import rows_of_this_process
 from vitzoo.planning.training_data import total_steps
-from vitzoo.registry import PARTS, find
+from vitzoo.registry import PARTS
 from vitzoo.schema import to_json
 from vitzoo.steps import state as states
 from vitzoo.steps.compile import batch_shapes, compile_train_step
@@ -48,7 +48,6 @@ from vitzoo.training.fits import (
 from vitzoo.training.pretrained import Pretrained
 from vitzoo.version import version
 from vitzoo.weights.frozen import FrozenCheckpoints
-from vitzoo.weights.model import builder
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,9 +60,8 @@ class Task:
         info: of the training split.
         source: the training's examples.
         choice: the model's name and variant.
-        model_config: every setting of the model, those from the data filled in.
+        assembly: the model, every setting of it filled in.
         inputs: how examples become what the model is given; the checkpoint's where the config sets nothing.
-        build: makes the model from its random keys.
         chain: the optimizer, which also knows what each leaf gets.
         state: the state's shapes, types and shardings.
         shardings: the state's shardings alone.
@@ -80,11 +78,10 @@ class Task:
     resolved: Resolved
     mesh: Mesh
     info: SourceInfo
-    source: Any
+    source: Source
     choice: ModelChoice
-    model_config: Any
+    assembly: Assembly
     inputs: Inputs
-    build: Callable
     chain: optim.Chain
     state: dict
     shardings: dict
@@ -96,6 +93,11 @@ class Task:
     pretrained: Pretrained | None
     objective: Objective
     frozen_models: FrozenCheckpoints
+
+    @property
+    def model_config(self) -> ModelConfig:
+        """Every setting of the model."""
+        return self.assembly.config
 
     @property
     def parameters(self) -> int:
@@ -168,16 +170,17 @@ def prepare(resolved: Resolved, mesh: Mesh) -> Task:
     inputs = inputs_of(experiment) if pretrained is None else pretrained.inputs(inputs_of(experiment), resolved)
     source = inputs.source(experiment.data)
     inputs = inputs.learned(source)
-    config = inputs.complete(choice.config(**inputs.model_fields(source)), source)
+    platform = mesh.devices.flat[0].platform
+    execution = Execution.on(platform, experiment.precision, experiment.scan, experiment.remat)
+    complete = functools.partial(inputs.complete, source=source)
+    made = assemble(choice, execution, known=inputs.model_fields(source), complete=complete)
+    config = made.config
     rows = inputs.rows(source, experiment.data, config, train=True)
     part = rows_of_this_process(experiment.data.batch_size, mesh)
     stream = TrainStream(rows, experiment.data, seed=experiment.seed, part=part)
-    platform = mesh.devices.flat[0].platform
-    execution = Execution.on(platform, experiment.precision, experiment.scan, experiment.remat)
-    build, steps = builder(choice.name, config, execution), total_steps(experiment, rows.info.n)
-    graph, shapes = modules.abstract(build)
+    steps, (graph, shapes) = total_steps(experiment, rows.info.n), made.abstract
     if choice.name not in PARTS["model"] and needs_classes(experiment.objective, experiment.evaluate):
-        check_outputs(choice.name, graph, shapes, inputs, config)
+        check_outputs(made, inputs)
     names = _class_names(rows.info, config)
     student = {"inputs": inputs, "config": config, "classes": names, "execution": execution}
     frozen = FrozenCheckpoints.open(experiment.objective, **student)
@@ -188,10 +191,9 @@ def prepare(resolved: Resolved, mesh: Mesh) -> Task:
     statistics = modules.statistics_of(graph, shapes)
     check_statistics(choice.name, statistics)
     check_contrast(resolved.values["objective"]["name"], objective, statistics)
-    model = find("model", choice.name)
-    chain = optim.build(experiment.optimizer, schedule, shapes, statistics, steps, embeddings_of(model))
+    chain = optim.build(experiment.optimizer, schedule, shapes, statistics, steps, made.embeddings)
     state = states.abstract(shapes, chain, experiment.ema, objective, frozen.models)
-    shardings = states.shardings(state, rules_of(model), mesh, frozen.models)
+    shardings = states.shardings(state, made.rules, mesh, frozen.models)
     step = make_train_step(
         graph,
         objective,
@@ -221,9 +223,8 @@ def prepare(resolved: Resolved, mesh: Mesh) -> Task:
         info=rows.info,
         source=source,
         choice=choice,
-        model_config=config,
+        assembly=made,
         inputs=inputs,
-        build=build,
         chain=chain,
         state=states.with_shardings(state, shardings),
         shardings=shardings,
@@ -251,6 +252,6 @@ def _trace_own(task: Task) -> None:
             evaluation.trace(task.state["params"], task.state)
 
 
-def _class_names(info: SourceInfo, config: Any) -> tuple[str, ...] | None:
+def _class_names(info: SourceInfo, config: ModelConfig) -> tuple[str, ...] | None:
     known = info.classes is not None and len(info.classes) == getattr(config, "num_classes", None)
     return info.classes if known else None

@@ -24,7 +24,7 @@ from typing import Any, TextIO
 import jax
 import jaxlib
 
-from vitzoo.nn.state import abstract, merge
+from vitzoo.nn.state import Params, merge
 from vitzoo.paths import home
 from vitzoo.planning.jaxprs import count_flops
 from vitzoo.planning.topology import peak_flops
@@ -68,8 +68,8 @@ def flops_per_example(task: Task) -> float:
         size = task.resolved.experiment.data.batch_size
         return count_flops(task.step, task.state, batch_shapes(task.stream.rows.padding(), size), 0) / size
 
-    def forward(params: Any, *arguments: Any) -> Any:
-        return merge(abstract(task.build)[0], params)(*arguments)
+    def forward(params: Params, *arguments: jax.Array) -> Any:
+        return merge(task.assembly.abstract[0], params)(*arguments)
 
     return 3 * count_flops(forward, task.state["params"], *task.inputs.arguments(task.model_config))
 
@@ -78,7 +78,7 @@ SMALL_STEP = 2e10  # FLOPs of a micro-batch, which comes to some 50 to 200 MB of
 _M_TRIM_THRESHOLD, _M_MMAP_MAX, _M_ARENA_MAX = -1, -4, -8  # from <malloc.h>
 
 
-def keep_heap(task: Any) -> bool:
+def keep_heap(task: Task) -> bool:
     """Tell glibc to keep what is freed, if the task's step is small and runs on a CPU; True where that was done.
 
     To be called before the first array is made.

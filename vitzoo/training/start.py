@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from vitzoo.checkpoints.locate import of_another_run, other_meaning, other_name, other_setting
 from vitzoo.checkpoints.store import Store, restore
 from vitzoo.config import Resolved
-from vitzoo.config.comparison import Differences
+from vitzoo.config.fields import Differences
 from vitzoo.data.folders import is_moved
 from vitzoo.errors import UserError
 from vitzoo.nn.state import initialise
@@ -94,7 +94,7 @@ def _own_state(task: Task, store: Store, found: int | None) -> tuple[dict, dict[
         state, loop = store.restore(found, task.state)
         return state, loop, [f"resumed at step {found}"]
     if task.pretrained is None:
-        params = initialise(task.build, task.resolved.experiment.seed, task.shardings["params"])
+        params = initialise(task.assembly, task.resolved.experiment.seed, task.shardings["params"])
         return _fresh(task, params), {"step": 0}, []
     if task.resolved.experiment.init_from_state:
         return _continued(task)
@@ -145,7 +145,7 @@ def pretrained_parameters(task: Task) -> tuple[dict[str, Any], list[str]]:
     """The weights of `init_from` made to fit the model, and a line for each leaf that is not simply used."""
     assert task.pretrained is not None
     seed = task.resolved.experiment.seed
-    params, report = task.pretrained.parameters(task.model_config, task.class_names, task.build, seed, task.inputs)
+    params, report = task.pretrained.parameters(task.assembly, task.class_names, seed, task.inputs)
     return params, [*report, *task.pretrained.left_out(task.resolved, task.inputs)]
 
 
@@ -174,12 +174,12 @@ def _check_tokenizer(task: Task, workdir: Path, saved: dict) -> None:
         then = saved["inputs"].get(name, {})
         if not ("tokenizer" in then and "tokenizer" in now):
             continue
-        settings = task.resolved.experiment.inputs[name].tokenizer
+        settings = task.resolved.values["inputs"][name]["tokenizer"]
         marks = then["tokenizer"]["sha256"], now["tokenizer"]["sha256"]
-        if marks[0] != marks[1] and settings.kind == "file":
+        if marks[0] != marks[1] and settings["kind"] == "file":
             changed = f"sha256 {marks[0][:16]}, now {marks[1][:16]}"
             message = f"the tokenizer has changed since this run began ({changed}); {run_folder.start_from(workdir)}"
-            raise UserError(f"inputs.{name}.tokenizer.file", settings.file, message)
+            raise UserError(f"inputs.{name}.tokenizer.file", settings["file"], message)
 
 
 def _check_data(task: Task, workdir: Path, saved: dict) -> None:

@@ -7,7 +7,7 @@ import csv
 import dataclasses
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -18,9 +18,9 @@ from vitzoo.outputs import checked_folder, write_whole
 from vitzoo.schema import checkpoints_of
 from vitzoo.training import lock, run_folder, setup
 from vitzoo.training.curves import draw_sweep
+from vitzoo.training.fits import check_warmup
 from vitzoo.training.grid import Point
 from vitzoo.training.loop import train
-from vitzoo.training.warmup import check_warmup
 from vitzoo.weights.open import open_weights
 
 TABLES = ("sweep.json", "sweep.csv", "sweep.png")
@@ -130,7 +130,7 @@ def _outcome(point: Point, result: dict[str, Any]) -> Outcome:
     return Outcome(point, metrics, None if best is None else best["value"], None)
 
 
-def _better(outcome: Outcome, metric: str) -> Any:
+def _better(outcome: Outcome, metric: str) -> Callable:
     """`max` or `min`, as the metric's evaluator says."""
     name, _, key = metric.partition("/")
     evaluators = outcome.point.resolved.experiment.evaluate

@@ -17,11 +17,11 @@ from jax import export
 from vitzoo.checkpoints.locate import Located
 from vitzoo.checkpoints.orbax import one_at_a_time
 from vitzoo.checkpoints.store import Store
+from vitzoo.config.assembly import from_description
 from vitzoo.data.inputs import tokenizer_of
 from vitzoo.data.text.tokenizers.saved import load_tokenizer
 from vitzoo.errors import UserError
 from vitzoo.models.base import transfer_rules
-from vitzoo.nn import state
 from vitzoo.nn.execution import Execution
 from vitzoo.nn.paths import flatten
 from vitzoo.outputs import check_takes_checkpoints, checked_file, checked_new_folder, whole_folder, write_whole
@@ -29,7 +29,6 @@ from vitzoo.overwriting import Reads
 from vitzoo.registry import find
 from vitzoo.weights.formats.registry import FORMATS, WRITERS, Writing, find_writer
 from vitzoo.weights.load import load
-from vitzoo.weights.model import builder, config_of
 from vitzoo.weights.open import Published, check_given, name_of, open_weights, read_weights
 from vitzoo.weights.transfer import check_leaves
 
@@ -103,8 +102,8 @@ def convert(
     if form == OWN:
         check_takes_checkpoints("DST", target)
     params, which, notes = read_weights(located, weights)
-    config = config_of(located.description)
-    _, shapes = state.abstract(builder(model, config))
+    made = from_description(located.description)
+    config, (_, shapes) = made.config, made.abstract
     check_leaves(flatten(params), flatten(shapes), [], transfer_rules(find("model", model)), where=name_of(located))
     if form == OWN:
         _write_own(located, params, target)

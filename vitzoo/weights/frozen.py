@@ -12,7 +12,7 @@ from jax.sharding import Mesh
 
 from vitzoo.checkpoints.locate import Located
 from vitzoo.checkpoints.metadata import FROZEN
-from vitzoo.config.frozen import frozen_models
+from vitzoo.config.assembly import from_description, frozen_models
 from vitzoo.errors import UserError
 from vitzoo.nn.paths import flatten, unflatten
 from vitzoo.objectives.base import Frozen
@@ -20,7 +20,6 @@ from vitzoo.parallel.processes import place
 from vitzoo.schema import checkpoints_of
 from vitzoo.steps.state import frozen_shardings
 from vitzoo.weights.load import fitted
-from vitzoo.weights.model import builder, config_of
 from vitzoo.weights.open import open_weights
 
 
@@ -59,7 +58,7 @@ class FrozenCheckpoints:
 
         Args:
             objective: the settings that name them.
-            student: as for `config.frozen.frozen_models`.
+            student: as for `config.assembly.frozen_models`.
 
         Raises:
             UserError: one is missing or damaged, or takes no such images.
@@ -76,9 +75,8 @@ class FrozenCheckpoints:
 
     def _load(self, name: str, places: Mapping[str, Any]) -> dict[str, Any]:
         located, shapes = self.located[name], flatten(self.models[name].shapes)
-        description, config = located.description, config_of(located.description)
-        build = builder(description["model"]["name"], config)
-        params, _, which = fitted(located, config, description["classes"], build)
+        made = from_description(located.description)
+        params, _, which = fitted(located, made.config, located.description["classes"], made)
         params = {path: np.asarray(leaf, shapes[path].dtype) for path, leaf in flatten(params).items()}
         checksum = 0
         for path, leaf in params.items():

@@ -11,19 +11,19 @@ import jax.numpy as jnp
 
 from vitzoo.argument_types import checked
 from vitzoo.checkpoints.locate import Located
-from vitzoo.config.experiment import ModelChoice
+from vitzoo.config.assembly import Assembly, assemble, from_description
+from vitzoo.config.model import ModelChoice
 from vitzoo.data.inputs import Inputs, input_of
 from vitzoo.data.processors.base import Processor
 from vitzoo.data.processors.image import for_channels, preprocessing_of
 from vitzoo.data.settings import Preprocessing
 from vitzoo.errors import UserError
-from vitzoo.models.base import Scales
+from vitzoo.models.base import ModelConfig, Scales
 from vitzoo.models.geometry import image_shape
 from vitzoo.nn import state
 from vitzoo.nn.execution import DEFAULT, Execution
 from vitzoo.registry import find
 from vitzoo.weights.info import Info, only_processor
-from vitzoo.weights.model import builder, config_of, with_sizes
 from vitzoo.weights.open import name_of, open_weights, read_weights
 from vitzoo.weights.transfer import Report, match_head, scale_of, transfer
 
@@ -35,16 +35,24 @@ class Opened:
     Attributes:
         checkpoint: as it was asked for.
         located: where it is.
-        name: of the model.
-        config: its settings, with the changes that were asked for.
+        assembly: the model, with the changes that were asked for.
         classes: their names, if the model still tells these apart.
     """
 
     checkpoint: str
     located: Located
-    name: str
-    config: Any
+    assembly: Assembly
     classes: Sequence[str] | None
+
+    @property
+    def name(self) -> str:
+        """Of the model."""
+        return self.assembly.name
+
+    @property
+    def config(self) -> ModelConfig:
+        """The model's settings."""
+        return self.assembly.config
 
     @functools.cached_property
     def inputs(self) -> Inputs:
@@ -58,9 +66,9 @@ class Opened:
 
     def load(self, weights: str = "auto", execution: Execution = DEFAULT) -> tuple[Any, Info]:
         """The model and what is known of it, as `load`."""
-        make = builder(self.name, self.config, execution)
-        params, report, which = fitted(self.located, self.config, self.classes, make, weights)
-        graph, _ = state.abstract(make)
+        made = dataclasses.replace(self.assembly, execution=execution)
+        params, report, which = fitted(self.located, self.config, self.classes, made, weights)
+        graph, _ = made.abstract
         model = state.merge(graph, jax.tree.map(jnp.asarray, params))
         info = information(self.checkpoint, self.located, self.inputs, self.config, self.classes, which, report)
         return model, info
@@ -76,11 +84,11 @@ def open_model(checkpoint: "str | Path | Opened", changes: Mapping[str, Any] | N
         return checkpoint
     located = open_weights(checkpoint, changes)
     choice = ModelChoice("", "", dict(changes or {})).over(located.description["model"])
-    config = with_sizes(choice.config())
-    classes = located.description["classes"]
-    if getattr(config, "num_classes", None) != getattr(config_of(located.description), "num_classes", None):
+    made, classes = assemble(choice), located.description["classes"]
+    before = from_description(located.description).config
+    if getattr(made.config, "num_classes", None) != getattr(before, "num_classes", None):
         classes = None
-    return Opened(str(checkpoint), located, choice.name, config, classes)
+    return Opened(str(checkpoint), located, made, classes)
 
 
 @checked()
@@ -159,7 +167,7 @@ def fitted(
     Raises:
         UserError: a leaf is missing, left over or of another shape, and no setting that differs explains it.
     """
-    old = config_of(located.description)
+    old = from_description(located.description).config
     check_family(old, config)
     params, which, notes = read_weights(located, weights)
     _, shapes = state.abstract(make)
@@ -167,7 +175,7 @@ def fitted(
     params, report = transfer(
         params,
         old,
-        with_sizes(config),
+        config,
         shapes,
         model=find("model", located.description["model"]["name"]),
         head=head,

@@ -1,43 +1,17 @@
-"""The model that a checkpoint's description tells of, and a part of it (`RUN:encoder`) as a model by itself."""
+"""A part of a checkpoint's model (`RUN:encoder`) as a model by itself."""
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from vitzoo.checkpoints.locate import Located
-from vitzoo.config.experiment import config_class_of
+from vitzoo.config.assembly import from_description
 from vitzoo.errors import UserError
-from vitzoo.models.geometry import image_shape
 from vitzoo.nn import state
-from vitzoo.nn.execution import DEFAULT, Execution
 from vitzoo.nn.paths import flatten
 from vitzoo.objectives.inputs import made_inputs
-from vitzoo.registry import PARTS, find
-from vitzoo.schema import build, to_json
-
-
-def builder(name: str, config: Any, execution: Execution = DEFAULT) -> Callable[[Any], Any]:
-    """What makes the model from its random keys."""
-    model = find("model", name)
-    return lambda rngs: model(config, rngs=rngs, execution=execution)  # type: ignore[call-arg]
-
-
-def config_of(description: dict[str, Any]) -> Any:
-    """The Config that a checkpoint's model has, its sizes filled in.
-
-    Raises:
-        UserError: `model.json` holds a setting that this version doesn't know or accept.
-    """
-    fields = {key: value for key, value in description["model"].items() if key not in ("name", "variant")}
-    return with_sizes(build(config_class_of(description["model"]["name"]), fields, "model"))
-
-
-def with_sizes(config: Any) -> Any:
-    """A Config with the image size and channels that it has where none are set; one of text as it is."""
-    if not hasattr(config, "image_size"):
-        return config
-    height, width, channels = image_shape(config)
-    return dataclasses.replace(config, image_size=(height, width), channels=channels)
+from vitzoo.registry import PARTS
+from vitzoo.schema import to_json
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,7 +56,7 @@ def part_of(located: Located, path: str, name: str) -> Part:
             are named.
     """
     whole = located.description["model"]["name"]
-    graph, shapes = state.abstract(builder(whole, config_of(located.description)))
+    graph, shapes = from_description(located.description).abstract
     model, paths = state.merge(graph, shapes), list(_below(shapes))
     parts = {one: part for one in paths if _is_model(part := _attribute(model, one))}
     if path not in parts:

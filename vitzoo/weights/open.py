@@ -13,7 +13,7 @@ from vitzoo.checkpoints.locate import Located, locate, published_weights
 from vitzoo.checkpoints.manifest import MANIFEST
 from vitzoo.checkpoints.metadata import describe
 from vitzoo.checkpoints.steps import CHECKPOINTS
-from vitzoo.config.experiment import config_class_of
+from vitzoo.config.model import config_class_of
 from vitzoo.data.processors.image import described_images, for_channels
 from vitzoo.data.processors.text import described_text
 from vitzoo.data.settings import Preprocessing

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from made_texts import MadeSource
 
-from vitzoo.config.fits import check_acts
 from vitzoo.data.processors.text import TextProcessor
 from vitzoo.data.rows import Spread
 from vitzoo.data.settings import Data
@@ -54,7 +53,7 @@ def test_a_checkpoint_knows_whether_its_answers_were_turns_of_conversations():
     with pytest.raises(
         UserError, match=r"inputs.tokens.chat = True: can't be set: the training data are conversations or aren't"
     ):
-        check_acts(Text(chat=True), ["answers"], Data())
+        Text(chat=True).check_rows("inputs.tokens", ["answers"], Data())
 
 
 @pytest.mark.parametrize("chat", [None, True, False])

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from made_texts import MadeSource
 
-from vitzoo.config.fits import check_acts
 from vitzoo.data.processors.text import TextProcessor
 from vitzoo.data.settings import Data
 from vitzoo.data.text.labelled import LabelledRows, TaggedRows
@@ -73,7 +72,7 @@ def test_a_model_knows_whether_it_was_trained_on_pairs_and_is_measured_on_no_oth
     with pytest.raises(
         UserError, match=r"inputs.tokens.paired = True: can't be set: the training data are pairs of texts or"
     ):
-        check_acts(Text(paired=True), ["labelled"], Data())
+        Text(paired=True).check_rows("inputs.tokens", ["labelled"], Data())
 
 
 def test_numbers_are_labels_of_regression():

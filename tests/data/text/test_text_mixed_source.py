@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import vitzoo.config
-from vitzoo.config.inputs import inputs_of
+from vitzoo.config.experiment import inputs_of
 from vitzoo.data.open import open_source
 from vitzoo.data.settings import Data
 from vitzoo.data.text.examples import as_pairs

@@ -13,11 +13,11 @@ from vitzoo.data.examples import Draw, ExampleRows, InputArrays
 from vitzoo.data.image_files import BadImage
 from vitzoo.data.mixing import Prepare
 from vitzoo.data.open import open_with
-from vitzoo.data.processors.base import ArrayInput, as_it_is, departures
+from vitzoo.data.processors.base import ArrayInput, Shapes, Use, as_it_is, departures, shapes_of
 from vitzoo.data.rows import Batch, Row, Rows
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.base import Source, SourceInfo
-from vitzoo.data.text.rows import EXAMPLES
+from vitzoo.data.text.row_kinds import EXAMPLES
 from vitzoo.data.user_inputs import Input
 from vitzoo.errors import RunError, UserError
 from vitzoo.paths import strange_kind
@@ -28,12 +28,19 @@ from vitzoo.schema import build, patch, to_json
 class ArrayProcessor:
     """The processor of a user's own kind of input."""
 
+    row_kind: ClassVar[str] = EXAMPLES
+    row_classes: ClassVar[None] = None
+    tokenizer: ClassVar[None] = None
+    is_picture: ClassVar[bool] = False
+
     settings: ArrayInput
     name: str
     kind: str
-    row_kind: ClassVar[str] = EXAMPLES
-    tokenizer: ClassVar[None] = None
-    is_picture: ClassVar[bool] = False
+
+    @classmethod
+    def bind(cls, settings: ArrayInput, use: Use) -> Self:
+        """The processor of an input with these settings."""
+        return cls(settings, use.name, use.kind)
 
     @property
     def field(self) -> str:
@@ -63,6 +70,14 @@ class ArrayProcessor:
 
     def complete(self, config: Any, source: Source) -> Any:
         return config
+
+    def assumed_fields(
+        self, source: Source, config: Any, stated: Mapping[str, Any]
+    ) -> tuple[dict[str, Any], tuple[str, ...]]:
+        return self.model_fields(source), ()
+
+    def assumed_row(self, source: Source, config: Any) -> tuple[Any, Shapes]:
+        return config, shapes_of(self.blank(config))
 
     def evaluating(self, stated: Mapping[str, Any], evaluator: Any) -> Self:
         settings = patch(self.settings, stated, f"inputs.{self.name}")

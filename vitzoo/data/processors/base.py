@@ -4,7 +4,7 @@ import abc
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, Protocol, Self
 
 import jax
 import numpy as np
@@ -12,11 +12,18 @@ import numpy as np
 from vitzoo.data.examples import InputArrays
 from vitzoo.data.mixing import Prepare
 from vitzoo.data.rows import Row, Rows
-from vitzoo.data.settings import Augment, Data
+from vitzoo.data.settings import Augment, Data, InputSettings
 from vitzoo.data.sources.base import Source, SourceInfo
 from vitzoo.data.text.settings import Mixture
 from vitzoo.data.text.tokenizers.base import TextTokenizer
 from vitzoo.data.user_inputs import Input
+
+Shapes = dict[str, jax.ShapeDtypeStruct]
+
+
+def shapes_of(row: Row) -> Shapes:
+    """Shape and type of each array."""
+    return {key: jax.ShapeDtypeStruct(array.shape, array.dtype) for key, array in row.items()}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,6 +32,7 @@ class Use:
 
     Attributes:
         name: of the input.
+        kind: of the input, as a model's `INPUTS` name it.
         rows: what a row of text holds, as the objective asks; empty where each example is a row.
         numbers: whether labels are numbers to predict.
         fields: what the data call the fields that the config names.
@@ -36,6 +44,7 @@ class Use:
     """
 
     name: str
+    kind: str = ""
     rows: str = ""
     numbers: bool = False
     fields: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -87,6 +96,11 @@ class Processor(Protocol):
         """Whether an example can be drawn in a report."""
         ...
 
+    @property
+    def row_classes(self) -> tuple[str, ...] | None:
+        """The classes of rows that have them by how they are made, such as whether a second part follows."""
+        ...
+
     def adopt(self, own: Mapping[str, Any], folder: Path, stated: Mapping[str, Any]) -> Self:
         """This processor as a checkpoint's model knows it.
 
@@ -111,6 +125,22 @@ class Processor(Protocol):
 
     def complete(self, config: Any, source: Source) -> Any:
         """See `Inputs.complete`."""
+        ...
+
+    def assumed_fields(
+        self, source: Source, config: Any, stated: Mapping[str, Any]
+    ) -> tuple[dict[str, Any], tuple[str, ...]]:
+        """What `model_fields` will give, as far as it is known before the data are read, and what was assumed.
+
+        Args:
+            source: what is known of the data, its `info` and `fields`.
+            config: the model's settings without what the data say.
+            stated: those that the config states.
+        """
+        ...
+
+    def assumed_row(self, source: Source, config: Any) -> tuple[Any, Shapes]:
+        """A model's settings completed, and what a row of a batch holds of this input, both known without the data."""
         ...
 
     def evaluating(self, stated: Mapping[str, Any], evaluator: Any) -> Self:
@@ -196,7 +226,7 @@ class Processor(Protocol):
         ...
 
 
-class ArrayInput(abc.ABC):
+class ArrayInput(InputSettings, abc.ABC):
     """An input of one's own: a frozen dataclass of settings, `config.inputs.NAME`, that makes an array of a value.
 
         @dataclasses.dataclass(frozen=True)
@@ -211,13 +241,6 @@ class ArrayInput(abc.ABC):
 
     A model names it in `INPUTS = {"volume": "my_file:Volume"}`.
     """
-
-    FILLS: ClassVar[Mapping[str, Any]] = {}
-    """Settings that every model of such an input must have, each with a value that it may get."""
-    OF_MODEL: ClassVar[tuple[str, ...]] = ()
-    """Settings that an evaluator can't have otherwise, such as a size that the model's parameters have."""
-    FIELD: ClassVar[str] = ""
-    """The field of the data that it is made from; empty: that of the input's name."""
 
     @abc.abstractmethod
     def shape(self) -> jax.ShapeDtypeStruct:

@@ -16,11 +16,11 @@ from vitzoo.data.folders import path_of
 from vitzoo.data.images import model_pixels, pixel_type, resize_eval
 from vitzoo.data.mixing import Prepare, make_prepare, normalise
 from vitzoo.data.open import open_source
-from vitzoo.data.processors.base import Use, departures
+from vitzoo.data.processors.base import Shapes, Use, departures, shapes_of
 from vitzoo.data.rows import Batch, Row
 from vitzoo.data.settings import Augment, Data, Preprocessing
 from vitzoo.data.sources.base import Source, SourceInfo
-from vitzoo.data.text.rows import EXAMPLES
+from vitzoo.data.text.row_kinds import EXAMPLES
 from vitzoo.data.user_inputs import Input
 from vitzoo.errors import UserError
 from vitzoo.schema import build, patch, to_json
@@ -41,6 +41,7 @@ class ImageProcessor:
     kind: ClassVar[str] = "image"
     noun: ClassVar[str] = "image"
     row_kind: ClassVar[str] = EXAMPLES
+    row_classes: ClassVar[None] = None
     tokenizer: ClassVar[None] = None
     is_picture: ClassVar[bool] = True
 
@@ -57,7 +58,7 @@ class ImageProcessor:
 
     @property
     def field(self) -> str:
-        return "image"
+        return self.preprocessing.FIELD
 
     def of(self, config: Any) -> Preprocessing:
         """The preprocessing for a model with these settings."""
@@ -99,6 +100,15 @@ class ImageProcessor:
         if not config.num_classes:
             raise UserError("model.num_classes", config.num_classes, "the data name no classes, so it must be set")
         return config
+
+    def assumed_fields(
+        self, source: Source, config: Any, stated: Mapping[str, Any]
+    ) -> tuple[dict[str, Any], tuple[str, ...]]:
+        return self.model_fields(source), ()
+
+    def assumed_row(self, source: Source, config: Any) -> tuple[Any, Shapes]:
+        completed = self.complete(config, source)
+        return completed, shapes_of(self.blank(completed))
 
     def evaluating(self, stated: Mapping[str, Any], evaluator: Any) -> "ImageProcessor":
         return dataclasses.replace(self, preprocessing=patch(self.preprocessing, stated, f"inputs.{self.name}"))

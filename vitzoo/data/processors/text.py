@@ -13,17 +13,18 @@ import numpy as np
 
 from vitzoo.data.mixing import Prepare
 from vitzoo.data.open import open_source
-from vitzoo.data.processors.base import Use, as_it_is
+from vitzoo.data.processors.base import Shapes, Use, as_it_is, shapes_of
 from vitzoo.data.rows import Row, Rows
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.base import Source, SourceInfo
+from vitzoo.data.text import assumed
 from vitzoo.data.text.examples import all_text, as_pairs, refuse_unusable
 from vitzoo.data.text.mixed_source import NAME as MIXTURE
 from vitzoo.data.text.mixed_source import MixedSource, open_mixture
 from vitzoo.data.text.mixture import MixtureRows
 from vitzoo.data.text.packing import Layout
 from vitzoo.data.text.questions import AskedSource, Questions
-from vitzoo.data.text.rows import ASKED, EXAMPLES, has_source
+from vitzoo.data.text.row_kinds import ASKED, EXAMPLES, has_source
 from vitzoo.data.text.settings import TRAINED, Mixture, Text
 from vitzoo.data.text.token_array import TextArrays, text_row, token_array
 from vitzoo.data.text.tokenizers.base import TextTokenizer
@@ -103,7 +104,7 @@ class TextProcessor:
 
     @property
     def field(self) -> str:
-        return "text"
+        return self.text.FIELD
 
     @property
     def row_kind(self) -> str:
@@ -203,6 +204,27 @@ class TextProcessor:
         if named and getattr(config, "num_classes", named) != named:
             raise UserError("model.num_classes", config.num_classes, f"the data have {named} classes")
         return config
+
+    @property
+    def row_classes(self) -> tuple[str, ...] | None:
+        return ("follows", "random") if self.text.next_sentence and self.rows_of == "masked" else None
+
+    def assumed_fields(
+        self, source: Source, config: Any, stated: Mapping[str, Any]
+    ) -> tuple[dict[str, Any], tuple[str, ...]]:
+        size, notes = assumed.vocabulary(self.text.tokenizer, config)
+        fields = {"vocabulary_size": size, "head": self.head, "prefix_lm": self.prefix_lm}
+        if self.head not in ("classes", "token_classes"):
+            return fields, notes
+        if not stated.get("num_classes"):
+            notes = (*notes, f"{assumed.CLASSES} classes assumed (--config.model.num_classes states them)")
+        return fields | {"num_classes": assumed.CLASSES}, notes
+
+    def assumed_row(self, source: Source, config: Any) -> tuple[Any, Shapes]:
+        if not self.rows_of:
+            return config, shapes_of(self.blank(config))
+        self.check_length(config, self.text)
+        return config, assumed.row_shapes(self.rows_of, self.text, config, number=self.head == "number")
 
     def _check_vocabulary(self, config: Any) -> None:
         size = self.tokenizer.vocabulary_size

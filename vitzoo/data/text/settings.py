@@ -2,11 +2,15 @@
 
 import dataclasses
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar
 
+from vitzoo.data.effect import RECORDS_OF_TURNS
+from vitzoo.data.settings import Data, InputSettings
+from vitzoo.data.text.row_kinds import ACTS
 from vitzoo.errors import UserError
 from vitzoo.schema import default_of, setting
+from vitzoo.spelling import either
 
 TRAINED = ("characters", "bpe", "unigram", "wordpiece")  # kinds whose vocabulary is made from the training text
 SIZED = ("bpe", "unigram", "wordpiece")  # those of them for which its size is chosen
@@ -45,6 +49,15 @@ class Tokenizer:
         factory=dict, help="token of a role, where a published file says otherwise: pad:<|endoftext|>,mask:<mask>"
     )
 
+    @classmethod
+    def unused(cls, kind: str, before: str) -> list[str]:
+        """See `vitzoo.schema.WithKinds`."""
+        unused = [field for field, kinds in USED_BY.items() if kind not in kinds]
+        if kind == before:
+            return [field for field in unused if field not in ("file", "special")]  # those contradict it: refused
+        # a published one knows whether its text is lowered
+        return [*unused, "lowercase"] if kind == "file" else unused
+
     def check(self) -> None:
         if (self.kind == "file") != bool(self.file):
             problem = "is read with kind=file only" if self.file else "kind=file needs the published file or its folder"
@@ -67,14 +80,18 @@ class Tokenizer:
 
 
 @dataclasses.dataclass(frozen=True)
-class Text:
-    """How text becomes what a model is given: the tokenizer, which text a row holds, and what is asked there."""
+class Text(InputSettings):
+    """How text becomes what a model is given: the tokenizer, which text a row holds, and what is asked there.
+
+    Neither an evaluator nor a source of a mixture has its own of `OF_MODEL`.
+    """
 
     FILLS: ClassVar[Mapping[str, Any]] = {"vocabulary_size": 8}
-    """Settings of a model that such an input fills in, each with a value that it may get."""
-
     OF_MODEL: ClassVar[tuple[str, ...]] = ("tokenizer", "fields")
-    """Settings that the model was trained with: neither an evaluator nor a source of a mixture has its own."""
+    FIELD: ClassVar[str] = "text"
+    DATA: ClassVar[Mapping[str, tuple[str, ...]]] = dict.fromkeys(
+        ("answer_roles", "turn_prefix", "turn_suffix"), RECORDS_OF_TURNS
+    )
 
     tokenizer: Tokenizer = setting(factory=Tokenizer, help="how text becomes token ids")
     length: int = setting(128, "tokens of a row; of an encoder-decoder, those of the target", minimum=2)
@@ -110,6 +127,31 @@ class Text:
             raise UserError(
                 "turn_prefix", self.turn_prefix or "''", "must hold {role}, or speakers can't be told apart"
             )
+
+    def check_rows(self, section: str, rows: Sequence[str], data: Data) -> None:
+        for name, are in (("paired", "pairs of texts"), ("chat", "conversations")):
+            if (value := getattr(self, name)) is not None:
+                raise UserError(f"{section}.{name}", value, f"can't be set: the training data are {are} or aren't")
+        if self.fields:
+            raise UserError(
+                f"{section}.fields", self.fields, "can't be set: data.text_field, source_field ... name them"
+            )
+        plain = Text()
+        changed = {
+            f"{section}.{name}": (value, acts)
+            for name, acts in ACTS.items()
+            if (value := getattr(self, name)) != getattr(plain, name)
+        }
+        changed |= {"data.regression": (True, ("labelled",))} if data.regression else {}
+        for field, (value, acts) in changed.items():
+            if not set(acts) & set(rows):
+                these = either(list(dict.fromkeys(rows)))
+                raise UserError(field, value, f"has no effect on rows of {these}; it acts on {either(acts)}")
+
+    def check_model(self, section: str, stated: Collection[str], model: str, kind: str | None) -> None:
+        if kind in ("decoder", "encoder") and "source_length" in stated:
+            message = f"has no effect on {model}, which is no encoder-decoder; {section}.length is its length"
+            raise UserError(f"{section}.source_length", self.source_length, message)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import Any
 from vitzoo.data.inputs import Inputs
 from vitzoo.data.processors.image import ImageProcessor
 from vitzoo.data.sources.fields import SETTINGS
-from vitzoo.data.text.rows import read_by
+from vitzoo.data.text.row_kinds import read_by
 from vitzoo.data.text.settings import Text
 from vitzoo.errors import UserError
 from vitzoo.evaluation.benchmarks.benchmark import Benchmark

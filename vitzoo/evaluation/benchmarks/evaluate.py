@@ -10,7 +10,7 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from vitzoo.config.resolution import Overrides, nested
+from vitzoo.config.layers import Overrides, nested
 from vitzoo.errors import RunError, UserError
 from vitzoo.evaluation.benchmarks.benchmark import Benchmark
 from vitzoo.evaluation.benchmarks.binding import bound, with_data

@@ -10,16 +10,14 @@ from typing import Any, ClassVar, Protocol, cast
 
 import numpy as np
 
-from vitzoo.config.experiment import config_class_of
+from vitzoo.config.assembly import Assembly
+from vitzoo.config.model import ModelChoice
 from vitzoo.data.text.tokenizers.base import TextTokenizer
 from vitzoo.errors import UserError
 from vitzoo.models.base import Flat
-from vitzoo.nn import state
 from vitzoo.nn.paths import flatten
-from vitzoo.schema import build
 from vitzoo.weights.files.weights import Weights, shown
 from vitzoo.weights.mapping import Ignored, LeafMap, NameMap
-from vitzoo.weights.model import builder
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,13 +52,12 @@ class Reading:
         Raises:
             UserError: a value is none that it accepts.
         """
-        fields = {key: value for key, value in self.model.items() if key != "name"}
-        return build(config_class_of(self.model["name"]), fields, "model")
+        return ModelChoice("").over(self.model).config()
 
     @functools.cached_property
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Of the model's leaves, by path."""
-        _, shapes = state.abstract(builder(self.model["name"], self.config))
+        _, shapes = Assembly(self.model["name"], self.config).abstract
         return {path: leaf.shape for path, leaf in flatten(shapes).items()}
 
     @property

@@ -1,23 +1,107 @@
-"""The frozen models that an objective's settings name, laid out from what their checkpoints say of themselves."""
+"""From settings to a model, whoever asks: a training, a plan, a checkpoint that is loaded, a model to learn from.
 
-from collections.abc import Mapping, Sequence
+Nothing is allocated or computed. The frozen models that an objective's settings name are laid out from what their
+checkpoints say of themselves.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import jax
+from flax import nnx
 
 from vitzoo import spelling
-from vitzoo.config.experiment import ModelChoice
+from vitzoo.config.model import ModelChoice
 from vitzoo.data.inputs import Inputs, input_of
 from vitzoo.data.mixing import denormalise, normalise
 from vitzoo.data.processors.image import ImageProcessor, for_channels, preprocessing_of
 from vitzoo.errors import UserError
+from vitzoo.models.base import ModelConfig, embeddings_of
 from vitzoo.models.geometry import image_shape
-from vitzoo.nn.execution import Execution
-from vitzoo.nn.state import abstract
+from vitzoo.nn.execution import DEFAULT, Execution
+from vitzoo.nn.state import Params, abstract
 from vitzoo.objectives.base import Frozen
-from vitzoo.parallel.sharding import rules_of
+from vitzoo.parallel.sharding import Rules, rules_of
 from vitzoo.registry import find
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Assembly:
+    """A model with every setting, to be made: called with random keys, it gives the module.
+
+    Attributes:
+        name: as a config names it.
+        config: its settings, sizes filled in.
+        execution: how it is computed.
+    """
+
+    name: str
+    config: ModelConfig
+    execution: Execution = DEFAULT
+
+    def __call__(self, rngs: nnx.Rngs) -> nnx.Module:
+        return self.model(self.config, rngs=rngs, execution=self.execution)
+
+    @property
+    def model(self) -> Callable[..., nnx.Module]:
+        """Its class."""
+        return find("model", self.name)
+
+    @functools.cached_property
+    def abstract(self) -> tuple[nnx.GraphDef, Params]:
+        """Its structure and its variables' shapes; nothing is allocated or computed."""
+        return abstract(self)
+
+    @property
+    def rules(self) -> Rules:
+        """Where its parameters lie on a mesh."""
+        return rules_of(find("model", self.name))
+
+    @property
+    def embeddings(self) -> str:
+        """A regular expression of the leaves below its first block."""
+        return embeddings_of(find("model", self.name))
+
+
+def assemble(
+    choice: ModelChoice,
+    execution: Execution = DEFAULT,
+    *,
+    known: Mapping[str, Any] | None = None,
+    complete: Callable[[ModelConfig], ModelConfig] = lambda config: config,
+) -> Assembly:
+    """The model that is chosen, laid out.
+
+    Args:
+        choice: its name, and what is stated of it.
+        execution: how it is computed.
+        known: settings that the data decide, as for `ModelChoice.config`.
+        complete: fills in what is still open, and refuses what doesn't fit the data.
+
+    Raises:
+        UserError: its settings don't fit each other or the data.
+    """
+    return Assembly(choice.name, _with_sizes(complete(choice.config(**(known or {})))), execution)
+
+
+def from_description(description: Mapping[str, Any], execution: Execution = DEFAULT) -> Assembly:
+    """The model that a checkpoint's `model.json` tells of.
+
+    Raises:
+        UserError: it holds a setting that this version doesn't know or accept.
+    """
+    return assemble(ModelChoice("").over(description["model"]), execution)
+
+
+def _with_sizes(config: ModelConfig) -> ModelConfig:
+    """A Config with the image size and channels that it has where none are set; one of other inputs as it is."""
+    if not (hasattr(config, "image_size") and hasattr(config, "channels")):
+        return config
+    height, width, channels = image_shape(config)
+    return dataclasses.replace(config, image_size=(height, width), channels=channels)
 
 
 def frozen_models(
@@ -61,12 +145,11 @@ def _frozen(
     images_of, mine_of = input_of(description, "image"), inputs.find(ImageProcessor)
     if images_of is None or mine_of is None:
         raise UserError(field, checkpoint, f"holds {name}, and a model to learn from must take images")
-    own, model = ModelChoice("").over(description["model"]).config(), find("model", name)
-    *size, channels = image_shape(own)
+    made = from_description(description, execution)
+    *size, channels = image_shape(made.config)
     if channels != config.channels:
         message = f"takes images of {channels} channel(s), the student of {config.channels}"
         raise UserError(field, checkpoint, message)
-    graph, shapes = abstract(lambda rngs: model(own, rngs=rngs, execution=execution))  # type: ignore[call-arg]
     theirs, mine = for_channels(preprocessing_of(images_of), channels), mine_of.of(config)
 
     def images(image: jax.Array) -> jax.Array:
@@ -75,9 +158,9 @@ def _frozen(
         shape = (len(image), *size, channels)
         return image if image.shape == shape else jax.image.resize(image, shape, "bilinear")
 
-    known, wanted = (getattr(one, "num_classes", None) or 0 for one in (own, config))
+    known, wanted = (getattr(one, "num_classes", None) or 0 for one in (made.config, config))
     columns = partial(columns_of, field, checkpoint, description["classes"], known, classes, wanted)
-    return Frozen(description, graph, shapes, rules_of(model), images, columns)
+    return Frozen(description, *made.abstract, made.rules, images, columns)
 
 
 def columns_of(

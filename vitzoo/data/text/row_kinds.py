@@ -1,15 +1,62 @@
-"""Which model, objective, evaluators and text go together: seen from the config alone, before anything is built."""
+"""Which rows of text there are, which models read them, and which settings of the text act on them.
+
+The checks see a config alone: what an objective teaches and an evaluator measures, before anything is built.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from vitzoo.data.settings import Data
-from vitzoo.data.text.rows import ACTS, EXAMPLES, LEARNED, ROWS, read_by, readers_of
-from vitzoo.data.text.settings import Text
 from vitzoo.errors import UserError
 from vitzoo.registry import PARTS, find
 from vitzoo.schema import annotations
-from vitzoo.spelling import nearest
+from vitzoo.spelling import either, nearest
+
+LEARNED = {
+    "decoder": ("windows", "documents", "answers", "prefix"),
+    "encoder_decoder": ("pairs", "span_corruption", "prefix"),
+    "encoder": ("masked", "labelled", "tagged"),
+}
+"""Rows that models of each kind learn from."""
+ASKED = ("prompts", "choices", "last_word")
+"""Rows on which models that write are measured, whatever they learned from."""
+EXAMPLES = "examples"
+"""Rows that are one example each, of whatever kinds, as the data have it."""
+ROWS = tuple(dict.fromkeys([*(rows for several in LEARNED.values() for rows in several), *ASKED]))
+
+ACTS = {
+    "packing": ("documents", "answers", "prefix", "pairs", "masked"),
+    "random_offsets": ("windows",),
+    "noise_density": ("span_corruption",),
+    "mean_span": ("span_corruption",),
+    "roll_spans": ("span_corruption",),
+    "mask_rate": ("masked",),
+    "whole_words": ("masked",),
+    "next_sentence": ("masked",),
+    "turn_prefix": ("answers", "prompts"),
+    "turn_suffix": ("answers", "prompts"),
+    "answer_roles": ("answers", "prompts"),
+    "prefix": (*(rows for rows in ROWS if rows != "tagged"), EXAMPLES),
+}
+"""Settings of the text that say how rows are made, and of which."""
+
+
+def readers_of(rows: str) -> tuple[str, ...]:
+    """The kinds of models that learn from such rows; none of rows on which models are only measured."""
+    return tuple(kind for kind, several in LEARNED.items() if rows in several)
+
+
+def has_source(rows: str, kind: str) -> bool:
+    """Whether such rows have a source beside the target, for a model of a kind."""
+    readers = readers_of(rows)
+    return "encoder_decoder" in readers and (kind == "encoder_decoder" or len(readers) == 1)
+
+
+def read_by(kind: str | None) -> tuple[str, ...]:
+    """The rows that a model of a kind reads; all where the kind isn't known."""
+    if kind is None:
+        return ROWS
+    return LEARNED[kind] + (() if kind == "encoder" else ASKED)
+
 
 KINDS = {
     "decoder": ("a decoder", "causal_lm"),
@@ -59,10 +106,7 @@ def check_learns(name: str, config_class: type, rows: str) -> None:
     if wanted == ("encoder",) and ":" in name:  # what a user's own can learn of these, its head says: see `check_head`
         return
     own, objectives = KINDS[kind]
-    readers, models = (
-        " or ".join(KINDS[reader][0] for reader in wanted),
-        ", ".join(map(models_of, wanted)),
-    )
+    readers, models = " or ".join(KINDS[reader][0] for reader in wanted), ", ".join(map(models_of, wanted))
     message = f"is {own}, and rows of {rows} are for {readers}: take {models}, or objective.name={objectives}"
     raise UserError("model.name", name, message)
 
@@ -111,16 +155,6 @@ def check_head(name: str, config_class: type, head: Any, wanted: str) -> None:
         raise UserError("model.head", head, f"isn't what this objective learns, {wanted}; leave it out")
 
 
-def needs_classes(objective: Any, evaluators: Mapping[str, Any]) -> str:
-    """The setting of what needs a model of images to give logits [batch, num_classes], `objective` or `evaluate.val`;
-    empty where nothing does.
-
-    Objectives and evaluators say so by `CLASSES`.
-    """
-    needing = {"objective": objective, **{f"evaluate.{key}": evaluator for key, evaluator in evaluators.items()}}
-    return next((field for field, part in needing.items() if getattr(part, "CLASSES", False)), "")
-
-
 def check_rows(rows: str) -> None:
     """Checks what an objective says of its rows.
 
@@ -161,38 +195,8 @@ def check_evaluator(field: str, part: str, evaluator: Any, rows: str | None, mod
         return
     if stated:
         whose = f"of {model} {part} measures" if model else f"{part} measures"
-        raise UserError(f"{field}.rows", stated, f"{whose} rows of {_listed(known)}; empty: as in the objective")
-    raise UserError(f"{field}.name", part, f"measures {_listed(known)} rows, and these are {rows}")
-
-
-def check_acts(text: Text, rows: Sequence[str], data: Data) -> None:
-    """Checks that each stated setting of the text acts on some rows.
-
-    Args:
-        text: the settings.
-        rows: those of the objective and of the evaluators.
-        data: how they are read.
-
-    Raises:
-        UserError: one has no effect.
-    """
-    for name, are in (("paired", "pairs of texts"), ("chat", "conversations")):
-        if (value := getattr(text, name)) is not None:
-            raise UserError(f"inputs.tokens.{name}", value, f"can't be set: the training data are {are} or aren't")
-    if text.fields:
-        raise UserError(
-            "inputs.tokens.fields", text.fields, "can't be set: data.text_field, source_field ... name them"
-        )
-    plain = Text()
-    changed = {
-        f"inputs.tokens.{name}": acts for name, acts in ACTS.items() if getattr(text, name) != getattr(plain, name)
-    }
-    changed |= {"data.regression": ("labelled",)} if data.regression else {}
-    for field, acts in changed.items():
-        if not set(acts) & set(rows):
-            message = f"has no effect on rows of {_listed(list(dict.fromkeys(rows)))}; it acts on {_listed(acts)}"
-            section, _, name = field.rpartition(".")
-            raise UserError(field, getattr(data if section == "data" else text, name), message)
+        raise UserError(f"{field}.rows", stated, f"{whose} rows of {either(known)}; empty: as in the objective")
+    raise UserError(f"{field}.name", part, f"measures {either(known)} rows, and these are {rows}")
 
 
 def rows_of(objective: Any, evaluators: Mapping[str, Any]) -> list[str]:
@@ -204,7 +208,3 @@ def rows_of(objective: Any, evaluators: Mapping[str, Any]) -> list[str]:
 def _readers(rows: Sequence[str]) -> list[str]:
     """The kinds of models that read any of these rows."""
     return [kind for kind in LEARNED if set(read_by(kind)) & set(rows)]
-
-
-def _listed(words: Sequence[str]) -> str:
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
