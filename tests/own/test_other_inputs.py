@@ -1,8 +1,10 @@
 """Programs of a user's own whose inputs are other than images alone or text alone: pictures with captions, volumes."""
 
 import csv
+import dataclasses
 import re
 
+import jax
 import numpy as np
 import pytest
 from PIL import Image
@@ -10,6 +12,8 @@ from test_own_programs import devices, first_step, here, run_of, state_of, train
 
 import vitzoo
 from vitzoo.cli import main
+from vitzoo.data.inputs import Inputs
+from vitzoo.data.processors.base import ArrayInput
 from vitzoo.inference import Predictor
 from vitzoo.objectives.inputs import logits_of
 
@@ -175,6 +179,28 @@ def test_volumes_are_predicted_as_images_are(volumes, tmp_path, capsys):
     assert [found[f"{number}.npy"]["prediction"] for number in range(2)] == [row["top"][0]["label"] for row in rows[:2]]
     assert found["small.npy"]["error"] == "gives float32[8, 8, 3]; its shape is float32[8, 8, 8]"
     assert all(found[name]["error"].startswith("is no .npy file of an array: ") for name in ("objects.npy", "text.npy"))
+
+
+@dataclasses.dataclass(frozen=True)
+class Sized(ArrayInput):
+    """An input without a usual size."""
+
+    size: int
+
+    def shape(self):
+        return jax.ShapeDtypeStruct((self.size,), np.float32)
+
+    def array(self, value, random):
+        return value[: self.size]
+
+
+def test_a_checkpoint_knows_the_settings_of_an_input_that_has_no_usual_ones(tmp_path):
+    own = {"kind": f"{__name__}:Sized", "size": 3}
+    processor = Inputs.of_checkpoint({"inputs": {"series": own}}, tmp_path).only
+    (given,) = processor.gather(np.arange(5, dtype=np.float32))
+    assert processor.example(given, None)["series"].tolist() == [0, 1, 2]
+    with pytest.raises(vitzoo.UserError, match=r"inputs\.series\.size: must be set"):
+        Inputs.of_checkpoint({"inputs": {"series": {"kind": own["kind"]}}}, tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,8 @@ from vitzoo.data.settings import Data, InputSettings
 from vitzoo.data.sources.base import Source, SourceInfo
 from vitzoo.data.text.row_kinds import EXAMPLES
 from vitzoo.errors import UserError
-from vitzoo.registry import find
+from vitzoo.registry import PARTS, find
+from vitzoo.schema import build
 
 P = TypeVar("P")
 
@@ -55,9 +56,10 @@ class Inputs:
         """
         found = {}
         for name, own in description["inputs"].items():
-            use = Use(name, own["kind"], fields=own.get("fields", {}))
-            blank = processor(find("input", own["kind"], f"inputs.{name}")(), use)
-            found[name] = blank.adopt(own, folder, {})
+            kind = own["kind"]
+            stated = {} if kind in PARTS["input"] else {key: value for key, value in own.items() if key != "kind"}
+            settings: Any = build(find("input", kind, f"inputs.{name}"), stated, f"inputs.{name}")
+            found[name] = processor(settings, Use(name, kind, fields=own.get("fields", {}))).adopt(own, folder, {})
         return cls(found)
 
     @property
