@@ -94,6 +94,20 @@ def test_classes_are_those_of_the_row_that_training_makes(predictors, runs):
 
 
 @pytest.mark.slow
+def test_a_text_may_have_several_labels_and_then_all_are_listed(tmp_path):
+    objective, classes = {"name": "sequence_classification", "loss": "sigmoid"}, [f"c{number}" for number in range(7)]
+    fields = {"head": "classes", "num_classes": 7}
+    make_text_run(tmp_path / "run", "bert", "stdlib", objective=objective, classes=classes, **fields)
+    (row,) = vitzoo.predict(tmp_path / "run", "see you", output=tmp_path / "rows.csv")
+    probabilities = [one["probability"] for one in row["top"]]
+    assert len(probabilities) == 7
+    assert sum(probabilities) != pytest.approx(1)
+    (line,) = csv.DictReader((tmp_path / "rows.csv").read_text().splitlines())
+    assert list(line) == ["text", "prediction", *(f"probability:{name}" for name in classes), "error"]
+    assert line["prediction"] == "|".join(sorted(one["label"] for one in row["top"] if one["probability"] > 0.5))
+
+
+@pytest.mark.slow
 def test_of_a_pair_both_parts_are_read(predictors):
     pair, swapped = predictors["number"]([{"first": "a", "second": "b"}, {"sentence1": "b", "sentence2": "a"}])
     assert (pair["first"], pair["second"]) == ("a", "b")

@@ -2,9 +2,11 @@
 
 import csv
 import dataclasses
+import json
 import re
 
 import jax
+import jax.export
 import numpy as np
 import pytest
 from PIL import Image
@@ -133,6 +135,36 @@ def test_they_are_evaluated_again(name, request, capsys):
     said, shown = capsys.readouterr().out, {"towers": "pixels   8 × 8 × 1", "volumes": "inputs   volume 8 × 8 × 8"}
     assert str(next(iter(summary["metrics"][{"towers": "found", "volumes": "test"}[name]]))) in said
     assert shown[name] in said
+
+
+@pytest.mark.gate
+def test_a_model_of_volumes_is_converted_to_a_function_of_arrays(volumes, tmp_path, capsys):
+    file = tmp_path / "volumes.stablehlo"
+    assert main(["convert", str(volumes[0]), str(file)]) == 0
+    about = json.loads((tmp_path / "volumes.stablehlo.json").read_text())
+    assert (about["takes"], about["gives"]) == ({"volume": "float32 [batch, 8, 8, 8]"}, ["float32 [batch, 3]"])
+    values = np.random.default_rng(0).normal(size=(2, 8, 8, 8)).astype(np.float32)
+    function = jax.export.deserialize(bytearray(file.read_bytes()))
+    right = vitzoo.load(str(volumes[0]))[0](values)
+    np.testing.assert_allclose(function.call(values), right, atol=1e-5)
+
+
+@pytest.mark.gate
+def test_a_model_of_several_inputs_is_no_function_of_one(towers, tmp_path, capsys):
+    assert main(["convert", str(towers[0]), str(tmp_path / "towers.stablehlo")]) == 2
+    said = capsys.readouterr().err
+    assert "takes image and tokens; only models of one input are asked here" in said
+    assert said.count("\n") == 1
+
+
+@pytest.mark.gate
+def test_settings_of_an_own_input_that_depart_from_the_training_are_told(volumes, capsys, monkeypatch):
+    import volumes as program
+
+    monkeypatch.setattr(program.Volume, "shape", lambda self: jax.ShapeDtypeStruct((8, 8, 8), np.float32))
+    monkeypatch.setattr(program.Volume, "array", lambda self, value, random: value[1:9, 1:9, 1:9])
+    assert main(["eval", "--workdir", str(volumes[0]), "--config.inputs.volume.size=6"]) == 0
+    assert "warning: inputs.volume.size = 6, but the weights were trained with 8" in capsys.readouterr().out
 
 
 @pytest.mark.gate

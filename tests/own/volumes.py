@@ -72,7 +72,7 @@ class VolumeTransformer(nnx.Module):
 
     def __call__(self, volume, *, train=False, key=None):
         x = self.patches(volume[..., None])
-        return self.head(self.encoder(x.reshape(len(x), -1, x.shape[-1]) + self.positions[...]).tokens.mean(1))
+        return self.head(self.encoder(x.reshape(x.shape[0], -1, x.shape[-1]) + self.positions[...]).tokens.mean(1))
 
 
 def get_config():

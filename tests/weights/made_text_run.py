@@ -39,10 +39,12 @@ def made_model(name, seed=0, scale=0.5, **changes):
 def make_text_run(
     folder, name, data, *, text=None, evaluate=None, objective=None, classes=None, tokenizer=None, **changes
 ):
-    """A run at step 3 of `gpt`, `t5` or `bert` (with `objective` and `head`) on `data` (its name); its parameters."""
+    """A run at step 3 of `gpt`, `t5` or `bert` (with `objective`, its name or settings, and `head`) on `data`, a name;
+    its parameters.
+    """
     folder.mkdir(exist_ok=True)
     config, _, params = made_model(name, **changes)
-    objective = {"name": objective} if objective else OBJECTIVES[name]
+    objective = {"name": objective} if isinstance(objective, str) else objective or OBJECTIVES[name]
     tokenizer = tokenizer or (MASKING if name == "bert" else TOKENIZER)
     saved = {"params": jax.tree.map(jnp.asarray, params), "optimizer": {"count": jnp.int32(3)}}
     saved |= {"step": jnp.int32(3), "updates": jnp.int32(3), "skipped": jnp.int32(0)}
