@@ -58,9 +58,14 @@ def test_two_towers_learn_from_a_csv_of_files_and_texts_which_caption_belongs_to
     assert "vitzoo predict" not in said
 
 
-def test_volumes_of_an_own_dataset_are_classified(volumes):
-    _, summary, said = volumes
+def test_volumes_of_an_own_dataset_are_classified(volumes, capsys):
+    workdir, summary, said = volumes
     assert "volume 8 × 8 × 8" in said
+    assert said.endswith(f"next    vitzoo predict --checkpoint {workdir} FILE.npy ...\n")
+    trained("volumes", workdir)
+    again = capsys.readouterr().out
+    assert "is finished (step 48); nothing to do" in again
+    assert again.splitlines()[-1] == said.splitlines()[-1]
     assert summary["metrics"]["test"]["n"] == 24
     assert summary["metrics"]["test"]["accuracy"] >= 0.6  # of three classes
 

@@ -28,9 +28,14 @@ PROCESSORS: Mapping[str, type[Any]] = {one.kind: one for one in (ImageProcessor,
 """By kind of input; a kind that isn't listed is a user's own, of an array."""
 
 
+def kind_of_input(kind: str) -> type[Any]:
+    """The class of processors that make inputs of a kind."""
+    return PROCESSORS.get(kind, ArrayProcessor)
+
+
 def processor(settings: InputSettings, use: Use) -> Processor:
     """What makes an input with these settings."""
-    return PROCESSORS.get(use.kind, ArrayProcessor).bind(settings, use)
+    return kind_of_input(use.kind).bind(settings, use)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,7 +12,7 @@ from vitzoo.checkpoints.store import Store
 from vitzoo.config.experiment import Experiment
 from vitzoo.config.fields import Differences
 from vitzoo.data import left_out
-from vitzoo.data.processors.text import TextProcessor
+from vitzoo.data.inputs import kind_of_input
 from vitzoo.parallel import processes
 from vitzoo.parallel.mesh import show_mesh
 from vitzoo.registry import find
@@ -168,7 +168,7 @@ def say_finished(store: Store, workdir: Path, step: int, out: TextIO) -> dict[st
     print(f"{workdir} is finished (step {step}); nothing to do", file=out)
     best = store.loop(step).get("best")
     made = store.description(step)
-    _say_next(workdir, best, made["model"]["name"], made["inputs"], out)
+    _say_next(workdir, best, made["model"], made["inputs"], out)
     return summary(workdir, step, step, best, 0)
 
 
@@ -187,9 +187,8 @@ def say_end(
     if lost := len(set().union(*processes.gather(left_out.named()))):
         print(f"unread  {lost:,} left out, each named above (data.bad_files = skip)", file=out)
     print(f"done    {step:,} steps; curves in {workdir / 'curves.png'}", file=out)
-    text = task.inputs.find(TextProcessor)
-    if text is not None or getattr(task.model_config, "num_classes", None):  # of images, only classes are predicted
-        _say_next(workdir, best, task.choice.name, task.inputs.described(task.model_config), out)
+    model = {"name": task.choice.name, "num_classes": getattr(task.model_config, "num_classes", None)}
+    _say_next(workdir, best, model, task.inputs.described(task.model_config), out)
     return summary(workdir, step, step, best, 0)
 
 
@@ -208,18 +207,18 @@ def summary(workdir: Path, step: int, total: int, best: dict | None, exit_code: 
 
 
 def _say_next(
-    workdir: Path, best: dict | None, model: str, inputs: Mapping[str, Mapping[str, Any]], out: TextIO
+    workdir: Path, best: dict | None, model: Mapping[str, Any], inputs: Mapping[str, Mapping[str, Any]], out: TextIO
 ) -> None:
-    """What can be done with a model of images alone or of text alone, by what `model.json` says of its inputs."""
+    """What can be done with a model of one input, by what `model.json` says of both."""
     if len(inputs) != 1:
         return
     (own,) = inputs.values()
-    takes = {"text": "--text TEXT", "image": "IMAGE ..."}.get(own["kind"])
-    if takes is None:
+    if "tokenizer" not in own and not model.get("num_classes"):  # of other inputs than text, only classes are predicted
         return
     checkpoint = f"{workdir}@best" if best else str(workdir)
-    asked = "--chat --prompt TEXT" if own.get("chat") else "--prompt TEXT"
-    command, given = ("generate", asked) if hasattr(find("model", model), "extend") else ("predict", takes)
+    command, given = "predict", kind_of_input(own["kind"]).argument
+    if hasattr(find("model", model["name"]), "extend"):
+        command, given = "generate", "--chat --prompt TEXT" if own.get("chat") else "--prompt TEXT"
     print(f"next    vitzoo {command} {shell_flag('--checkpoint', checkpoint)} {given}", file=out, flush=True)
 
 

@@ -30,6 +30,7 @@ class ArrayProcessor:
 
     row_kind: ClassVar[str] = EXAMPLES
     row_classes: ClassVar[None] = None
+    argument: ClassVar[str] = "FILE.npy ..."
     tokenizer: ClassVar[None] = None
     is_picture: ClassVar[bool] = False
 

@@ -87,6 +87,11 @@ class Processor(Protocol):
         ...
 
     @property
+    def argument(self) -> str:
+        """How values of it stand on a command line, for messages."""
+        ...
+
+    @property
     def tokenizer(self) -> TextTokenizer | None:
         """What makes ids of a text; None where the input is none."""
         ...

@@ -40,6 +40,7 @@ class ImageProcessor:
 
     kind: ClassVar[str] = "image"
     noun: ClassVar[str] = "image"
+    argument: ClassVar[str] = "IMAGE ..."
     row_kind: ClassVar[str] = EXAMPLES
     row_classes: ClassVar[None] = None
     tokenizer: ClassVar[None] = None

@@ -83,6 +83,7 @@ class TextProcessor:
 
     kind: ClassVar[str] = "text"
     noun: ClassVar[str] = "text"
+    argument: ClassVar[str] = "--text TEXT"
     is_picture: ClassVar[bool] = False
 
     text: Text
