@@ -15,6 +15,7 @@ from vitzoo import streams as evaluation_progress
 from vitzoo.cli import main
 from vitzoo.data.progress import progress
 from vitzoo.evaluation import tables
+from vitzoo.inference import writers
 from vitzoo.training.progress import Progress
 
 # what rich takes for markup or an emoji, and what a terminal obeys: each with how it is to be shown
@@ -85,6 +86,26 @@ def test_commands_print_a_class_as_it_is_called(name, tmp_path, capsys):
     assert sorted(json.loads(out.splitlines()[-1])["classes"]) == sorted([name, "other"])
     assert main(["data", "check", f"csv:{tmp_path}/{name}.csv"]) == 2
     assert not set(capsys.readouterr().err) & HIDDEN
+
+
+@pytest.mark.parametrize("command", ["data check {}", "train --dry-run --config quickstart --config.data.name={}"])
+def test_an_end_of_a_line_in_a_name_is_written_out(command, tmp_path, capsys):
+    for number in range(8):
+        PIL.Image.new("L", (28, 28), 30 * number).save(tmp_path / f"{number}.png")
+    names = ("one\ntwo", "other")
+    lines = "".join(f'{number}.png,"{names[number % 2]}"\n' for number in range(8))
+    (tmp_path / "labels.csv").write_text(f"file,label\n{lines}")
+    flags = ["--config.data.batch_size=8", "--config.evaluate.test.split=train", "--config.data.split=train"]
+    typed = command.format(f"csv:{tmp_path}/labels.csv").split()
+    assert main(typed + (flags if "train" in typed else [])) == 0
+    out = capsys.readouterr().out
+    assert "one\\ntwo" in out
+    assert "one\ntwo" not in out
+
+
+def test_an_answer_is_one_line_whatever_the_classes_are_called():
+    answers = [{"label": "one\ntwo", "probability": 0.75}, {"label": "other", "probability": 0.25}]
+    assert writers.shown({"error": None, "top": answers}) == "one\\ntwo 75.0%  other 25.0%"
 
 
 def test_json_stays_json(tmp_path, capsys):

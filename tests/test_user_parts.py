@@ -293,6 +293,7 @@ def test_a_packages_function_that_makes_no_data_is_one_line(here, command, name,
 
 
 BOOM = "raise ValueError('boom\\nand more')"
+EXIT = "raise SystemExit(3)"
 
 
 @pytest.mark.parametrize(
@@ -309,6 +310,11 @@ BOOM = "raise ValueError('boom\\nand more')"
         ("evaluate.margin", f"class Bad(Margin):\n    def bind(self, *, inputs, source, config): {BOOM}"),
         ("evaluate.margin", f"class Bad(Margin):\n    def outputs(self, model, batch): {BOOM}"),
         ("evaluate.margin", f"class Bad(Margin):\n    def check(self): {BOOM}"),
+        ("data", f"def Bad(data): {EXIT}"),
+        ("data", f"class Bad:\n    def __init__(self, data): ...\n    def open(self, split): {EXIT}"),
+        ("model", MODEL.format(body=f"def __call__(self, x, train=False, key=None): {EXIT}")),
+        ("objective", f"class Bad(SquaredError):\n    def bind(self, info, model_config): {EXIT}"),
+        ("evaluate.margin", f"class Bad(Margin):\n    def check(self): {EXIT}"),
     ],
 )
 def test_a_part_that_fails_is_named_with_its_line_before_anything_is_written(here, field, code, capsys):
@@ -318,7 +324,8 @@ def test_a_part_that_fails_is_named_with_its_line_before_anything_is_written(her
     assert main(["train", *flags, "--debug"]) == 2
     said = capsys.readouterr().err
     line = 2 + code.rstrip().count("\n")  # the last of the file
-    assert said.splitlines()[-1] == f"vitzoo: {field}.name = {name}:Bad: {name}.py:{line}: ValueError: boom"
+    fault = "SystemExit: 3" if EXIT in code else "ValueError: boom"
+    assert said.splitlines()[-1] == f"vitzoo: {field}.name = {name}:Bad: {name}.py:{line}: {fault}"
     assert "Traceback" in said
     assert not (here / "runs" / "fault").exists()
 
@@ -373,6 +380,13 @@ def test_a_part_that_fails_when_a_run_has_begun_is_its_failure(here):
             "def data(data): return from_arrays({'train': (np.zeros((1, 8, 8), 'u1'), [2])}, ['a'])",
             "example 0 has the label 2; there are 1 classes",
         ),
+        *(
+            (
+                f"def data(data): return from_arrays({{{split!r}: (np.zeros((2, 8, 8), 'u1'), [0, 1])}})",
+                rf"names a split {split!r} \({type(split).__name__}\); wanted is text",
+            )
+            for split in (1, None, 2.5, b"train")
+        ),
     ],
 )
 def test_a_dataset_of_another_form_is_refused(here, code, message):
@@ -384,6 +398,7 @@ def test_a_dataset_of_another_form_is_refused(here, code, message):
     with pytest.raises(vitzoo.UserError, match=message) as caught:
         open_source(Data(name=f"{name}:data"))
     assert "\n" not in str(caught.value)
+    assert str(caught.value).startswith(f"data.name = {name}:data: ")  # and not by what `from_arrays` calls it
 
 
 @pytest.mark.parametrize(

@@ -152,11 +152,11 @@ class UserPartFaults:
         return self
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if isinstance(error, Exception) and (refusal := user_part_fault(error)) is not None:
+        if isinstance(error, Exception | SystemExit) and (refusal := user_part_fault(error)) is not None:
             raise (RunError(str(refusal)) if self.begun else refusal) from error
 
 
-def user_part_fault(error: Exception) -> UserError | None:
+def user_part_fault(error: BaseException) -> UserError | None:
     """The refusal of the user's own part out of whose code an exception came; None where it came out of none."""
     if isinstance(error, UserError | RunError) or "RESOURCE_EXHAUSTED" in str(error):
         return None

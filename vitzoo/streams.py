@@ -33,6 +33,11 @@ def shown(text: str) -> str:
     )
 
 
+def on_one_line(text: str) -> str:
+    """A name or cell within a line that is printed: an end of a line in it is shown as `\\n`."""
+    return text.replace("\n", "\\n")
+
+
 class Shown:
     """A stream to which texts are written as `shown` has them; all else is the stream's own.
 

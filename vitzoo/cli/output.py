@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from vitzoo.schema import to_json
+from vitzoo.streams import on_one_line
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,7 +39,7 @@ def _finite(value: Any) -> Any:
 
 def table(rows: Iterable[Sequence[str]], right: Sequence[int] = ()) -> str:
     """Rows as aligned columns; those listed in `right` are flush right, and a line's end within a cell is `\\n`."""
-    rows = [[text.replace("\n", "\\n") for text in row] for row in rows]
+    rows = [list(map(on_one_line, row)) for row in rows]
     if not rows:
         return ""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]

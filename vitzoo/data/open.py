@@ -149,12 +149,17 @@ def made(make: Callable[[Data], Any], data: Data) -> Dataset:
     except (TypeError, ValueError) as error:
         message = f"must take one argument, the data section ({error})"
         raise UserError("data.name", data.name, message) from error
+    own = data.name in registry.USER_PARTS
     try:
         dataset = make(data)
-    except (UserError, RunError):
+    except UserError as refusal:
+        if not own or refusal.field != "data.name":
+            raise
+        raise UserError("data.name", data.name, refusal.message) from refusal  # `from_arrays` has another name for it
+    except RunError:
         raise
     except Exception as error:
-        if registry.user_part_fault(error) is not None or data.name not in registry.USER_PARTS:
+        if registry.user_part_fault(error) is not None or not own:
             raise
         said = str(error).strip().partition("\n")[0]  # of compiled code, or of a package's other files
         raise UserError("data.name", data.name, f"gives no data: {type(error).__name__}: {said}") from error

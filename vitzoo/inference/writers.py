@@ -15,6 +15,7 @@ from vitzoo.data.user_inputs import Input
 from vitzoo.inference.tasks import Task
 from vitzoo.outputs import write_whole, wrote
 from vitzoo.spelling import shared_note
+from vitzoo.streams import on_one_line
 from vitzoo.weights.info import Info
 
 FIELDS = ("file", "text", "first", "second")
@@ -23,6 +24,10 @@ TEXT_FIELDS = ("text", "first", "second", "words")
 
 def shown(row: dict[str, Any]) -> str:
     """The answer of a row in one line."""
+    return on_one_line(_answer(row))
+
+
+def _answer(row: dict[str, Any]) -> str:
     if row["error"] is not None:
         return f"error: {row['error']}"
     if "top" in row:

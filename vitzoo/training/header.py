@@ -19,6 +19,7 @@ from vitzoo.registry import find
 from vitzoo.schema import to_json
 from vitzoo.spelling import shell_flag
 from vitzoo.steps.state import evaluated
+from vitzoo.streams import on_one_line
 from vitzoo.training import device_memory, metrics, records
 from vitzoo.training.saving import Saving
 from vitzoo.training.setup import Task
@@ -227,4 +228,4 @@ def _model_name(task: Task) -> str:
 
 
 def _names(classes: Sequence[str], shown: int = 4) -> str:
-    return ", ".join(classes[:shown]) + (", ..." if len(classes) > shown else "")
+    return ", ".join(map(on_one_line, classes[:shown])) + (", ..." if len(classes) > shown else "")

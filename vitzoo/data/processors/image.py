@@ -24,6 +24,7 @@ from vitzoo.data.text.row_kinds import EXAMPLES
 from vitzoo.data.user_inputs import Input
 from vitzoo.errors import UserError
 from vitzoo.schema import build, patch, to_json
+from vitzoo.streams import on_one_line
 
 
 @dataclasses.dataclass(frozen=True)
@@ -117,7 +118,7 @@ class ImageProcessor:
     def rows(self, source: Source, data: Data, config: Any, *, train: bool) -> ExampleRows:
         info = source.info
         if train and self.classes and info.classes is not None and len(info.classes) < 2 and not info.multi_label:
-            only = f"there is only one class ({', '.join(info.classes)}): nothing to tell apart"
+            only = f"there is only one class ({on_one_line(', '.join(info.classes))}): nothing to tell apart"
             raise UserError("data.name", data.name, only)
         return ExampleRows(source, data, (self.arrays(source, config, train=train),))
 

@@ -11,6 +11,7 @@ import numpy as np
 from vitzoo.data import splits
 from vitzoo.data.sources.labels import class_names, is_unlabelled
 from vitzoo.errors import UserError
+from vitzoo.streams import on_one_line
 
 NAMED = 4  # classes that a note lists
 Labels = np.ndarray  # int32 [examples], or float32 [examples, classes] where an image may have several labels
@@ -174,6 +175,9 @@ class Table:
             object.__setattr__(self, "fields", kinds_of(self.fields, "labels" if several else of_one))
         if self.classes is not None:
             object.__setattr__(self, "classes", class_names(self.name, self.classes))
+        if other := [split for split in self.splits if not isinstance(split, str)]:
+            message = f"names a split {other[0]!r} ({type(other[0]).__name__}); wanted is text, 'train'"
+            raise UserError("data.name", self.name, message)
         if self.contents is None and self.checksums.dtype.itemsize == 8:
             object.__setattr__(self, "contents", self.checksums)
 
@@ -297,7 +301,7 @@ def classes_cut_off(
     cut = sorted(there - _classes_of(labels[rows_of(split, named)]))
     if not cut:
         return []
-    some = ", ".join(classes[number] for number in cut[:NAMED]) + (", ..." if len(cut) > NAMED else "")
+    some = ", ".join(on_one_line(classes[number]) for number in cut[:NAMED]) + (", ..." if len(cut) > NAMED else "")
     return [
         f"warning: {split} has no example of {len(cut)} of the {len(there)} classes ({some}), for a slice takes "
         f"examples in the order in which they are stored"
