@@ -45,7 +45,7 @@ class WithKinds(Protocol):
 
 def setting(default: Any = dataclasses.MISSING, help: str = "", *, factory: Any = dataclasses.MISSING, **limits) -> Any:
     """A dataclass field with a help text and limits: `minimum`, `above`, `maximum`, `below`, `choices`, `form`,
-    `subnormal`, `execution`, `checkpoint`, `needs`.
+    `subnormal`, `execution`, `checkpoint`, `needs` (see `vitzoo.limits.Limits`).
     """
     return dataclasses.field(default=default, default_factory=factory, metadata={"limits": Limits(help, **limits)})
 

@@ -228,6 +228,14 @@ def test_every_setting_that_says_how_data_are_read_is_known_here():
 OWN = """
 import dataclasses
 from flax import nnx
+from vitzoo.schema import setting
+
+@dataclasses.dataclass(frozen=True)
+class Objective:
+    scaled: bool = False
+    margin: float = setting(1.0, "of scaled scores", needs=("{section}.scaled=true", lambda own: own.scaled))
+
+    def bind(self, info, model_config): ...
 
 @dataclasses.dataclass(frozen=True)
 class Config:
@@ -245,9 +253,15 @@ class Captioned(nnx.Module):
 """
 
 
-def test_inputs_of_other_names_are_named_as_the_model_names_them(tmp_path, monkeypatch):
+@pytest.fixture
+def own(tmp_path, monkeypatch):
+    """A file of a user's own parts, `my_captioned`."""
     (tmp_path / "my_captioned.py").write_text(OWN)
     monkeypatch.syspath_prepend(tmp_path)
+
+
+@pytest.mark.usefixtures("own")
+def test_inputs_of_other_names_are_named_as_the_model_names_them():
     base = {"total_steps": 1, "model": {"name": "my_captioned:Captioned"}, "data": {"name": "csv:/x.csv"}}
 
     def resolved(*flags):
@@ -271,3 +285,12 @@ def test_inputs_of_other_names_are_named_as_the_model_names_them(tmp_path, monke
         with pytest.raises(UserError) as caught:
             resolved(flag)
         assert str(caught.value).startswith(message)
+
+
+@pytest.mark.usefixtures("own")
+def test_a_setting_of_ones_own_that_needs_another_is_told_of():
+    model, objective = {"name": "my_captioned:Captioned"}, {"name": "my_captioned:Objective"}
+    base = {"total_steps": 1, "model": model, "objective": objective, "data": {"name": "csv:/x.csv"}}
+    alone = resolve(base, overrides=["objective.margin=2"]).notes
+    assert alone == ["objective.margin = 2.0 has no effect without objective.scaled=true"]
+    assert resolve(base, overrides=["objective.margin=2", "objective.scaled=true"]).notes == []

@@ -153,11 +153,10 @@ def test_mean_and_deviation_of_three_channels_are_averaged_for_one():
 
 def test_weights_are_fitted_to_a_model_for_other_data(run):
     from vitzoo.checkpoints.locate import locate
+    from vitzoo.config.assembly import Assembly
 
     photos = dataclasses.replace(TINY, num_classes=4, channels=3, image_size=(16, 24), layer_scale=0.1)
-    params, report, which = fitted(
-        locate(run[0]), photos, ["a", "b", "c", "d"], lambda rngs: ViT(photos, rngs=rngs), weights="auto"
-    )
+    params, report, which = fitted(locate(run[0]), Assembly("vit", photos), ["a", "b", "c", "d"], weights="auto")
     assert which == "ema"
     assert report.paths("resized") == ["positions/embedding"]
     assert report.paths("adapted") == ["patch_embedding/kernel"]

@@ -14,6 +14,7 @@ import jax
 from flax import nnx
 
 from vitzoo import spelling
+from vitzoo.config.contracts import ObjectiveSettings
 from vitzoo.config.model import ModelChoice
 from vitzoo.data.inputs import Inputs, input_of
 from vitzoo.data.mixing import denormalise, normalise
@@ -105,7 +106,7 @@ def _with_sizes(config: ModelConfig) -> ModelConfig:
 
 
 def frozen_models(
-    objective: Any,
+    objective: ObjectiveSettings,
     descriptions: Mapping[str, Mapping[str, Any]],
     *,
     inputs: Inputs,

@@ -8,13 +8,18 @@ import importlib
 import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from vitzoo.errors import UserError
 from vitzoo.limits import limits_of
 from vitzoo.parallel.sharding import rules_of
 from vitzoo.registry import PARTS
 from vitzoo.schema import annotations, convert
+
+if TYPE_CHECKING:
+    from vitzoo.data.sources.base import SourceInfo
+    from vitzoo.models.base import ModelConfig
+    from vitzoo.objectives.base import Frozen, Objective
 
 BASES = {
     "optimizer": "vitzoo.optim.base:Optimizer",
@@ -38,6 +43,16 @@ INSTEAD = {"schedule": "make", "evaluator": "bind"}
 
 WORDS = {"image": "images"}
 """A kind of input in the plural, where that is another word."""
+
+
+@runtime_checkable
+class ObjectiveSettings(Protocol):
+    """What a config names as its objective: a frozen dataclass of settings. What else it says of itself, such as
+    `TAKES` and `HEAD`, it may leave out.
+    """
+
+    def bind(self, info: "SourceInfo", model_config: "ModelConfig", **frozen: "Frozen") -> "Objective":
+        """The objective for these data and this model, and for the frozen models that the settings name."""
 
 
 def check_part(kind: str, name: str, part: Any, field: str) -> None:
@@ -170,7 +185,7 @@ def check_filled(name: str, config_class: type, kind: str, fills: Mapping[str, A
             raise UserError("model.name", name, message) from None
 
 
-def needs_classes(objective: Any, evaluators: Mapping[str, Any]) -> str:
+def needs_classes(objective: ObjectiveSettings, evaluators: Mapping[str, Any]) -> str:
     """The setting of what needs a model of images to give logits [batch, num_classes], `objective` or `evaluate.val`;
     empty where nothing does.
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from vitzoo import literals
-from vitzoo.config.contracts import needs_classes
+from vitzoo.config.contracts import ObjectiveSettings, needs_classes
 from vitzoo.config.model import ModelChoice, input_kinds
 from vitzoo.data.settings import Augment, Data, InputSettings
 from vitzoo.data.text.row_kinds import rows_of
@@ -68,7 +68,7 @@ class Experiment:
     min_steps: int = setting(0, "train no fewer steps, however few total_epochs or total_examples come to", minimum=0)
 
     model: ModelChoice
-    objective: Any
+    objective: ObjectiveSettings
     data: Data
     inputs: dict[str, InputSettings]
     augment: Augment

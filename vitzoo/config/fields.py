@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from vitzoo.argument_types import checked
+from vitzoo.config.contracts import ObjectiveSettings
 from vitzoo.config.experiment import Experiment
 from vitzoo.config.layers import leaves
 from vitzoo.config.model import USUAL, config_class_of, input_kinds, settings_class
@@ -108,7 +109,7 @@ def _section_class(path: Sequence[str], values: Mapping[str, Any]) -> type | Non
 
 def _input_class(name: str, values: Mapping[str, Any]) -> type | None:
     try:
-        objective = find("objective", values["objective"]["name"])
+        objective: type[ObjectiveSettings] = find("objective", values["objective"]["name"])
         kinds = input_kinds(values["model"].get("name", ""), objective)
         return settings_class(name, kinds[name]) if name in kinds else None
     except (UserError, LookupError, TypeError, AttributeError):  # of a config that is told of where it is resolved

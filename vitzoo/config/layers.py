@@ -21,8 +21,8 @@ DEFAULT_NAMES = {"objective": "classification", "optimizer": "adamw", "schedule"
 Built = Mapping[str, Any]
 """The sections of an experiment, by name."""
 
-WITH_NEEDS = ("augment", "schedule", "log")
-"""Sections of whose settings some need another (`setting(needs=...)`), besides the inputs and the model."""
+WITH_NEEDS = ("augment", "schedule", "log", "objective", "optimizer", "data", "mixture", "checkpoint")
+"""Sections whose settings may need another (`setting(needs=...)`), besides the inputs and the model."""
 
 _DURATION = re.compile(r"(.*)_(steps|epochs|examples|fraction)")
 

@@ -8,7 +8,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from vitzoo.config.contracts import check_call, check_filled, check_part, needs_classes
+from vitzoo.config.contracts import ObjectiveSettings, check_call, check_filled, check_part, needs_classes
 from vitzoo.config.layers import Layers
 from vitzoo.data.settings import InputSettings
 from vitzoo.data.text.row_kinds import check_evaluator, check_head, check_learns, check_prefix, check_rows
@@ -91,7 +91,7 @@ class ModelChoice:
         changes = {key: value for key, value in self.changes.items() if value is not None or key not in given}
         return build(self.config_class, {**base, **known, **changes}, "model")
 
-    def check_takes(self, objective: Any) -> None:
+    def check_takes(self, objective: ObjectiveSettings) -> None:
         """Refuses a model that doesn't take what an objective does, images or text, or can't learn what it asks."""
         takes, rows = getattr(objective, "TAKES", ""), getattr(objective, "rows", None)
         if takes and rows is not None:
@@ -110,7 +110,9 @@ class ModelChoice:
             wanted = getattr(objective, "PREFIX_LM", False)
             check_prefix(self.name, self.config_class, self.changes.get("prefix_lm"), wanted)
 
-    def check_measured(self, objective: Any, evaluators: Mapping[str, Any], names: Mapping[str, str]) -> None:
+    def check_measured(
+        self, objective: ObjectiveSettings, evaluators: Mapping[str, Any], names: Mapping[str, str]
+    ) -> None:
         """Refuses evaluators (by their keys; `names` of the parts likewise) of what the model doesn't read, and a model
         that lacks what these or the objective need.
         """
@@ -163,7 +165,7 @@ def variant_values(name: str, variant: str) -> dict[str, Any]:
     return {**known, **variant_fields(name, variant)}
 
 
-def input_kinds(model: str, objective: Any) -> dict[str, str]:
+def input_kinds(model: str, objective: ObjectiveSettings | type[ObjectiveSettings]) -> dict[str, str]:
     """The inputs of a model by name, and the kind of each.
 
     Args:

@@ -133,7 +133,7 @@ def make_ready(
     made = dataclasses.replace(made, execution=execution_of(experiment, mesh))
     images = inputs.find(ImageProcessor)
     preprocessing = None if images is None else images.of(config)
-    params, report, which = fitted(located, config, classes, made, weights, preprocessing=preprocessing)
+    params, report, which = fitted(located, made, classes, weights, preprocessing=preprocessing)
     graph, shapes = made.abstract
     params = place_all(params, param_shardings(shapes, made.rules, mesh))
     info = information(checkpoint, located, inputs, config, classes, which, report)

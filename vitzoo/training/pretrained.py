@@ -93,12 +93,7 @@ class Pretrained:
         """The weights made to fit a model that this feeds, as nested NumPy arrays, and lines on what became of them."""
         images = inputs.find(ImageProcessor)
         params, report, which = fitted(
-            self.located,
-            made.config,
-            classes,
-            made,
-            seed=seed,
-            preprocessing=None if images is None else images.of(made.config),
+            self.located, made, classes, seed=seed, preprocessing=None if images is None else images.of(made.config)
         )
         first = f"from    {self.name}, step {self.located.step}, {WEIGHTS[which]}"
         return params, [first, *report.lines()]

@@ -76,7 +76,7 @@ class FrozenCheckpoints:
     def _load(self, name: str, places: Mapping[str, Any]) -> dict[str, Any]:
         located, shapes = self.located[name], flatten(self.models[name].shapes)
         made = from_description(located.description)
-        params, _, which = fitted(located, made.config, located.description["classes"], made)
+        params, _, which = fitted(located, made, located.description["classes"])
         params = {path: np.asarray(leaf, shapes[path].dtype) for path, leaf in flatten(params).items()}
         checksum = 0
         for path, leaf in params.items():

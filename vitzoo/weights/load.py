@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +67,7 @@ class Opened:
     def load(self, weights: str = "auto", execution: Execution = DEFAULT) -> tuple[Any, Info]:
         """The model and what is known of it, as `load`."""
         made = dataclasses.replace(self.assembly, execution=execution)
-        params, report, which = fitted(self.located, self.config, self.classes, made, weights)
+        params, report, which = fitted(self.located, made, self.classes, weights)
         graph, _ = made.abstract
         model = state.merge(graph, jax.tree.map(jnp.asarray, params))
         info = information(self.checkpoint, self.located, self.inputs, self.config, self.classes, which, report)
@@ -143,9 +143,8 @@ def information(
 
 def fitted(
     located: Located,
-    config: Any,
+    made: Assembly,
     classes: Sequence[str] | None,
-    make: Callable[[Any], Any],
     weights: str = "auto",
     seed: int = 0,
     preprocessing: Preprocessing | None = None,
@@ -154,9 +153,8 @@ def fitted(
 
     Args:
         located: from `open_weights`.
-        config: the Config of the model wanted.
+        made: the model wanted.
         classes: its classes' names, if known; they decide whether the head is kept.
-        make: makes the model from its random keys.
         weights: `ema`, `raw`, or `auto` for the moving average where there is one.
         seed: of leaves that are new.
         preprocessing: of images, for that model; the checkpoint's own where none is given.
@@ -167,19 +165,18 @@ def fitted(
     Raises:
         UserError: a leaf is missing, left over or of another shape, and no setting that differs explains it.
     """
-    old = from_description(located.description).config
+    old, config = from_description(located.description).config, made.config
     check_family(old, config)
     params, which, notes = read_weights(located, weights)
-    _, shapes = state.abstract(make)
     head = match_head(located.description["classes"], _classes(old), classes, _classes(config))
     params, report = transfer(
         params,
         old,
         config,
-        shapes,
+        made.abstract[1],
         model=find("model", located.description["model"]["name"]),
         head=head,
-        fresh=lambda: state.initialise(make, seed),
+        fresh=lambda: state.initialise(made, seed),
         where=name_of(located),
         scales=_scales(located.description, preprocessing, old, config),
     )

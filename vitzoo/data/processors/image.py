@@ -67,7 +67,7 @@ class ImageProcessor:
         return for_channels(self.preprocessing, config.channels)
 
     def adopt(self, own: Mapping[str, Any], folder: Path, stated: Mapping[str, Any]) -> "ImageProcessor":
-        preprocessing = patch(preprocessing_of(own), stated, f"inputs.{self.name}")
+        preprocessing = patch(preprocessing_of(own, self.name), stated, f"inputs.{self.name}")
         return dataclasses.replace(self, preprocessing=preprocessing, adopted=True)
 
     def source(self, data: Data, split: str | None = None) -> Source:
@@ -217,10 +217,10 @@ class ImageArrays:
         return batch | {self.name: shift_and_flip(batch[self.name], self.augment or Augment(), seed, positions)}
 
 
-def preprocessing_of(own: Mapping[str, Any]) -> Preprocessing:
+def preprocessing_of(own: Mapping[str, Any], name: str = "image") -> Preprocessing:
     """The preprocessing that a checkpoint's `model.json` tells of."""
     fields = {f.name: own[f.name] for f in dataclasses.fields(Preprocessing) if f.name in own}
-    return build(Preprocessing, fields, "inputs.image")
+    return build(Preprocessing, fields, f"inputs.{name}")
 
 
 def described_images(preprocessing: Preprocessing, size: tuple[int, int], channels: int) -> dict[str, Any]:

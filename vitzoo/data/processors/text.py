@@ -128,7 +128,9 @@ class TextProcessor:
             raise UserError(f"{field}.tokenizer.{name}", getattr(settings, name), message)
         changes = {key: value for key, value in stated.items() if key != "tokenizer"}
         # what records call their fields is for these data to say, not for those of the checkpoint's training
-        text = dataclasses.replace(patch(text_of(own), changes, field), tokenizer=settings, fields=self.text.fields)
+        text = dataclasses.replace(
+            patch(text_of(own, field), changes, field), tokenizer=settings, fields=self.text.fields
+        )
         return dataclasses.replace(self, known=known, text=text)
 
     def source(self, data: Data, split: str | None = None) -> Any:
@@ -237,7 +239,7 @@ class TextProcessor:
         """Refuses rows that are longer than the model's context."""
         limit, length = getattr(config, "context_length", None), text.length
         if limit is not None and length > limit and self.rows_of not in ASKED:  # those fill the context as it is
-            raise UserError("inputs.tokens.length", length, f"is more than model.context_length = {limit}")
+            raise UserError(f"inputs.{self.name}.length", length, f"is more than model.context_length = {limit}")
 
     def evaluating(self, stated: Mapping[str, Any], evaluator: Any) -> "TextProcessor":
         text = patch(self.text, stated, f"inputs.{self.name}")
@@ -351,9 +353,9 @@ class TextProcessor:
         return tuple(jax.ShapeDtypeStruct((1, length), np.int32) for length in lengths)
 
 
-def text_of(own: Mapping[str, Any]) -> Text:
+def text_of(own: Mapping[str, Any], field: str) -> Text:
     """The text settings that a checkpoint's `model.json` tells of; its tokenizer lies in files."""
-    return build(Text, {key: value for key, value in own.items() if key not in ("kind", "tokenizer")}, "inputs.tokens")
+    return build(Text, {key: value for key, value in own.items() if key not in ("kind", "tokenizer")}, field)
 
 
 def described_text(text: Text, tokenizer: Mapping[str, Any]) -> dict[str, Any]:
