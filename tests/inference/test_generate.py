@@ -152,7 +152,8 @@ def test_settings_that_do_not_go_together_are_refused(runs, flags, message, caps
 
 def test_ids_of_the_wrong_shape_are_refused(generator):
     model, _ = load(generator.info.checkpoint)
-    with pytest.raises(UserError, match=r"tokens = float32\[2, 3\]: must be whole numbers \[batch, tokens\]"):
+    given = "source" if generator.encodes else "tokens"
+    with pytest.raises(UserError, match=rf"^{given} = float32\[2, 3\]: must be whole numbers \[batch, tokens\]"):
         model.generate(np.zeros((2, 3), np.float32))
     with pytest.raises(UserError, match=r"lengths = \[0, 3\]: must be from 1 to the 3 tokens of a row"):
         model.generate(np.zeros((2, 3), int), [0, 3])
