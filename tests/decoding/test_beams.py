@@ -165,6 +165,14 @@ def test_a_penalty_by_which_no_text_could_be_told_from_another_is_refused(penalt
     assert "length" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("number", [0, -1, -(2**40)])
+def test_fewer_than_one_beam_is_refused(number, capsys):
+    with pytest.raises(UserError, match=f"^num_beams = {number}: must be at least 1 "):
+        how_of({"num_beams": number})
+    assert main(["generate", "--checkpoint", "none", "--prompt", "a", f"--num-beams={number}"]) == 2
+    assert "must be at least 1" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("penalty", [-5.0, -1.0, 0.0, 5.0])
 @pytest.mark.parametrize("normalisation", ["power", "gnmt"])
 @pytest.mark.parametrize("length", [1, 3, 1024, 2**20])

@@ -343,6 +343,14 @@ def test_a_step_that_is_not_finite_is_skipped_and_counted(tmp_path, monkeypatch)
 
 
 @pytest.mark.gate
+def test_a_run_none_of_whose_steps_was_finite_has_failed(tmp_path, monkeypatch):
+    put = loop.put
+    monkeypatch.setattr(loop, "put", lambda batch, mesh: put(poison(batch), mesh))
+    with pytest.raises(RunError, match="not finite in any of the 3 steps, so that nothing was learned"):
+        run(tmp_path, total_epochs=None, total_steps=3)
+
+
+@pytest.mark.gate
 def test_a_checkpoint_is_saved_when_due_with_evaluation_off(tmp_path, monkeypatch):
     at_batch(monkeypatch, 5, crash)
     with pytest.raises(Crash):

@@ -44,7 +44,10 @@ def how_of(settings: Mapping[str, Any], prefix: str = "", encodes: bool = False)
     if unknown := [name for name in given if name not in beams and name not in draws]:
         hint = nearest(unknown[0], [*draws, *beams])
         raise UserError(dotted(prefix, unknown[0]), given[unknown[0]], f"no such setting; {hint}")
-    searched = convert(int, given.get("num_beams", 1), dotted(prefix, "num_beams")) != 1
+    beams_asked = convert(int, given.get("num_beams", 1), field := dotted(prefix, "num_beams"))
+    if beams_asked < 1:
+        raise UserError(field, beams_asked, "must be at least 1 (1 draws tokens, more are a beam search)")
+    searched = beams_asked > 1
     if odd := [name for name in given if name not in (beams if searched else (*draws, "num_beams"))]:
         draws_none = f"acts where tokens are drawn, and beam search (num_beams = {given.get('num_beams')}) draws none"
         message = draws_none if searched else "acts with num_beams above 1 only"

@@ -10,6 +10,7 @@ from vitzoo.checkpoints.store import Store
 from vitzoo.config import resolve
 from vitzoo.config.fields import check_same
 from vitzoo.data import left_out
+from vitzoo.errors import RunError
 from vitzoo.parallel import processes
 from vitzoo.parallel.sharding import put
 from vitzoo.paths import folder_to_fill
@@ -112,4 +113,9 @@ def train(config: Any, workdir: str | Path, out: TextIO | None = None) -> dict[s
         run_folder.check_there(workdir, begun, step, [*metrics.missing(), *store.missing()])
         progress.close()
         curves.draw(workdir)
+        if step == task.total_steps and not int(state["updates"]):
+            raise RunError(
+                f"loss or gradients were not finite in any of the {step:,} steps, so that nothing was learned "
+                "(a lower learning rate, a warm-up or grad_clip may help)"
+            )
         return header.say_end(task, workdir, step, records.best, signals.exit_code, out)
