@@ -5,10 +5,14 @@ import json
 import math
 import stat
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from vitzoo import spelling
+
+JSON: TypeAlias = "bool | int | float | str | Sequence[JSON] | Mapping[str, JSON] | None"
+"""A value that JSON holds, whatever it is; of what is written, a tuple is a list."""
 
 
 def parsed(content: str | bytes, *, finite: bool = False) -> Any:

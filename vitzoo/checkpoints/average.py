@@ -11,7 +11,7 @@ import numpy as np
 from vitzoo.checkpoints import manifest, metadata, steps
 from vitzoo.checkpoints.arrays import read_arrays
 from vitzoo.checkpoints.locate import Located, locate, stray
-from vitzoo.checkpoints.metadata import COUNTERS
+from vitzoo.checkpoints.metadata import COUNTERS, Description
 from vitzoo.checkpoints.orbax import one_at_a_time
 from vitzoo.checkpoints.steps import CHECKPOINTS
 from vitzoo.checkpoints.store import Store
@@ -83,7 +83,7 @@ def _in_a_row(run: Path, there: list[int], last: int) -> tuple[list[int], int | 
     return found, before
 
 
-def check_has_mean(flag: str, checkpoint: str | Path, description: dict[str, Any]) -> None:
+def check_has_mean(flag: str, checkpoint: str | Path, description: Description) -> None:
     """Refuses a model that keeps statistics of its batches: those of a mean of weights aren't the mean of theirs.
 
     Args:

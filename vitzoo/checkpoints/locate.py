@@ -13,6 +13,7 @@ from typing import Any
 
 from vitzoo import literals, strict_json
 from vitzoo.checkpoints import manifest, metadata, steps
+from vitzoo.checkpoints.metadata import Description
 from vitzoo.checkpoints.steps import CHECKPOINTS, best_step
 from vitzoo.config.fields import first_other
 from vitzoo.errors import UserError
@@ -38,7 +39,7 @@ class Located:
     folder: Path
     step: int
     run: Path | None
-    description: dict
+    description: Description
 
 
 def locate(checkpoint: str | Path) -> Located:
@@ -156,17 +157,18 @@ def _join(items: list) -> str:
     return ", ".join(shown) + (f" and {len(items) - 8} more" if len(items) > 8 else "")
 
 
-def other_name(values: Mapping[str, Any], description: Mapping[str, Any]) -> str:
+def other_name(values: Mapping[str, Any], description: Description) -> str:
     """What tells a checkpoint's model or objective apart from its run's; empty where nothing does.
 
     Args:
         values: of the run's config; what it leaves out, as with `init_from`, may be anything.
         description: the content of the checkpoint's `model.json`.
     """
+    sections: Mapping[str, Mapping[str, Any]] = {name: description[name] for name in ("model", "objective")}
     for section, field in _NAMES:
         stated = values.get(section)
         wanted = stated.get(field) if isinstance(stated, dict) else None
-        if wanted and wanted != (found := description[section].get(field, "")):
+        if wanted and wanted != (found := sections[section].get(field, "")):
             return of_another_run(f"{section}.{field}", found, wanted)
     return ""
 
@@ -185,7 +187,7 @@ def other_setting(wanted: Mapping[str, Any], found: Mapping[str, Any], section: 
     return ""
 
 
-def other_meaning(values: Mapping[str, Any], description: Mapping[str, Any]) -> str:
+def other_meaning(values: Mapping[str, Any], description: Description) -> str:
     """The same of all settings of the run's meaning, where the checkpoint has kept them.
 
     Args:
@@ -207,7 +209,7 @@ def of_another_run(setting: str, found: Any, wanted: Any) -> str:
     return f"is of another run: its {setting} is {here}, this run's ({CONFIG}) {there}"
 
 
-def stray(run: Path | None, description: Mapping[str, Any]) -> str:
+def stray(run: Path | None, description: Description) -> str:
     """What tells a checkpoint in a run's folder apart; empty where there is no config that can be read."""
     values = run_values(run)
     return (other_name(values, description) or other_meaning(values, description)) if values else ""

@@ -8,13 +8,64 @@ import math
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple, NotRequired, TypedDict, cast
 
 from vitzoo import strict_json
 from vitzoo.checkpoints.manifest import Damaged
 from vitzoo.limits import LARGEST_INTEGER
+from vitzoo.strict_json import JSON
 
 _LONGEST = 100  # characters of a value in a message
+
+
+class Named(TypedDict):
+    """What a checkpoint says of its model, or of what that was trained for: a name, and the settings of it."""
+
+    name: str
+    variant: NotRequired[str]
+    loss: NotRequired[str]
+
+
+class DataDescription(TypedDict):
+    """The training data: their name, the split, and what they are told apart by."""
+
+    name: str
+    split: str
+    fingerprint: str
+
+
+class TokenizerDescription(TypedDict):
+    """What a checkpoint says of its tokenizer: which kind it is, its file below `assets/`, and what that holds."""
+
+    kind: str
+    file: str
+    sha256: str
+    ends: NotRequired[list[int]]
+
+
+class InputDescription(TypedDict):
+    """What a checkpoint says of an input: its kind, and how it is made of a field."""
+
+    kind: str
+    tokenizer: NotRequired[TokenizerDescription]
+
+
+class Description(TypedDict):
+    """The content of `model.json`; see `describe`."""
+
+    format: int
+    vitzoo: str
+    model: Named
+    objective: Named
+    inputs: Mapping[str, InputDescription]
+    classes: list[str] | None
+    data: DataDescription
+    step: int
+    examples: int
+    statistics: list[str]
+    previous: NotRequired[int | None]
+    frozen: NotRequired[Mapping[str, Mapping[str, JSON]]]
+    config: NotRequired[Mapping[str, JSON]]
 
 
 class JsonKind(NamedTuple):
@@ -62,7 +113,7 @@ def by_name(kind: JsonKind, plural: str) -> JsonKind:
 
 def check(
     file: Path,
-    content: Any,
+    content: JSON,
     needed: Mapping[str, JsonKind],
     known: Mapping[str, JsonKind] | None = None,
     within: str = "",
@@ -119,29 +170,29 @@ _OF_IMAGES_TOO = {
     "antialias": BOOL,
     "crop_fraction": NUMBER,
 }
-PREVIOUS = "previous"
+PREVIOUS: Final = "previous"
 """Besides: the step that the run saved before, which may be gone; null of its first. Older checkpoints lack it."""
-FROZEN = "frozen"
+FROZEN: Final = "frozen"
 """Besides, of an objective that learns from other checkpoints: what each is told apart by, by the setting's name."""
 
-CONFIG = "config"
+CONFIG: Final = "config"
 """Besides, of what a run saved: the values of its settings, without those that may change when it is resumed."""
 
 
 def describe(
     *,
     version: str,
-    model: dict,
-    objective: dict,
+    model: Mapping[str, JSON],
+    objective: Mapping[str, JSON],
     classes: list[str] | None,
-    data: dict,
+    data: Mapping[str, JSON],
     step: int,
     examples: int,
-    inputs: dict[str, dict[str, Any]],
+    inputs: Mapping[str, Mapping[str, JSON]],
     statistics: Collection[str] = (),
-    frozen: Mapping[str, dict] = MappingProxyType({}),
-    config: Mapping[str, Any] = MappingProxyType({}),
-) -> dict[str, Any]:
+    frozen: Mapping[str, Mapping[str, JSON]] = MappingProxyType({}),
+    config: Mapping[str, JSON] = MappingProxyType({}),
+) -> Description:
     """The content of `model.json`, in the order of the published format.
 
     Args:
@@ -163,15 +214,16 @@ def describe(
     """
     values = (FORMAT, version, model, objective, inputs, classes, data, step, examples, sorted(statistics))
     besides = {FROZEN: dict(frozen), CONFIG: dict(config)}
-    return dict(zip(KINDS, values, strict=True)) | {name: value for name, value in besides.items() if value}
+    content = dict(zip(KINDS, values, strict=True)) | {name: value for name, value in besides.items() if value}
+    return cast(Description, content)
 
 
-def write_description(folder: Path, description: dict) -> None:
+def write_description(folder: Path, description: Description) -> None:
     """Write `model.json` into a checkpoint's folder."""
     (folder / FILE).write_text(json.dumps(description, indent=1, allow_nan=False) + "\n")
 
 
-def read_description(folder: Path) -> dict[str, Any]:
+def read_description(folder: Path) -> Description:
     """Read a checkpoint folder's `model.json`.
 
     Raises:

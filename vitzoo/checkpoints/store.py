@@ -13,7 +13,7 @@ from orbax.checkpoint import checkpoint_managers as policies
 
 from vitzoo.checkpoints import manifest, metadata, steps
 from vitzoo.checkpoints.arrays import Shapes, check_complete, restore_arrays, shapes_of
-from vitzoo.checkpoints.metadata import COUNTERS
+from vitzoo.checkpoints.metadata import COUNTERS, Description
 from vitzoo.checkpoints.orbax import cause_of, quiet
 from vitzoo.errors import RunError, UserError
 from vitzoo.parallel import processes
@@ -33,7 +33,7 @@ class Store:
         self.folder = folder
         self._keep = keep
         self._manager: ocp.CheckpointManager | None = None
-        self._saving: tuple[int, dict, Path | None] = (-1, {}, None)
+        self._saving: tuple[int, Description | None, Path | None] = (-1, None, None)
         self._arrays: dict[str, Shapes] = {}
         self._best: int | None = None
         self._last: int | None = None
@@ -74,7 +74,7 @@ class Store:
             print(f"warning: damaged checkpoint: {warning}", file=sys.stderr)
         return found
 
-    def save(self, step: int, state: dict, description: dict, loop: dict, assets: Path | None = None) -> None:
+    def save(self, step: int, state: dict, description: Description, loop: dict, assets: Path | None = None) -> None:
         """Save `state` as checkpoint `step`; returns once the arrays are copied, files are written in the background.
 
         Args:
@@ -151,7 +151,7 @@ class Store:
         """The loop's plain values in a checkpoint."""
         return metadata.read_loop(self.folder / str(step))
 
-    def description(self, step: int) -> dict:
+    def description(self, step: int) -> Description:
         """The content of a checkpoint's `model.json`."""
         return metadata.read_description(self.folder / str(step))
 
@@ -182,6 +182,7 @@ class Store:
         (folder,) = self.folder.glob(f"{step}.orbax-checkpoint-tmp*")
         for name, shapes in self._arrays.items():
             check_complete(folder / name, shapes)
+        assert description is not None
         metadata.write_description(folder, description)
         if assets is not None:
             shutil.copytree(assets, folder / "assets")

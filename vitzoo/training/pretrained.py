@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from vitzoo.checkpoints.locate import Located
+from vitzoo.checkpoints.metadata import Named
 from vitzoo.config import Resolved
 from vitzoo.config.assembly import Assembly
 from vitzoo.data.inputs import Inputs
@@ -50,7 +51,7 @@ class Pretrained:
             raise UserError("init_from", refusal.value, refusal.message) from None
 
     @property
-    def model(self) -> dict[str, Any]:
+    def model(self) -> Named:
         """`name`, `variant` and every setting of its model."""
         return self.located.description["model"]
 

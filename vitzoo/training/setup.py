@@ -127,7 +127,7 @@ class Task:
         examples = step * self.resolved.experiment.data.batch_size
         return {"step": step, "examples": examples, "epoch": round(examples / self.info.n, 6)}
 
-    def describe(self, step: int) -> dict[str, Any]:
+    def describe(self, step: int) -> metadata.Description:
         """The content of `model.json` for a checkpoint of this step."""
         values, config = self.resolved.values, self.model_config
         return metadata.describe(

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from vitzoo.checkpoints.locate import of_another_run, other_meaning, other_name, other_setting
+from vitzoo.checkpoints.metadata import Description
 from vitzoo.checkpoints.store import Store, restore
 from vitzoo.config import Resolved
 from vitzoo.config.fields import Differences
@@ -168,11 +169,11 @@ def _has_optimizer(folder: Path) -> bool:
     return (folder / "optimizer").is_dir()
 
 
-def _check_tokenizer(task: Task, workdir: Path, saved: dict) -> None:
+def _check_tokenizer(task: Task, workdir: Path, saved: Description) -> None:
     """Refuses another published tokenizer. One that is made from the text differs by the text: see `_check_data`."""
     for name, now in task.inputs.described(task.model_config).items():
-        then = saved["inputs"].get(name, {})
-        if not ("tokenizer" in then and "tokenizer" in now):
+        then = saved["inputs"].get(name)
+        if not (then and "tokenizer" in then and "tokenizer" in now):
             continue
         settings = task.resolved.values["inputs"][name]["tokenizer"]
         marks = then["tokenizer"]["sha256"], now["tokenizer"]["sha256"]
@@ -182,7 +183,7 @@ def _check_tokenizer(task: Task, workdir: Path, saved: dict) -> None:
             raise UserError(f"inputs.{name}.tokenizer.file", settings["file"], message)
 
 
-def _check_data(task: Task, workdir: Path, saved: dict) -> None:
+def _check_data(task: Task, workdir: Path, saved: Description) -> None:
     _check_tokenizer(task, workdir, saved)
     then, now = saved["data"]["fingerprint"], task.info.fingerprint
     if then != now:

@@ -11,7 +11,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from vitzoo.checkpoints.locate import Located
-from vitzoo.checkpoints.metadata import FROZEN
+from vitzoo.checkpoints.metadata import FROZEN, Description
 from vitzoo.config.assembly import from_description, frozen_models
 from vitzoo.errors import UserError
 from vitzoo.nn.paths import flatten, unflatten
@@ -85,7 +85,7 @@ class FrozenCheckpoints:
         self.marks[name] = marks
         return unflatten({path: place(leaf, places[path]) for path, leaf in params.items()})
 
-    def check_same(self, description: Mapping[str, Any], remedy: str) -> None:
+    def check_same(self, description: Description, remedy: str) -> None:
         """Refuses one that is another than a run began with, under the same name.
 
         Args:

@@ -6,6 +6,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from vitzoo.checkpoints.metadata import Description
 from vitzoo.data.image_files import BadImage
 from vitzoo.data.inputs import Inputs
 from vitzoo.data.processors.base import Processor
@@ -40,7 +41,7 @@ class Info:
     num_classes: int
     inputs: Inputs = dataclasses.field(repr=False)
     config: Any = dataclasses.field(repr=False)
-    description: dict[str, Any] = dataclasses.field(repr=False)
+    description: Description = dataclasses.field(repr=False)
     report: Report = dataclasses.field(repr=False)
 
     def preprocess(self, values: Any) -> Any:

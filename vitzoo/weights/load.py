@@ -11,6 +11,7 @@ import jax.numpy as jnp
 
 from vitzoo.argument_types import checked
 from vitzoo.checkpoints.locate import Located
+from vitzoo.checkpoints.metadata import Description
 from vitzoo.config.assembly import Assembly, assemble, from_description
 from vitzoo.config.model import ModelChoice
 from vitzoo.data.inputs import Inputs, input_of
@@ -184,7 +185,7 @@ def fitted(
     return params, report, which
 
 
-def _scales(description: dict[str, Any], now: Preprocessing | None, old: Any, new: Any) -> Scales | None:
+def _scales(description: Description, now: Preprocessing | None, old: Any, new: Any) -> Scales | None:
     """Mean and deviation of pixels in a checkpoint and in a model of this Config; None for text."""
     images = input_of(description, "image")
     if images is None or not hasattr(new, "channels"):

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from vitzoo.checkpoints.locate import Located
+from vitzoo.checkpoints.metadata import Description
 from vitzoo.config.assembly import from_description
 from vitzoo.errors import UserError
 from vitzoo.nn import state
@@ -66,7 +67,7 @@ def part_of(located: Located, path: str, name: str) -> Part:
         raise UserError("checkpoint", name, f"{problem}; parts that can be taken: {', '.join(parts) or 'none'}")
     part = parts[path]
     statistics = located.description["statistics"]
-    description = {
+    description: Description = {
         **located.description,
         "model": {"name": _name_of(type(part)), **to_json(part.config)},
         "inputs": _inputs_of(type(part), located.description["inputs"]),

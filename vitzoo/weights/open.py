@@ -6,7 +6,7 @@ import shlex
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from vitzoo.checkpoints.arrays import read_params
 from vitzoo.checkpoints.locate import Located, locate, published_weights
@@ -29,7 +29,7 @@ from vitzoo.version import version
 from vitzoo.weights import catalogue
 from vitzoo.weights.files.open import is_published, open_weights_file
 from vitzoo.weights.files.weights import Weights
-from vitzoo.weights.formats.registry import FORMATS, Format, Reading, check_format, find_format, recognise
+from vitzoo.weights.formats.registry import FORMATS, Format, Given, Reading, check_format, find_format, recognise
 from vitzoo.weights.mapping import read_mapping
 from vitzoo.weights.model import Part, part_of
 from vitzoo.weights.tokenizers import stated_ends
@@ -84,7 +84,7 @@ def open_published(name: str, given: Mapping[str, Any] | None = None, form: str 
     if (asked := (given or {}).get("name", reader.model)) != reader.model:
         raise UserError("model.name", asked, f"{source.name} holds {reader.model}; leave it out")
     stated = {key: value for key, value in (given or {}).items() if key not in ("name", "variant")}
-    reading = _read(reader, source, convert_fields(config_class_of(reader.model), stated, "model"))
+    reading = _read(reader, source, cast(Given, convert_fields(config_class_of(reader.model), stated, "model")))
     config, folder = reading.config, source.folder
     if hasattr(config, "image_size"):
         inputs = {"image": _of_images(config, reading)}
@@ -113,7 +113,7 @@ def open_published(name: str, given: Mapping[str, Any] | None = None, form: str 
     return Published(folder, 0, None, description, source, reading, reader.name)
 
 
-def _read(reader: Format, source: Weights, given: Mapping[str, Any]) -> Reading:
+def _read(reader: Format, source: Weights, given: Given) -> Reading:
     """What a file holds; files are damaged in more ways than a format can look for."""
     try:
         return reader.read(source, given)

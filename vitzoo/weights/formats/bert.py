@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from vitzoo.checkpoints.metadata import Description
 from vitzoo.data.inputs import input_of
 from vitzoo.data.text.tokenizers.base import TextTokenizer
 from vitzoo.errors import UserError
@@ -16,7 +17,7 @@ from vitzoo.models.base import Flat
 from vitzoo.models.bert import BERTConfig
 from vitzoo.weights.files.weights import Weights, read_json, shown
 from vitzoo.weights.formats import settings
-from vitzoo.weights.formats.registry import Reading, Writing, architecture_of
+from vitzoo.weights.formats.registry import Given, Reading, Writing, architecture_of
 from vitzoo.weights.formats.settings import labels, problem_of, same, written_labels
 from vitzoo.weights.mapping import TORCH_NORM, Ignored, NameMap, block
 from vitzoo.weights.tokenizers import special_ids, tokenizer_beside, tokenizer_files
@@ -50,7 +51,7 @@ class BERT:
         wanted = ("embeddings.token_type_embeddings.weight", "encoder.layer.0.attention.self.query.weight")
         return all(f"{prefix}{name}" in source.tensors for name in wanted)
 
-    def read(self, source: Weights, given: Mapping[str, Any]) -> Reading:
+    def read(self, source: Weights, given: Given) -> Reading:
         """See `Format.read`. Without `config.json` the number of heads must be given."""
         settings.only(source, ONLY)
         prefix = _prefix(source)
@@ -95,7 +96,9 @@ class BERT:
             notes=(*([] if source.config else [WITHOUT_CONFIG]), *sentence.notes),
         )
 
-    def write(self, config: BERTConfig, params: Flat, description: Mapping[str, Any], tokenizer: Any) -> Writing:
+    def write(
+        self, config: BERTConfig, params: Flat, description: Description, tokenizer: TextTokenizer | None
+    ) -> Writing:
         """See `Writer.write`. A tanh layer that the head doesn't read doesn't go out with classes of words."""
         architecture, more = written_head(config, description)
         prefix = "" if config.head_kind == "none" else PREFIX
@@ -196,7 +199,7 @@ def head_of(source: Weights, prefix: str) -> Head:
     return Head({"head": "none", "pooler": pooler}, {"name": "masked_lm"})
 
 
-def written_head(config: BERTConfig, description: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+def written_head(config: BERTConfig, description: Description) -> tuple[str, dict[str, Any]]:
     """transformers' class for the head of a model of ours, and settings of `config.json`."""
     kind = config.head_kind
     if config.head_input not in (None, "pooler"):

@@ -8,13 +8,15 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from vitzoo.checkpoints.metadata import Description
+from vitzoo.data.text.tokenizers.base import TextTokenizer
 from vitzoo.errors import UserError
 from vitzoo.models.base import Flat
 from vitzoo.models.geometry import pair
 from vitzoo.models.vit_config import ViTConfig
 from vitzoo.nn.positions import Grid, square_side
 from vitzoo.weights.files.weights import Weights
-from vitzoo.weights.formats.registry import Reading, Writing
+from vitzoo.weights.formats.registry import Given, Reading, Writing
 from vitzoo.weights.formats.settings import must_be
 from vitzoo.weights.formats.vit_common import PLAINER, check_square, square_or_given
 from vitzoo.weights.mapping import SAME, Ignored, Layout, NameMap
@@ -130,7 +132,7 @@ def is_vit(source: Weights) -> bool:
     )
 
 
-def read_vit(source: Weights, given: Mapping[str, Any], *, rounding: str) -> Reading:
+def read_vit(source: Weights, given: Given, *, rounding: str) -> Reading:
     """See `Format.read`. `image_size` may be given where the patches don't fill a square; `positions` none, where no
     table means that and not fixed sines and cosines. `rounding` is what the code does with resized pixels.
     """
@@ -209,10 +211,11 @@ def _ending(source: Weights, width: int) -> tuple[dict[str, Any], tuple[Ignored,
 
 
 def _places(
-    source: Weights, table: str, patch: Grid, class_token: bool, given: Mapping[str, Any]
+    source: Weights, table: str, patch: Grid, class_token: bool, given: Given
 ) -> tuple[dict[str, Any], list[str]]:
     """Fields of image size and positions, and notes."""
-    stated = None if given.get("image_size") is None else pair(given["image_size"])
+    size = given.get("image_size")
+    stated = None if size is None else pair(size)
     if not table:
         kind = "none" if given.get("positions") == "none" else "sincos2d"
         height, width = stated or tuple(side * max(1, round(USUAL_SIZE / side)) for side in patch)
@@ -281,11 +284,13 @@ class VisionTransformer:
         """By where positions stand."""
         return is_vit(source) and TABLES[0] in source.tensors
 
-    def read(self, source: Weights, given: Mapping[str, Any]) -> Reading:
+    def read(self, source: Weights, given: Given) -> Reading:
         """See `read_vit`."""
         return read_vit(source, given, rounding="none")
 
-    def write(self, config: ViTConfig, params: Flat, description: Mapping[str, Any], tokenizer: Any) -> Writing:
+    def write(
+        self, config: ViTConfig, params: Flat, description: Description, tokenizer: TextTokenizer | None
+    ) -> Writing:
         """See `Writer.write`."""
         check(config, VISION_TRANSFORMER, poolings=("cls", "gap"), positions=("learned1d",), placed="class")
         names = {"positions/embedding": TABLES[0]} | modules([f"{LAYER}{name}" for name in COUNTED], LAYER, BLOCKS)
@@ -306,11 +311,13 @@ class BigVision:
         """By the names of the first layer and of blocks."""
         return is_vit(source)
 
-    def read(self, source: Weights, given: Mapping[str, Any]) -> Reading:
+    def read(self, source: Weights, given: Given) -> Reading:
         """See `read_vit`."""
         return read_vit(source, given, rounding="cut")
 
-    def write(self, config: ViTConfig, params: Flat, description: Mapping[str, Any], tokenizer: Any) -> Writing:
+    def write(
+        self, config: ViTConfig, params: Flat, description: Description, tokenizer: TextTokenizer | None
+    ) -> Writing:
         """See `Writer.write`."""
         known = {"poolings": ("cls", "gap", "map"), "positions": ("learned1d", "sincos2d")}
         check(config, BIG_VISION, placed="none", **known)

@@ -11,11 +11,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from vitzoo.checkpoints.metadata import Description
+from vitzoo.data.text.tokenizers.base import TextTokenizer
 from vitzoo.models.base import Flat
 from vitzoo.models.gpt import GPTConfig
 from vitzoo.weights.files.weights import Weights
 from vitzoo.weights.formats import settings
-from vitzoo.weights.formats.registry import Reading, Writing
+from vitzoo.weights.formats.registry import Given, Reading, Writing
 from vitzoo.weights.formats.settings import agrees, flag, must_be, same
 from vitzoo.weights.mapping import TRANSPOSED, Ignored, NameMap, block
 from vitzoo.weights.tokenizers import special_ids, tokenizer_beside, tokenizer_files
@@ -82,7 +84,7 @@ class GPT2:
         prefix = self._prefix(source)
         return all(f"{prefix}{mark}" in source.tensors for mark in self.marks)
 
-    def read(self, source: Weights, given: Mapping[str, Any]) -> Reading:
+    def read(self, source: Weights, given: Given) -> Reading:
         """See `Format.read`. Without `config.json` the number of heads must be given."""
         settings.only(source, ONLY)
         if CLASSES in source.tensors:
@@ -104,7 +106,9 @@ class GPT2:
             notes=notes,
         )
 
-    def write(self, config: GPTConfig, params: Flat, description: Mapping[str, Any], tokenizer: Any) -> Writing:
+    def write(
+        self, config: GPTConfig, params: Flat, description: Description, tokenizer: TextTokenizer | None
+    ) -> Writing:
         """See `Writer.write`."""
         must_be(config, {**PLAIN, "bias": True, "norm_bias": True, **self.fixed}, self.where)
         if config.prefix_lm:
@@ -159,7 +163,7 @@ class GPT2:
         agrees(source, {theirs: found[ours] for ours, theirs in SIZES.items()} | {"n_inner": found["mlp_dim"]})
         return found
 
-    def _more(self, source: Weights, prefix: str, given: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    def _more(self, source: Weights, prefix: str, given: Given) -> tuple[dict[str, Any], tuple[str, ...]]:
         """Fields that differ between the formats, and notes."""
         without = not source.config and self.without_config
         notes = (f"there is no config.json: {self.without_config}",) if without else ()
@@ -202,7 +206,7 @@ class NanoGPT(GPT2):
         shape = source.shape(f"{PREFIX}{self.marks[0]}")
         return "model_args" in source.besides or (len(shape) == 2 and shape[0] == 3 * shape[1])
 
-    def read(self, source: Weights, given: Mapping[str, Any]) -> Reading:
+    def read(self, source: Weights, given: Given) -> Reading:
         """See `Format.read`. Without `model_args` the number of heads must be given."""
         arguments = source.besides.get("model_args")
         if isinstance(arguments, Mapping):
@@ -217,7 +221,7 @@ class NanoGPT(GPT2):
         agrees(source, {"block_size": found["context_length"]})
         return found
 
-    def _more(self, source: Weights, prefix: str, given: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    def _more(self, source: Weights, prefix: str, given: Given) -> tuple[dict[str, Any], tuple[str, ...]]:
         biases = {"bias": "h.0.attn.c_attn.bias", "norm_bias": "h.0.ln_1.bias"}
         found: dict[str, Any] = {field: f"{prefix}{name}" in source.tensors for field, name in biases.items()}
         stated = source.config.get("activation_function") is not None

@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from vitzoo.checkpoints.metadata import Description
 from vitzoo.data.inputs import input_of
 from vitzoo.errors import UserError
 from vitzoo.weights.files.weights import Weights, read_json, shown
@@ -101,7 +102,7 @@ def read(
     return fields, notes
 
 
-def written(description: Mapping[str, Any], where: str) -> tuple[dict[str, Any], tuple[str, ...]]:
+def written(description: Description, where: str) -> tuple[dict[str, Any], tuple[str, ...]]:
     """The file of a model of ours, by name, and notes on what transformers will do otherwise; nothing where its
     preprocessing isn't known.
 

@@ -4,13 +4,14 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from vitzoo.checkpoints.metadata import Description
 from vitzoo.errors import UserError
 from vitzoo.models.base import Flat
 from vitzoo.models.vit_config import ViTConfig
 from vitzoo.weights.files.weights import Weights, shown
 from vitzoo.weights.formats import hf_images, settings
 from vitzoo.weights.formats.hf_vit_config import as_table, body, reading, written
-from vitzoo.weights.formats.registry import Reading, Writing
+from vitzoo.weights.formats.registry import Given, Reading, Writing
 from vitzoo.weights.formats.settings import written_labels
 from vitzoo.weights.formats.vit_common import BLOCKS, PLAIN
 from vitzoo.weights.mapping import Ignored, Layout, NameMap, block, reshaped
@@ -42,7 +43,7 @@ class SigLIP:
         """By the patch embedding and the first block, without a class token, which CLIP has."""
         return _prefix(source) is not None
 
-    def read(self, source: Weights, given: Mapping[str, Any]) -> Reading:
+    def read(self, source: Weights, given: Given) -> Reading:
         """See `Format.read`."""
         settings.of_type(source, *self.types)
         p, of_tower = _prefix(source) or "", source.config.get("vision_config") or source.config
@@ -72,7 +73,7 @@ class SigLIP:
         """What has no class token."""
         return not config.has_class_token
 
-    def write(self, config: ViTConfig, params: Flat, description: Mapping[str, Any]) -> Writing:
+    def write(self, config: ViTConfig, params: Flat, description: Description) -> Writing:
         """See `Writer.write`. A model without a class token whose head sees the mean of the patches goes out too."""
         c = dataclasses.replace(config, class_token=config.has_class_token)
         settings.must_be(c, PLAIN | ONLY | ({"pooling": "gap"} if c.num_classes else {}), self.where)

@@ -6,10 +6,11 @@ bicubic without smoothing, without an offset; with smoothing in `Dinov2WithRegis
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import numpy as np
 
+from vitzoo.checkpoints.metadata import Description
+from vitzoo.data.text.tokenizers.base import TextTokenizer
 from vitzoo.errors import UserError
 from vitzoo.models.base import Flat
 from vitzoo.models.vit_config import ViTConfig
@@ -17,7 +18,7 @@ from vitzoo.weights.files.weights import Weights
 from vitzoo.weights.formats import hf_images, settings
 from vitzoo.weights.formats.hf_siglip import SigLIP
 from vitzoo.weights.formats.hf_vit_config import DROPOUTS, as_table, body, reading, written
-from vitzoo.weights.formats.registry import Reading, Writing, type_of, what_it_says
+from vitzoo.weights.formats.registry import Given, Reading, Writing, type_of, what_it_says
 from vitzoo.weights.formats.settings import written_labels
 from vitzoo.weights.formats.vit_common import BLOCKS, PLAIN, Leaves
 from vitzoo.weights.mapping import Ignored, NameMap, block
@@ -109,7 +110,7 @@ class PlainViT:
         """By the first block's norm."""
         return has_body(source, self.prefixes, PARTS["norm1"][0]) is not None
 
-    def read(self, source: Weights, given: Mapping[str, Any]) -> Reading:
+    def read(self, source: Weights, given: Given) -> Reading:
         """See `Format.read`. A layer after the class token (`pooler`) is read where no head of classes is there."""
         settings.of_type(source, *self.types)
         prefix = has_body(source, self.prefixes, PARTS["norm1"][0]) or ""
@@ -139,7 +140,7 @@ class PlainViT:
         """All that no other takes."""
         return True
 
-    def write(self, config: ViTConfig, params: Flat, description: Mapping[str, Any]) -> Writing:
+    def write(self, config: ViTConfig, params: Flat, description: Description) -> Writing:
         """See `Writer.write`."""
         settings.must_be(config, PLAIN | PLAIN_ONLY, self.where)
         outputs, distilled = config.num_classes or 0, config.distillation
@@ -193,7 +194,7 @@ class DINOv2:
         """By the first block's norm."""
         return has_body(source, self.prefixes, PARTS["norm1"][1]) is not None
 
-    def read(self, source: Weights, given: Mapping[str, Any]) -> Reading:
+    def read(self, source: Weights, given: Given) -> Reading:
         """See `Format.read`."""
         settings.of_type(source, *self.types)
         prefix = has_body(source, self.prefixes, PARTS["norm1"][1]) or ""
@@ -223,7 +224,7 @@ class DINOv2:
             config.layer_scale is not None or config.registers or config.gated_mlp or config.pooling == "cls_gap"
         )
 
-    def write(self, config: ViTConfig, params: Flat, description: Mapping[str, Any]) -> Writing:
+    def write(self, config: ViTConfig, params: Flat, description: Description) -> Writing:
         """See `Writer.write`. A mask token of zeros, which the published files have, goes with it."""
         outputs = config.num_classes or 0
         settings.must_be(config, PLAIN | DINOV2_ONLY | {"pooling": "cls_gap" if outputs else "cls"}, self.where)
@@ -286,14 +287,16 @@ class HFViT:
         """By the patch embedding and the first block."""
         return any(family.recognises(source) for family in FAMILIES)
 
-    def read(self, source: Weights, given: Mapping[str, Any]) -> Reading:
+    def read(self, source: Weights, given: Given) -> Reading:
         """See `Format.read`."""
         family = next((family for family in FAMILIES if family.recognises(source)), None)
         if family is None:
             raise source.refused("has none of the names of transformers' Vision Transformers")
         return family.read(source, given)
 
-    def write(self, config: ViTConfig, params: Flat, description: Mapping[str, Any], tokenizer: Any) -> Writing:
+    def write(
+        self, config: ViTConfig, params: Flat, description: Description, tokenizer: TextTokenizer | None
+    ) -> Writing:
         """See `Writer.write`. Names are those of the published files, which every version of transformers reads."""
         family = next(family for family in FAMILIES if family.takes(config))
         return family.write(config, params, description)

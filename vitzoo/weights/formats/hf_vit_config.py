@@ -12,7 +12,7 @@ from vitzoo.models.vit_config import ViTConfig
 from vitzoo.nn.positions import SinCos2D
 from vitzoo.weights.files.weights import Weights, shown
 from vitzoo.weights.formats import hf_images, settings
-from vitzoo.weights.formats.registry import Reading
+from vitzoo.weights.formats.registry import Given, Reading
 from vitzoo.weights.formats.vit_common import BLOCKS, LARGEST_SIDE, SIZES, Leaves, Size, num_heads, table_of
 from vitzoo.weights.mapping import Ignored, NameMap
 
@@ -31,7 +31,7 @@ DROPOUTS = {"dropout": "hidden_dropout_prob", "attention_dropout": "attention_pr
 def body(
     source: Weights,
     names: NameMap,
-    given: Mapping[str, Any],
+    given: Given,
     placed: int,
     *,
     epsilon: float,
@@ -120,7 +120,7 @@ def reading(
     )
 
 
-def _heads(source: Weights, given: Mapping[str, Any], width: int, inner: int) -> tuple[int, list[str]]:
+def _heads(source: Weights, given: Given, width: int, inner: int) -> tuple[int, list[str]]:
     """Stated, transformers' default where `config.json` leaves it out, or by convention without one."""
     stated, note = settings.whole(source, "num_attention_heads", least=1), ""
     if stated is None and "num_heads" not in given:
@@ -129,7 +129,7 @@ def _heads(source: Weights, given: Mapping[str, Any], width: int, inner: int) ->
     return heads, [note] if note else []
 
 
-def _sizes(source: Weights, patch: Size, rows: int, placed: int, given: Mapping[str, Any]) -> tuple[Size, Size]:
+def _sizes(source: Weights, patch: Size, rows: int, placed: int, given: Given) -> tuple[Size, Size]:
     """The image size that is stated, and the part of it that whole patches cover, which is all that is looked at."""
     if not source.config:
         size, _ = table_of(source, rows, patch, [("class", placed)], [], given)

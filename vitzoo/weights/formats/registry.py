@@ -6,10 +6,11 @@ import functools
 import importlib
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, Protocol, cast
+from typing import Any, ClassVar, Protocol, TypedDict, cast
 
 import numpy as np
 
+from vitzoo.checkpoints.metadata import Description
 from vitzoo.config.assembly import Assembly
 from vitzoo.config.model import ModelChoice
 from vitzoo.data.text.tokenizers.base import TextTokenizer
@@ -18,6 +19,20 @@ from vitzoo.models.base import Flat
 from vitzoo.nn.paths import flatten
 from vitzoo.weights.files.weights import Weights, shown
 from vitzoo.weights.mapping import Ignored, LeafMap, NameMap
+
+
+class Given(TypedDict, total=False):
+    """Settings of a model that a user states, converted: of all that it has, those that a format looks at."""
+
+    num_heads: int
+    image_size: int | tuple[int, int] | None
+    patch_size: int | tuple[int, int]
+    channels: int | None
+    pooling: str
+    positions: str
+    activation: str
+    gelu: str
+    norm_epsilon: float
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,7 +115,7 @@ class Format(Protocol):
         """Whether the file's names (and `config.json`) are this format's; shapes are looked at only in `read`."""
         ...
 
-    def read(self, source: Weights, given: Mapping[str, Any]) -> Reading:
+    def read(self, source: Weights, given: Given) -> Reading:
         """What it holds.
 
         Args:
@@ -116,7 +131,7 @@ class Format(Protocol):
 class Writer(Format, Protocol):
     """A format that goes out too."""
 
-    def write(self, config: Any, params: Flat, description: Mapping[str, Any], tokenizer: Any) -> Writing:
+    def write(self, config: Any, params: Flat, description: Description, tokenizer: TextTokenizer | None) -> Writing:
         """A checkpoint in this format.
 
         Args:

@@ -6,11 +6,12 @@ from typing import Any
 import numpy as np
 
 from vitzoo import spelling
+from vitzoo.checkpoints.metadata import Description
 from vitzoo.errors import UserError
 from vitzoo.limits import LARGEST_INTEGER
 from vitzoo.schema import default_of
 from vitzoo.weights.files.weights import Weights, shown
-from vitzoo.weights.formats.registry import type_of, what_it_says
+from vitzoo.weights.formats.registry import Given, type_of, what_it_says
 
 GELUS = {
     "gelu": "gelu_exact",
@@ -137,12 +138,12 @@ def theirs_of(field: str, ours: str, names: Mapping[str, str], where: str) -> st
     return found
 
 
-def heads_of(source: Weights, field: str, given: Mapping[str, Any], width: int) -> int:
+def heads_of(source: Weights, field: str, given: Given, width: int) -> int:
     """The number of heads, which no shape tells: of `config.json`, else given; UserError without either."""
     return heads_that(source, whole(source, field, least=1), f"{source.config_name} says {field}", given, width)
 
 
-def heads_that(source: Weights, stated: int | None, said: str, given: Mapping[str, Any], size: int) -> int:
+def heads_that(source: Weights, stated: int | None, said: str, given: Given, size: int) -> int:
     """The number of heads that is stated, else given.
 
     Args:
@@ -237,7 +238,7 @@ def placeholders(outputs: int) -> list[str]:
     return [f"LABEL_{index}" for index in range(outputs)]
 
 
-def written_labels(outputs: int, description: Mapping[str, Any]) -> dict[str, Any]:
+def written_labels(outputs: int, description: Description) -> dict[str, Any]:
     """Names of classes, and whether an example may have several; nothing without a head."""
     if not outputs:
         return {}

@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from vitzoo.checkpoints.metadata import Description
+from vitzoo.data.text.tokenizers.base import TextTokenizer
 from vitzoo.models.base import Flat
 from vitzoo.models.t5 import T5Config
 from vitzoo.weights.files.weights import Weights
 from vitzoo.weights.formats import settings
-from vitzoo.weights.formats.registry import Reading, Writing, type_of
+from vitzoo.weights.formats.registry import Given, Reading, Writing, type_of
 from vitzoo.weights.mapping import TORCH, TRANSPOSED, Arrays, Ignored, Layout, NameMap, block, torch_layout
 from vitzoo.weights.tokenizers import GENERATION, special_ids, t5_tokenizer, tokenizer_files
 
@@ -40,7 +42,7 @@ class T5:
         """By the encoder's first attention."""
         return "encoder.block.0.layer.0.SelfAttention.q.weight" in source.tensors
 
-    def read(self, source: Weights, given: Mapping[str, Any]) -> Reading:
+    def read(self, source: Weights, given: Given) -> Reading:
         """See `Format.read`. All sizes are told by shapes; without `config.json` the rest is as published."""
         _check(source)
         embeddings = [name for name in EMBEDDINGS if name in source.tensors]
@@ -61,7 +63,9 @@ class T5:
             notes=notes,
         )
 
-    def write(self, config: T5Config, params: Flat, description: Mapping[str, Any], tokenizer: Any) -> Writing:
+    def write(
+        self, config: T5Config, params: Flat, description: Description, tokenizer: TextTokenizer | None
+    ) -> Writing:
         """See `Writer.write`. Where attention divides by the root of head_dim, the queries' kernels go out divided."""
         where = "T5's format"
         activations = GATED if config.gated_mlp else ACTIVATIONS
@@ -233,7 +237,7 @@ class T5X:
         """By the embedding and the encoder's last norm."""
         return {T5X_EMBEDDING, "encoder/encoder_norm/scale"} <= set(source.tensors)
 
-    def read(self, source: Weights, given: Mapping[str, Any]) -> Reading:
+    def read(self, source: Weights, given: Given) -> Reading:
         """See `Format.read`. `activation` is taken from `given` where it isn't the published one."""
         if "decoder/decoder_norm/scale" not in source.tensors:
             raise source.refused("holds no decoder of a T5")

@@ -12,12 +12,14 @@ from typing import Any
 
 import numpy as np
 
+from vitzoo.checkpoints.metadata import Description
+from vitzoo.data.text.tokenizers.base import TextTokenizer
 from vitzoo.models.base import Flat
 from vitzoo.models.geometry import pair
 from vitzoo.models.vit_config import ViTConfig
 from vitzoo.weights.files.weights import Weights, shown
 from vitzoo.weights.formats import timm_config
-from vitzoo.weights.formats.registry import Reading, Writing
+from vitzoo.weights.formats.registry import Given, Reading, Writing
 from vitzoo.weights.formats.settings import agrees
 from vitzoo.weights.formats.timm_config import of_architecture
 from vitzoo.weights.formats.vit_common import (
@@ -128,7 +130,7 @@ class TimmViT:
         """By the patch embedding and the first block."""
         return has_timm_names(source)
 
-    def read(self, source: Weights, given: Mapping[str, Any]) -> Reading:
+    def read(self, source: Weights, given: Given) -> Reading:
         """See `Format.read`. Without `config.json` heads, GELU and epsilon are those of published models."""
         architecture = _architecture(source)
         arguments = timm_config.section(source, "model_args")
@@ -162,7 +164,9 @@ class TimmViT:
             notes=(*notes, *more),
         )
 
-    def write(self, config: ViTConfig, params: Flat, description: Mapping[str, Any], tokenizer: Any) -> Writing:
+    def write(
+        self, config: ViTConfig, params: Flat, description: Description, tokenizer: TextTokenizer | None
+    ) -> Writing:
         """See `Writer.write`. For timm it is `create_model("local-dir:FOLDER", pretrained=True)`."""
         timm_config.check(config)
         notes: tuple[str, ...] = ()
@@ -263,7 +267,7 @@ class FacebookViT:
         """By timm's names with a name of one of the projects, or in a training's file of theirs."""
         return has_timm_names(source, _prefix(source)) and bool(_kind(source))
 
-    def read(self, source: Weights, given: Mapping[str, Any]) -> Reading:
+    def read(self, source: Weights, given: Given) -> Reading:
         """See `Format.read`. Heads are those of the published sizes; GELU is exact and epsilon 1e-6."""
         kind_name = _kind(source) or "DeiT or MAE"
         kind, prefix = KINDS[kind_name], _prefix(source)

@@ -7,10 +7,12 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from vitzoo.checkpoints.metadata import Description
 from vitzoo.data.inputs import input_of
 from vitzoo.errors import UserError
 from vitzoo.models.vit_config import ViTConfig
 from vitzoo.weights.files.weights import Weights, shown
+from vitzoo.weights.formats.registry import Given
 from vitzoo.weights.formats.settings import (
     agrees,
     checked_names,
@@ -74,7 +76,7 @@ WITHOUT_EFFECT = (
 
 
 def of_architecture(
-    source: Weights, name: str, arguments: Mapping[str, Any], given: Mapping[str, Any], width: int
+    source: Weights, name: str, arguments: Mapping[str, Any], given: Given, width: int
 ) -> tuple[dict[str, Any], list[str]]:
     """Heads, GELU, epsilon and whether pooling sees the tokens before the patches.
 
@@ -120,9 +122,7 @@ def _check(source: Weights, name: str, arguments: Mapping[str, Any]) -> None:
             raise source.refused(f"config.json has model_args.{argument} = {shown(stated)}, which has no place here")
 
 
-def _heads(
-    source: Weights, name: str, arguments: Mapping[str, Any], given: Mapping[str, Any], width: int
-) -> tuple[int, list[str]]:
+def _heads(source: Weights, name: str, arguments: Mapping[str, Any], given: Given, width: int) -> tuple[int, list[str]]:
     stated = arguments.get("num_heads")
     if stated is not None and type(stated) is not int:
         raise source.refused(f"config.json has model_args.num_heads = {shown(stated)}; an integer is right")
@@ -253,7 +253,7 @@ def classes(source: Weights, count: int) -> tuple[str, ...] | None:
     return checked_names(source, "label_names", found)
 
 
-def written(config: ViTConfig, description: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+def written(config: ViTConfig, description: Description) -> tuple[dict[str, Any], list[str]]:
     """`config.json` of a model of ours, and notes on what timm will do otherwise with images.
 
     Raises:

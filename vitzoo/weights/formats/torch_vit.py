@@ -8,13 +8,14 @@ of `SimpleViT`, the image's size: `num_heads` and `image_size` must be given.
 """
 
 import dataclasses
-from collections.abc import Mapping
 from typing import Any
 
+from vitzoo.checkpoints.metadata import Description
+from vitzoo.data.text.tokenizers.base import TextTokenizer
 from vitzoo.models.base import Flat
 from vitzoo.models.vit_config import ViTConfig
 from vitzoo.weights.files.weights import Weights
-from vitzoo.weights.formats.registry import Reading, Writing
+from vitzoo.weights.formats.registry import Given, Reading, Writing
 from vitzoo.weights.formats.settings import give, heads_that, must_be
 from vitzoo.weights.formats.vit_common import (
     BLOCKS,
@@ -57,7 +58,7 @@ class TorchvisionViT:
         wanted = ("class_token", "encoder.pos_embedding", f"{FIRST}.ln_1.weight")
         return all(name in source.tensors for name in wanted)
 
-    def read(self, source: Weights, given: Mapping[str, Any]) -> Reading:
+    def read(self, source: Weights, given: Given) -> Reading:
         """See `Format.read`. Heads are those of the published sizes."""
         if "conv_proj.weight" not in source.tensors:
             raise source.refused("has no conv_proj.weight: a stem of several convolutions has no place here")
@@ -76,7 +77,9 @@ class TorchvisionViT:
             notes=tuple(filter(None, (note, told))),
         )
 
-    def write(self, config: ViTConfig, params: Flat, description: Mapping[str, Any], tokenizer: Any) -> Writing:
+    def write(
+        self, config: ViTConfig, params: Flat, description: Description, tokenizer: TextTokenizer | None
+    ) -> Writing:
         """See `Writer.write`. There is no config: the model's arguments are those of the call in torchvision."""
         must_be(config, PLAIN, WHERE)
         check_square(config.grid, WHERE)
@@ -167,7 +170,7 @@ class VitPytorch:
         attention = any(f"{FIRST_LAYER}.{path}.to_qkv.weight" in source.tensors for path in ("0", "0.fn"))
         return attention and all(f"{EMBEDDING}.{layer}.weight" in source.tensors for layer in (1, 2))
 
-    def read(self, source: Weights, given: Mapping[str, Any]) -> Reading:
+    def read(self, source: Weights, given: Given) -> Reading:
         """See `Format.read`."""
         names = _names(source)
         width, pixels = source.shape(f"{EMBEDDING}.2.weight", 2)
@@ -207,7 +210,7 @@ def _names(source: Weights) -> Names:
     )
 
 
-def _patch(source: Weights, pixels: int, given: Mapping[str, Any]) -> tuple[Size, int]:
+def _patch(source: Weights, pixels: int, given: Given) -> tuple[Size, int]:
     """Patch and channels of a row of so many pixels: given, or of a square patch of three channels or one."""
     stated, channels = given.get("patch_size"), given.get("channels")
     if stated is not None:
@@ -221,13 +224,13 @@ def _patch(source: Weights, pixels: int, given: Mapping[str, Any]) -> tuple[Size
     raise source.refused(f"has patches of {pixels} numbers, which are no square: {give('patch_size')}")
 
 
-def _of_simple(source: Weights, given: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+def _of_simple(source: Weights, given: Given) -> tuple[dict[str, Any], list[str]]:
     if "image_size" not in given:
         raise source.refused(f"is a SimpleViT, which doesn't say image_size: {give('image_size')}")
     return {"pooling": "gap", "positions": "sincos2d", "image_size": given["image_size"]}, []
 
 
-def _of_tables(source: Weights, given: Mapping[str, Any], patch: Size) -> tuple[dict[str, Any], list[str]]:
+def _of_tables(source: Weights, given: Given, patch: Size) -> tuple[dict[str, Any], list[str]]:
     """A `ViT`. Where its tables have three dimensions, a class token is there whatever the pooling."""
     token, rows = _table_shape(source, "cls_token"), _table_shape(source, "pos_embedding")[-2]
     count, old = token[-2], len(token) == 3

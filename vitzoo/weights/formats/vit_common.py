@@ -10,6 +10,7 @@ from vitzoo.models.geometry import pair
 from vitzoo.models.vit_config import ViTConfig
 from vitzoo.nn.positions import square_side
 from vitzoo.weights.files.weights import Weights
+from vitzoo.weights.formats.registry import Given
 from vitzoo.weights.formats.settings import defaults, give, heads_that
 from vitzoo.weights.mapping import NameMap
 
@@ -24,7 +25,7 @@ LARGEST_SIDE, SMALLEST_CROP = 2**16, 0.01
 """Pixels of an image's side; share of it that is looked at."""
 
 
-def num_heads(source: Weights, given: Mapping[str, Any], width: int) -> tuple[int, str]:
+def num_heads(source: Weights, given: Given, width: int) -> tuple[int, str]:
     """The heads of a file that doesn't say them: given, or those of the published sizes; and a line that says so.
 
     Raises:
@@ -46,7 +47,7 @@ def table_of(
     patch: Size,
     prefixes: Sequence[tuple[str, int]],
     stated: Sequence[Any],
-    given: Mapping[str, Any],
+    given: Given,
 ) -> tuple[Size, str]:
     """The image size that a table of positions is for, and which tokens before the patches have rows in it.
 
