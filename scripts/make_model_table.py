@@ -48,12 +48,12 @@ def row(name: str, variant: str) -> VariantRow:
     return (_image_row if issubclass(model.Config, ImageGeometry) else _text_row)(name, model, variant)
 
 
-def parameters(shapes: state.Params) -> int:
+def parameters(shapes: state.Shapes) -> int:
     """Number of parameters in a nested dict of shapes."""
     return sum(math.prod(leaf.shape) for leaf in flatten(shapes).values())
 
 
-def forward_flops(model: tuple[Any, state.Params], *inputs: jax.ShapeDtypeStruct) -> int:
+def forward_flops(model: tuple[Any, state.Shapes], *inputs: jax.ShapeDtypeStruct) -> int:
     """Operations in the matrix products of a model's forward pass.
 
     Args:
@@ -109,7 +109,7 @@ def _model(name: str) -> Any:
     return registry.find("model", name)
 
 
-def _abstract(model: Any, config: Any) -> tuple[Any, state.Params]:
+def _abstract(model: Any, config: Any) -> tuple[Any, state.Shapes]:
     return state.abstract(lambda rngs: model(config, rngs=rngs, execution=Execution(custom_gradient=False)))
 
 

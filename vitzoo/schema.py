@@ -13,7 +13,7 @@ import re
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from vitzoo import literals
 from vitzoo.errors import UserError
@@ -22,6 +22,14 @@ from vitzoo.literals import FlagText, LikeMapping, literal, plain
 from vitzoo.spelling import dotted, nearest
 
 Part = TypeVar("Part")
+Setting: TypeAlias = "bool | int | float | str | Sequence[Setting] | Mapping[str, Setting] | None"
+"""What a setting holds that isn't a part itself."""
+
+
+class Settings(Protocol):
+    """A part, of whatever kind."""
+
+    __dataclass_fields__: ClassVar[dict[str, dataclasses.Field]]
 
 
 @runtime_checkable
@@ -50,7 +58,7 @@ def setting(default: Any = dataclasses.MISSING, help: str = "", *, factory: Any 
     return dataclasses.field(default=default, default_factory=factory, metadata={"limits": Limits(help, **limits)})
 
 
-def checkpoints_of(part: Any) -> dict[str, str]:
+def checkpoints_of(part: Settings) -> dict[str, str]:
     """The checkpoints that a part's settings name, by setting; without those that are left empty."""
     fields = (field.name for field in dataclasses.fields(part) if limits_of(field).checkpoint)
     return {name: checkpoint for name in fields if (checkpoint := getattr(part, name))}

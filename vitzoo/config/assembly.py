@@ -21,9 +21,9 @@ from vitzoo.data.mixing import denormalise, normalise
 from vitzoo.data.processors.image import ImageProcessor, for_channels, preprocessing_of
 from vitzoo.errors import UserError
 from vitzoo.models.base import ModelConfig, embeddings_of
-from vitzoo.models.geometry import image_shape
+from vitzoo.models.geometry import ImageConfig, image_config, image_shape
 from vitzoo.nn.execution import DEFAULT, Execution
-from vitzoo.nn.state import Params, abstract
+from vitzoo.nn.state import Shapes, abstract
 from vitzoo.objectives.base import Frozen
 from vitzoo.parallel.sharding import Rules, rules_of
 from vitzoo.registry import find
@@ -52,7 +52,7 @@ class Assembly:
         return find("model", self.name)
 
     @functools.cached_property
-    def abstract(self) -> tuple[nnx.GraphDef, Params]:
+    def abstract(self) -> tuple[nnx.GraphDef, Shapes]:
         """Its structure and its variables' shapes; nothing is allocated or computed."""
         return abstract(self)
 
@@ -99,7 +99,7 @@ def from_description(description: Mapping[str, Any], execution: Execution = DEFA
 
 def _with_sizes(config: ModelConfig) -> ModelConfig:
     """A Config with the image size and channels that it has where none are set; one of other inputs as it is."""
-    if not (hasattr(config, "image_size") and hasattr(config, "channels")):
+    if not isinstance(config, ImageConfig):
         return config
     height, width, channels = image_shape(config)
     return dataclasses.replace(config, image_size=(height, width), channels=channels)
@@ -147,7 +147,7 @@ def _frozen(
     if images_of is None or mine_of is None:
         raise UserError(field, checkpoint, f"holds {name}, and a model to learn from must take images")
     made = from_description(description, execution)
-    *size, channels = image_shape(made.config)
+    *size, channels = image_shape(image_config(made.config))
     if channels != config.channels:
         message = f"takes images of {channels} channel(s), the student of {config.channels}"
         raise UserError(field, checkpoint, message)

@@ -13,13 +13,13 @@ that of Wu et al. 2016 (https://arxiv.org/abs/1609.08144, section 7) and of the 
 """
 
 import dataclasses
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
-from vitzoo.decoding.start import Started, is_end, next_logits, permitted
+from vitzoo.decoding.start import Started, Writer, is_end, next_logits, permitted
 from vitzoo.nn.stack import KVCache
 from vitzoo.schema import setting
 
@@ -76,7 +76,7 @@ class Search(NamedTuple):
 
 
 def search(
-    model: Any,
+    model: Writer,
     started: Started,
     most: jax.Array,
     new: int,

@@ -2,21 +2,24 @@
 
 import functools
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpy.typing as npt
 
 from vitzoo.decoding.beams import BeamSearch, search
 from vitzoo.decoding.sampling import Sampling, begin_texts, continue_texts
-from vitzoo.decoding.start import WithEncoder, start
+from vitzoo.decoding.start import WithEncoder, Writer, start
 from vitzoo.errors import UserError
 from vitzoo.nn import state
-from vitzoo.schema import annotations, build, convert
+from vitzoo.schema import Setting, annotations, build, convert
 from vitzoo.spelling import dotted, nearest
 
 How = Sampling | BeamSearch
+Numbers = npt.ArrayLike | jax.Array
+"""An array, or what becomes one."""
 GREEDY = Sampling(temperature=0.0)
 
 
@@ -28,7 +31,7 @@ class Written(NamedTuple):
     scores: jax.Array | None  # float32 [batch], of beam search
 
 
-def how_of(settings: Mapping[str, Any], prefix: str = "", encodes: bool = False) -> How:
+def how_of(settings: Mapping[str, Setting], prefix: str = "", encodes: bool = False) -> How:
     """Sampling, or beam search where `num_beams` is above 1. Settings that are None aren't given.
 
     Args:
@@ -59,7 +62,7 @@ def how_of(settings: Mapping[str, Any], prefix: str = "", encodes: bool = False)
 
 
 def write(
-    model: Any,
+    model: Writer,
     tokens: jax.Array,
     lengths: jax.Array,
     *,
@@ -95,7 +98,7 @@ def write(
     return Written(jnp.where(at < lengths[:, None], ids, 0), lengths, None)
 
 
-def _room(model: Any, tokens: jax.Array, lengths: jax.Array, new: int) -> tuple[int, jax.Array]:
+def _room(model: Writer, tokens: jax.Array, lengths: jax.Array, new: int) -> tuple[int, jax.Array]:
     """Places of a text with what is added, and how many tokens may be added to each: int32 [batch]."""
     most = jnp.full(len(tokens), new)
     if isinstance(model, WithEncoder):
@@ -104,7 +107,7 @@ def _room(model: Any, tokens: jax.Array, lengths: jax.Array, new: int) -> tuple[
     return (room, most) if context is None else (min(room, context), jnp.minimum(most, context - lengths))
 
 
-def context_of(model: Any) -> int | None:
+def context_of(model: Writer) -> int | None:
     """Most tokens of a decoder's text; None where there is no such limit."""
     return None if isinstance(model, WithEncoder) else getattr(model.config, "context_length", None)
 
@@ -115,15 +118,15 @@ def _compiled(graph, params, tokens, lengths, allowed, seed, *, new: int, how: H
 
 
 def generate(
-    model: Any,
-    tokens: Any,
-    lengths: Any = None,
+    model: Writer,
+    tokens: Numbers,
+    lengths: Numbers | None = None,
     *,
     max_new_tokens: int = 128,
     end_id: int | None = None,
-    allowed: Any = None,
+    allowed: Numbers | None = None,
     seed: int = 0,
-    **settings: Any,
+    **settings: Setting,
 ) -> Written:
     """Continues prompts with a decoder, or answers sources with an encoder-decoder; compiled once for each shape.
 
@@ -161,25 +164,25 @@ def generate(
     )  # fmt: skip
 
 
-def _checked(model: Any, tokens: Any, lengths: Any) -> tuple[jax.Array, jax.Array]:
+def _checked(model: Writer, tokens: Numbers, lengths: Numbers | None) -> tuple[jax.Array, jax.Array]:
     field = "source" if isinstance(model, WithEncoder) else "tokens"  # as the models' own methods call them
-    tokens = _whole_numbers(field, tokens, 2, "[batch, tokens]")
-    rows, width = tokens.shape
+    ids = _whole_numbers(field, tokens, 2, "[batch, tokens]")
+    rows, width = ids.shape
     context = context_of(model)
     if context is not None and width >= context:
         raise UserError("tokens", width, f"tokens, and the model takes {context} with what is added (context_length)")
-    lengths = np.full(rows, width) if lengths is None else _whole_numbers("lengths", lengths, 1, "[batch]")
-    if lengths.shape != (rows,):
-        raise UserError("lengths", list(lengths.shape), f"must be one for each of the {rows} rows of tokens")
-    known = _known(lengths)
+    counts = np.full(rows, width) if lengths is None else _whole_numbers("lengths", lengths, 1, "[batch]")
+    if counts.shape != (rows,):
+        raise UserError("lengths", list(counts.shape), f"must be one for each of the {rows} rows of tokens")
+    known = _known(counts)
     if known is not None and not ((known >= 1) & (known <= width)).all():
         raise UserError("lengths", known.tolist(), f"must be from 1 to the {width} tokens of a row")
-    if known is not None and (ids := _known(tokens)) is not None:
-        _check_ids(field, ids[np.arange(width) < known[:, None]], _vocabulary(model))
-    return jnp.asarray(tokens, jnp.int32), jnp.asarray(lengths, jnp.int32)
+    if known is not None and (written := _known(ids)) is not None:
+        _check_ids(field, written[np.arange(width) < known[:, None]], _vocabulary(model))
+    return jnp.asarray(ids, jnp.int32), jnp.asarray(counts, jnp.int32)
 
 
-def _whole_numbers(field: str, values: Any, axes: int, shape: str) -> Any:
+def _whole_numbers(field: str, values: Numbers, axes: int, shape: str) -> jax.Array | np.ndarray:
     """An array, which may be a traced one: of whole numbers, with so many axes and none of them empty."""
     try:
         array = values if isinstance(values, jax.Array) else np.asarray(values)
@@ -190,12 +193,12 @@ def _whole_numbers(field: str, values: Any, axes: int, shape: str) -> Any:
     return array
 
 
-def _vocabulary(model: Any) -> int | None:
+def _vocabulary(model: Writer) -> int | None:
     """How many ids a model knows; None of a user's own that doesn't say."""
     return getattr(getattr(model, "config", None), "vocabulary_size", None)
 
 
-def _known(values: Any) -> np.ndarray | None:
+def _known(values: Numbers) -> np.ndarray | None:
     """Values that can be looked at; None under a trace, or where other processes hold some of them."""
     if isinstance(values, jax.core.Tracer) or (isinstance(values, jax.Array) and not values.is_fully_addressable):
         return None

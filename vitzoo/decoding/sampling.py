@@ -6,13 +6,13 @@ lengths are filled up at the end; what stands beyond a row's last token is overw
 """
 
 import dataclasses
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from vitzoo.decoding.start import is_end, next_logits, permitted, start
+from vitzoo.decoding.start import WithEncoder, Writer, is_end, next_logits, permitted, start
 from vitzoo.nn.stack import KVCache
 from vitzoo.schema import setting
 
@@ -139,7 +139,7 @@ class SampleState(NamedTuple):
     source_segments: jax.Array | None  # of an encoder-decoder's sources
 
 
-def begin_texts(model: Any, prompts: jax.Array, lengths: jax.Array, seed: jax.Array | int, room: int) -> SampleState:
+def begin_texts(model: Writer, prompts: jax.Array, lengths: jax.Array, seed: jax.Array | int, room: int) -> SampleState:
     """A decoder's texts after their prompts, or an encoder-decoder's targets, which hold the start token.
 
     Args:
@@ -152,7 +152,7 @@ def begin_texts(model: Any, prompts: jax.Array, lengths: jax.Array, seed: jax.Ar
     started, keys = start(model, prompts, lengths, room), prompt_keys(seed, prompts, lengths)
     tokens = jnp.zeros((len(prompts), room), jnp.int32)
     seen = jnp.zeros(started.logits.shape, bool)
-    if started.source_segments is None:
+    if not isinstance(model, WithEncoder):
         tokens = tokens.at[:, : prompts.shape[1]].set(prompts)
         rows = jnp.arange(len(prompts))[:, None]
         seen = seen.at[rows, prompts].max(jnp.arange(prompts.shape[1]) < lengths[:, None])
@@ -165,7 +165,7 @@ def begin_texts(model: Any, prompts: jax.Array, lengths: jax.Array, seed: jax.Ar
 
 
 def continue_texts(
-    model: Any,
+    model: Writer,
     texts: SampleState,
     steps: jax.Array | int,
     how: Sampling,

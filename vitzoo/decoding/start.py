@@ -1,26 +1,72 @@
 """What a model has seen before it writes: prompts, or sources and the token that a target begins behind."""
 
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import jax
 import jax.numpy as jnp
 
 from vitzoo.nn.stack import KVCache
+from vitzoo.schema import Settings
+
+Context = TypeVar("Context")
+
+
+class WithStart(Settings, Protocol):
+    """Settings of a model whose target begins with a start token."""
+
+    @property
+    def start_id(self) -> int: ...
+
+
+class Decoder(Protocol):
+    """A model that continues a text. One with `config.prefix_lm` takes `prefix` too; see `models.gpt.GPT.extend`."""
+
+    @property
+    def config(self) -> Settings: ...
+
+    def begin(self, batch: int, length: int, /) -> KVCache:
+        """An empty cache for texts of up to `length` tokens."""
+        ...
+
+    def extend(
+        self, tokens: jax.Array, positions: jax.Array, cache: KVCache, /, *, keep: jax.Array | None = None
+    ) -> tuple[jax.Array, KVCache]:
+        """Logits of what follows the next tokens, and the cache with them."""
+        ...
 
 
 @runtime_checkable
-class WithEncoder(Protocol):
+class WithEncoder(Protocol[Context]):
     """A model that reads a source before it writes a target."""
 
-    config: Any
+    @property
+    def config(self) -> WithStart: ...
 
-    def encode(self, source: jax.Array, source_segments: jax.Array | None = None) -> Any:
+    def encode(self, source: jax.Array, source_segments: jax.Array | None = None) -> Context:
         """What `begin` takes of sources, int32 [batch, tokens]."""
         ...
 
-    def begin(self, context: Any, length: int) -> KVCache:
+    def begin(self, context: Context, length: int) -> KVCache:
         """A cache for targets of up to `length` tokens."""
         ...
+
+
+class EncoderDecoder(WithEncoder[Context], Protocol[Context]):
+    """A model that answers a source."""
+
+    def extend(
+        self,
+        tokens: jax.Array,
+        positions: jax.Array,
+        cache: KVCache,
+        source_segments: jax.Array | None = None,
+    ) -> tuple[jax.Array, KVCache]:
+        """Logits of what follows the next tokens, and the cache with them."""
+        ...
+
+
+Writer = Decoder | EncoderDecoder
+"""A model that writes."""
 
 
 class Started(NamedTuple):
@@ -32,7 +78,7 @@ class Started(NamedTuple):
     source_segments: jax.Array | None  # int32 [batch, source tokens], 0 is padding
 
 
-def start(model: Any, tokens: jax.Array, lengths: jax.Array, room: int) -> Started:
+def start(model: Writer, tokens: jax.Array, lengths: jax.Array, room: int) -> Started:
     """Reads prompts with a decoder, or sources with an encoder-decoder.
 
     Args:
@@ -56,7 +102,7 @@ def start(model: Any, tokens: jax.Array, lengths: jax.Array, room: int) -> Start
 
 
 def next_logits(
-    model: Any, ids: jax.Array, places: jax.Array, cache: KVCache, source_segments: jax.Array | None
+    model: Writer, ids: jax.Array, places: jax.Array, cache: KVCache, source_segments: jax.Array | None
 ) -> tuple[jax.Array, KVCache]:
     """Logits float32 [rows, vocabulary] of what follows one more token of each row, and the cache with it.
 

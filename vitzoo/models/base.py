@@ -6,6 +6,8 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
+from vitzoo.schema import Setting
+
 Flat = dict[str, np.ndarray]
 """Leaves by path."""
 Note = Callable[[str, str, str], None]
@@ -35,7 +37,7 @@ class TransferRules:
     """
 
     fixed: Sequence[str] = ()
-    may_change: Mapping[str, tuple[Any, Any]] = dataclasses.field(default_factory=dict)
+    may_change: Mapping[str, tuple[Setting, Setting]] = dataclasses.field(default_factory=dict)
     leaves: Mapping[str, str] = dataclasses.field(default_factory=dict)
     head: str = r"head/.*"
     new_head: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -68,10 +70,10 @@ class Model(Protocol):
     """
 
     Config: ClassVar[type[ModelConfig]]
-    VARIANTS: ClassVar[Mapping[str, Mapping[str, Any]]]
+    VARIANTS: ClassVar[Mapping[str, Mapping[str, Setting]]]
     INPUTS: ClassVar[Mapping[str, str]]
     PUBLISHED: ClassVar[Sequence[str]]
-    ALIASES: ClassVar[Mapping[str, tuple[str, Mapping[str, Any]]]]
+    ALIASES: ClassVar[Mapping[str, tuple[str, Mapping[str, Setting]]]]
     EMBEDDINGS: ClassVar[str]
     SHARDING_RULES: ClassVar[Sequence[tuple[str, tuple[str | None, ...] | None]]]
     TRANSFER: ClassVar[TransferRules]

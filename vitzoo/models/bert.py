@@ -19,7 +19,7 @@ from vitzoo.models.base import TransferRules
 from vitzoo.models.bert_config import PUBLISHED, VARIANTS, BERTConfig
 from vitzoo.nn import attention, embeddings, mlp, norms, stack
 from vitzoo.nn.attention import Attention
-from vitzoo.nn.capture import Captured, Capturing, check, returned
+from vitzoo.nn.capture import Captured, Capturing, Outputs, check, returned
 from vitzoo.nn.dense import Dense
 from vitzoo.nn.embeddings import Embedding
 from vitzoo.nn.execution import DEFAULT, Execution
@@ -112,7 +112,7 @@ class BERT(Capturing, nnx.Module):
         capture: Collection[str] = (),
         train: bool = False,
         key: jax.Array | None = None,
-    ) -> Any:
+    ) -> Outputs:
         """What the head gives, float32: under `pretraining` logits [batch, tokens, vocabulary] of the masked tokens,
         under `classes` [batch, classes], under `number` [batch], under `token_classes` [batch, tokens, classes];
         without a head the tokens [batch, tokens, width]. With `capture`, `(outputs, captured)`.

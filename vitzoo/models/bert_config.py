@@ -6,7 +6,7 @@ from typing import Any
 from vitzoo.errors import UserError
 from vitzoo.models import text
 from vitzoo.nn.mlp import ACTIVATIONS
-from vitzoo.schema import setting
+from vitzoo.schema import Setting, setting
 
 HEADS = ("pretraining", "classes", "number", "token_classes", "none")
 POOLINGS = ("mean", "cls")
@@ -16,7 +16,7 @@ def _sizes(width: int, depth: int) -> dict[str, Any]:
     return {"width": width, "depth": depth, "num_heads": width // 64, "mlp_dim": 4 * width, "vocabulary_size": 30_522}
 
 
-VARIANTS: dict[str, dict[str, Any]] = {
+VARIANTS: dict[str, dict[str, Setting]] = {
     "tiny": _sizes(128, 2),
     "mini": _sizes(256, 4),
     "small": _sizes(512, 4),

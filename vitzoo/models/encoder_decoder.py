@@ -14,7 +14,7 @@ from flax import nnx
 from vitzoo.decoding.generate import Written, generate
 from vitzoo.models import text
 from vitzoo.nn import masks
-from vitzoo.nn.capture import Captured, Capturing, check, returned
+from vitzoo.nn.capture import Captured, Capturing, Outputs, check, returned
 from vitzoo.nn.stack import KVCache, Stack
 from vitzoo.nn.stochastic import fold
 
@@ -79,7 +79,7 @@ class EncoderDecoder(Capturing, nnx.Module):
         capture: Collection[str] = (),
         train: bool = False,
         key: jax.Array | None = None,
-    ) -> Any:
+    ) -> Outputs:
         """Logits of the token after each of the target's, float32 [batch, tokens, vocabulary]; with `capture`,
         `(logits, captured)`.
 

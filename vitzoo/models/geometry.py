@@ -4,12 +4,13 @@ import dataclasses
 import difflib
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Any, Protocol, Self, runtime_checkable
 
 import jax
 import jax.numpy as jnp
 
 from vitzoo.errors import UserError
+from vitzoo.schema import Setting, Settings
 
 Size = int | tuple[int, int]
 """(height, width), or one number for both."""
@@ -20,14 +21,39 @@ def pair(size: Size) -> tuple[int, int]:
     return (size, size) if isinstance(size, int) else (size[0], size[1])
 
 
-def image_shape(config: Any) -> tuple[int, int, int]:
+@runtime_checkable
+class ImageConfig(Protocol):
+    """What a model's settings say of the images that it takes."""
+
+    @property
+    def image_size(self) -> Size | None: ...
+
+    @property
+    def channels(self) -> int | None: ...
+
+
+def image_config(config: Settings) -> ImageConfig:
+    """The settings of a model that takes images.
+
+    Raises:
+        UserError: they don't say which.
+    """
+    if not isinstance(config, ImageConfig):
+        message = "has no settings image_size and channels, which a model of images needs"
+        raise UserError("model.name", type(config).__name__, message)
+    return config
+
+
+def image_shape(config: ImageConfig) -> tuple[int, int, int]:
     """Height, width and channels of an image, from a Config's `image_size` and `channels`; 224, 224 and 3 where it
     leaves them open.
     """
     return (*pair(224 if config.image_size is None else config.image_size), config.channels or 3)
 
 
-def patch_variant(variant: str, sizes: Mapping[str, Mapping[str, Any]], published: Sequence[str]) -> dict[str, Any]:
+def patch_variant(
+    variant: str, sizes: Mapping[str, Mapping[str, Setting]], published: Sequence[str]
+) -> dict[str, Setting]:
     """The config fields that a variant such as `S/16` fixes: those of its size, and `patch_size`.
 
     Raises:

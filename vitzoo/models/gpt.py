@@ -22,14 +22,14 @@ from vitzoo.models import text
 from vitzoo.models.base import TransferRules
 from vitzoo.nn import attention, embeddings, masks, mlp, norms, stack
 from vitzoo.nn.attention import NOWHERE, Attention, Places
-from vitzoo.nn.capture import Captured, Capturing, check, returned
+from vitzoo.nn.capture import Captured, Capturing, Outputs, check, returned
 from vitzoo.nn.embeddings import Embedding
 from vitzoo.nn.execution import DEFAULT, Execution
 from vitzoo.nn.mlp import ACTIVATIONS, MLP
 from vitzoo.nn.positions import rotation
 from vitzoo.nn.stack import Block, KVCache, Stack
 from vitzoo.nn.stochastic import dropout, fold
-from vitzoo.schema import setting
+from vitzoo.schema import Setting, setting
 
 
 def _sizes(width: int, depth: int, num_heads: int, **more: Any) -> dict[str, Any]:
@@ -39,7 +39,7 @@ def _sizes(width: int, depth: int, num_heads: int, **more: Any) -> dict[str, Any
 _GPT1: dict[str, Any] = {"vocabulary_size": 40_478, "context_length": 512, "pre_norm": False}
 _GPT2: dict[str, Any] = {"vocabulary_size": 50_257, "context_length": 1024}
 _GPT3: dict[str, Any] = {"vocabulary_size": 50_257, "context_length": 2048}
-VARIANTS: dict[str, dict[str, Any]] = {
+VARIANTS: dict[str, dict[str, Setting]] = {
     "gpt1": _sizes(768, 12, 12, **_GPT1),
     "gpt2-124M": _sizes(768, 12, 12, **_GPT2),
     "gpt2-355M": _sizes(1024, 24, 16, **_GPT2),
@@ -190,7 +190,7 @@ class GPT(Capturing, nnx.Module):
         capture: Collection[str] = (),
         train: bool = False,
         key: jax.Array | None = None,
-    ) -> Any:
+    ) -> Outputs:
         """Logits of the token after each, float32 [batch, tokens, vocabulary]; with `capture`, `(logits, captured)`.
 
         Args:

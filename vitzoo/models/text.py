@@ -4,7 +4,7 @@ import abc
 import difflib
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import jax
 import jax.numpy as jnp
@@ -12,15 +12,17 @@ from flax import nnx
 from jax.nn.initializers import Initializer
 
 from vitzoo.errors import UserError
+from vitzoo.models.base import ModelConfig
 from vitzoo.nn import masks
 from vitzoo.nn.embeddings import vocabulary_logits
 from vitzoo.nn.execution import Execution
 from vitzoo.nn.norms import LayerNorm, RMSNorm
+from vitzoo.schema import Setting
 
 NORMS = ("layer_norm", "rms_norm")
 
 
-def named_variant(variant: str, variants: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def named_variant(variant: str, variants: Mapping[str, Mapping[str, Setting]]) -> dict[str, Setting]:
     """The fields that a variant fixes.
 
     Raises:
@@ -36,7 +38,7 @@ def named_variant(variant: str, variants: Mapping[str, Mapping[str, Any]]) -> di
 class TextConfig(abc.ABC):
     """What the configs of language models share."""
 
-    VARIANTS: ClassVar[Mapping[str, Mapping[str, Any]]]
+    VARIANTS: ClassVar[Mapping[str, Mapping[str, Setting]]]
     KIND: ClassVar[str] = "encoder"
     """`encoder`, `decoder` or `encoder_decoder`; only the last two write."""
     USUAL_VOCABULARY: ClassVar[int] = 50_257
@@ -45,7 +47,7 @@ class TextConfig(abc.ABC):
     """Whether it was pretrained on texts that begin with the name of a task, so that benchmarks begin theirs so."""
 
     @classmethod
-    def from_variant(cls, variant: str, **changes: Any) -> Self:
+    def from_variant(cls, variant: str, **changes: Setting) -> Self:
         """The config of a variant with changes; UserError if it is unknown, or if the fields don't fit together."""
         config = cls(**{**named_variant(variant, cls.VARIANTS), **changes})
         config.check()
@@ -71,22 +73,22 @@ class TextConfig(abc.ABC):
         return key if train else None
 
 
-def kind_of(config: Any) -> str:
+def kind_of(config: ModelConfig | type[ModelConfig]) -> str:
     """The `KIND` of a model; of a user's own that doesn't say, a start id tells an encoder-decoder."""
     return getattr(config, "KIND", "encoder_decoder" if hasattr(config, "start_id") else "decoder")
 
 
-def usual_vocabulary(config: Any) -> int:
+def usual_vocabulary(config: ModelConfig | type[ModelConfig]) -> int:
     """The `USUAL_VOCABULARY` of a model or its Config's class; of a user's own that doesn't say, GPT-2's."""
     return getattr(config, "USUAL_VOCABULARY", TextConfig.USUAL_VOCABULARY)
 
 
-def begins_with_task(config: Any) -> bool:
+def begins_with_task(config: ModelConfig | type[ModelConfig]) -> bool:
     """The `TASK_PREFIX` of a model; false of a user's own that doesn't say."""
     return getattr(config, "TASK_PREFIX", TextConfig.TASK_PREFIX)
 
 
-def is_prefix_lm(config: Any) -> bool:
+def is_prefix_lm(config: ModelConfig) -> bool:
     """Whether a decoder reads what a text begins with in both directions, by its settings."""
     return bool(getattr(config, "prefix_lm", None))
 

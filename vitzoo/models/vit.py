@@ -24,7 +24,7 @@ from vitzoo.models.vit_config import ALIASES, PUBLISHED, VARIANTS, ViTConfig
 from vitzoo.models.vit_weights import TRANSFER, resize_positions
 from vitzoo.nn import attention, embeddings, mlp, norms, pooling, positions, stack, state
 from vitzoo.nn.attention import Attention, Places
-from vitzoo.nn.capture import Captured, Capturing, check, returned
+from vitzoo.nn.capture import Captured, Capturing, Outputs, check, returned
 from vitzoo.nn.dense import Dense
 from vitzoo.nn.embeddings import PatchEmbedding
 from vitzoo.nn.execution import DEFAULT, Execution
@@ -112,7 +112,7 @@ class ViT(Capturing, nnx.Module):
         train: bool = False,
         key: jax.Array | None = None,
         row_keys: jax.Array | None = None,
-    ) -> Any:
+    ) -> Outputs:
         """Logits [batch, classes] in float32; without a head, what it would see, [batch, width]. With `capture`,
         `(logits, captured)`.
 
@@ -195,7 +195,7 @@ class ViT(Capturing, nnx.Module):
         graph, params = state.split(self)
         fitted = state.merge(graph, resize_positions(params, self.config, config))
         fitted.config = config
-        if config.positions == "sincos2d":
+        if isinstance(fitted.positions, SinCos2D):
             fitted.positions.grid = config.grid
         return fitted
 

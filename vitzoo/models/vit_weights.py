@@ -10,6 +10,7 @@ from vitzoo.models.vit_config import ViTConfig
 from vitzoo.nn.paths import flatten, unflatten
 from vitzoo.nn.positions import resize_axis, resize_table, resize_weights
 from vitzoo.nn.relative import resize_bias, resize_embedding
+from vitzoo.nn.state import Params
 
 PLAIN: Scale = (np.zeros((1, 1)), np.ones((1, 1)))
 TINY = 1e-9
@@ -137,7 +138,7 @@ def _of_real_pixels(offset: np.ndarray, config: ViTConfig) -> np.ndarray:
     return sums.reshape(-1, offset.shape[-1])
 
 
-def resize_positions(params: dict[str, Any], old: ViTConfig, new: ViTConfig) -> dict[str, Any]:
+def resize_positions(params: Params, old: ViTConfig, new: ViTConfig) -> Params:
     """Parameters of a model with config `old`, their positions fitted to the grid of `new` by `new`'s method.
 
     Where the grids are equal they are given back as they are. Fixed and rotary positions hold no parameters.

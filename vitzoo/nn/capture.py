@@ -6,13 +6,14 @@ and may know more. What isn't asked for is neither kept nor computed.
 
 import abc
 from collections.abc import Collection, Mapping
-from typing import Any
 
 import jax
 
 from vitzoo.errors import UserError
 
 Captured = dict[str, jax.Array]
+Outputs = jax.Array | tuple[jax.Array, Captured]
+"""What a call returns: its outputs, and what was captured where names were asked for."""
 
 
 def check(capture: Collection[str], known: Collection[str]) -> frozenset[str]:
@@ -29,8 +30,8 @@ def check(capture: Collection[str], known: Collection[str]) -> frozenset[str]:
     return frozenset(capture)
 
 
-def returned(outputs: jax.Array, seen: Mapping[str, jax.Array], capture: Collection[str]) -> Any:
-    """What a call returns: its outputs, or `(outputs, captured)` where names were asked for."""
+def returned(outputs: jax.Array, seen: Mapping[str, jax.Array], capture: Collection[str]) -> Outputs:
+    """What a call returns."""
     return (outputs, {name: value for name, value in seen.items() if name in capture}) if capture else outputs
 
 
@@ -42,7 +43,7 @@ class Capturing:
     def captures(self) -> tuple[str, ...]:
         """The names that `capture` knows."""
 
-    def features(self, *inputs: jax.Array, attention: bool = False, **options: Any) -> Captured:
+    def features(self, *inputs: jax.Array, attention: bool = False, **options: jax.Array | bool | None) -> Captured:
         """All that a call captures, each block's tokens under a name of their own: `block_0`, `block_1`, ...
 
         Args:

@@ -9,9 +9,23 @@ import re
 import signal
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from types import FrameType
+from typing import Protocol, TypeAlias, TypeVar
 
 from vitzoo.errors import UserError
+
+Leaf = TypeVar("Leaf")
+Value = TypeVar("Value")
+Tree: TypeAlias = "Mapping[str, Leaf | Tree[Leaf]]"
+"""Leaves by name, nested as the attributes of a module."""
+
+
+class Shaped(Protocol):
+    """An array, or what is known of one before it is computed."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
 
 LAYERS = "*"
 """Stands in a path for the number of a stacked layer."""
@@ -19,24 +33,29 @@ LAYERS = "*"
 LONGEST_MATCH = 5.0  # seconds for all the rules of a setting; usual ones take milliseconds
 
 
-def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def flatten(tree: Tree[Leaf], prefix: str = "") -> dict[str, Leaf]:
     """`{"a": {"b": 1}}` as `{"a/b": 1}`; names sorted, so that the order is the same wherever the tree comes from."""
-    flat: dict[str, Any] = {}
+    flat: dict[str, Leaf] = {}
     for name in sorted(tree):
         path, value = f"{prefix}{name}", tree[name]
         flat |= flatten(value, f"{path}/") if isinstance(value, Mapping) else {path: value}
     return flat
 
 
-def unflatten(flat: Mapping[str, Any]) -> dict[str, Any]:
+def unflatten(flat: Mapping[str, Leaf]) -> dict[str, Leaf | Tree[Leaf]]:
     """The inverse of `flatten`."""
-    tree: dict[str, Any] = {}
+    tree: dict[str, Leaf | Tree[Leaf]] = {}
+    nodes: dict[tuple[str, ...], dict[str, Leaf | Tree[Leaf]]] = {(): tree}
+
+    def node(names: tuple[str, ...]) -> dict[str, Leaf | Tree[Leaf]]:
+        """What lies below these names, made where it isn't there yet."""
+        if names not in nodes:
+            nodes[names] = node(names[:-1])[names[-1]] = {}
+        return nodes[names]
+
     for path, value in flat.items():
         *parents, name = path.split("/")
-        node = tree
-        for parent in parents:
-            node = node.setdefault(parent, {})
-        node[name] = value
+        node(tuple(parents))[name] = value
     return tree
 
 
@@ -50,19 +69,19 @@ def numbered(path: str, layer: int) -> str:
     return "/".join(str(layer) if name == LAYERS else name for name in path.split("/"))
 
 
-def layer_shape(path: str, leaf: Any) -> tuple[int, ...]:
-    """The shape of one layer's part of `leaf` (anything with `.shape`)."""
+def layer_shape(path: str, leaf: Shaped) -> tuple[int, ...]:
+    """The shape of one layer's part of `leaf`."""
     return tuple(leaf.shape[1:] if is_stacked(path) else leaf.shape)
 
 
 def match_rules(
-    rules: Sequence[tuple[str, Any]],
-    tree: Mapping[str, Any],
+    rules: Sequence[tuple[str, Value]],
+    tree: Tree[Leaf],
     what: str,
     *,
     every_leaf: bool = False,
     every_rule: bool = True,
-) -> dict[str, Any]:
+) -> dict[str, Value]:
     """The value each leaf gets from the first rule whose regular expression matches its whole displayed path.
 
     Args:
@@ -87,7 +106,9 @@ def match_rules(
     return {path: rules[index][1] for path, index in chosen.items() if index is not None}
 
 
-def match_layers(rules: Sequence[tuple[str, Any]], tree: Mapping[str, Any], what: str) -> dict[str, tuple[Any, ...]]:
+def match_layers(
+    rules: Sequence[tuple[str, Value]], tree: Tree[Shaped], what: str
+) -> dict[str, tuple[Value | None, ...]]:
     """The value each layer of each leaf gets from the first rule that matches its whole path.
 
     A layer of a stack is matched by its number, `encoder/blocks/0/...`; a rule that names the star,
@@ -109,7 +130,7 @@ def match_layers(rules: Sequence[tuple[str, Any]], tree: Mapping[str, Any], what
     return {path: tuple(None if i is None else rules[i][1] for i in layers) for path, layers in chosen.items()}
 
 
-def _layer_names(path: str, leaf: Any) -> list[str]:
+def _layer_names(path: str, leaf: Shaped) -> list[str]:
     return [numbered(path, layer) for layer in range(leaf.shape[0])] if is_stacked(path) else [path]
 
 
@@ -136,7 +157,7 @@ def _in_time(what: str, patterns: Sequence[re.Pattern]) -> Iterator[None]:
     message = f"takes more than {LONGEST_MATCH:g} s: a repetition within another, as in (a*)*, tries too many ways"
     refusal = UserError(what, ",".join(pattern.pattern for pattern in patterns), message)
 
-    def refuse(number: int, frame: Any) -> None:
+    def refuse(number: int, frame: FrameType | None) -> None:
         raise refusal
 
     before, timer = signal.signal(signal.SIGALRM, refuse), signal.setitimer(signal.ITIMER_REAL, LONGEST_MATCH)

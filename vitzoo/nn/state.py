@@ -9,18 +9,22 @@ variables themselves, so that no module is taken for a stack because of its attr
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import jax
 from flax import nnx
 
 from vitzoo.errors import UserError
-from vitzoo.nn.paths import LAYERS, flatten, is_stacked, unflatten
+from vitzoo.nn.paths import LAYERS, Tree, flatten, is_stacked, unflatten
 
-Params = dict[str, Any]
-"""A nested dict of arrays (or `jax.ShapeDtypeStruct`s), as its module's attributes are nested."""
+Params = Tree[jax.Array]
+"""A nested dict of arrays, as its module's attributes are nested."""
+Shapes = Tree[jax.ShapeDtypeStruct]
+"""The same before anything is computed."""
 
 Module = TypeVar("Module", bound=nnx.Module)
+Node = TypeVar("Node")
+"""A module, which a structure and its variables make again."""
 
 DEPTH = "path_in_layer"
 """Metadata of a stacked variable: how many names of its path lead from the layer to it."""
@@ -28,7 +32,7 @@ DEPTH = "path_in_layer"
 STATISTICS = nnx.Not(nnx.Any(nnx.Param, nnx.RngState, nnx.Intermediate))
 
 
-def split(module: nnx.Module) -> tuple[nnx.GraphDef, Params]:
+def split(module: Node) -> tuple[nnx.GraphDef[Node], Params]:
     """A module's static structure and its variables, parameters and statistics alike.
 
     Raises:
@@ -45,7 +49,7 @@ def split(module: nnx.Module) -> tuple[nnx.GraphDef, Params]:
     return graph, _plain(state)
 
 
-def merge(graph: nnx.GraphDef, params: Params) -> Any:
+def merge(graph: nnx.GraphDef[Node], params: Params | Shapes) -> Node:
     """The module of this structure with these variables; cheap, and made inside a step."""
     return nnx.merge(graph, nnx.restore_int_paths(_without_marks(params)))
 
@@ -60,7 +64,7 @@ def update(module: nnx.Module, values: Params) -> None:
     nnx.update(module, nnx.restore_int_paths(_without_marks(values)))
 
 
-def statistics_of(graph: nnx.GraphDef, shapes: Params) -> frozenset[str]:
+def statistics_of(graph: nnx.GraphDef, shapes: Shapes) -> frozenset[str]:
     """The paths of the statistics among a module's leaves, from its structure and their shapes."""
     return frozenset(flatten(statistics(merge(graph, shapes))))
 
@@ -83,12 +87,15 @@ def _without_marks(params: Any) -> Any:
     return {name: _without_marks(value) for name, value in params.get(LAYERS, params).items()}
 
 
-def abstract(build: Callable[[nnx.Rngs], nnx.Module]) -> tuple[nnx.GraphDef, Params]:
+def abstract(build: Callable[[nnx.Rngs], nnx.Module]) -> tuple[nnx.GraphDef, Shapes]:
     """The structure and the shapes of what `build` makes; nothing is allocated or computed."""
-    return split(nnx.eval_shape(lambda: build(nnx.Rngs(0))))
+    graph, shapes = split(nnx.eval_shape(lambda: build(nnx.Rngs(0))))
+    return graph, cast(Shapes, shapes)  # what `eval_shape` leaves in the variables in place of arrays
 
 
-def initialise(build: Callable[[nnx.Rngs], nnx.Module], seed: int, shardings: Params | None = None) -> Params:
+def initialise(
+    build: Callable[[nnx.Rngs], nnx.Module], seed: int, shardings: Tree[jax.sharding.Sharding] | None = None
+) -> Params:
     """Initial parameters, drawn under one jit so that they are bitwise the same on every mesh. Not to be traced.
 
     Args:

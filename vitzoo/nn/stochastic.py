@@ -1,9 +1,12 @@
 """Random removal in training, each draw from a key given for it. Without a key nothing is removed."""
 
-from typing import Any
+from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
+
+Tokens = TypeVar("Tokens")
+"""Arrays that are laid out alike, in whatever they stand."""
 
 
 def fold(key: jax.Array | None, index: int | jax.Array) -> jax.Array | None:
@@ -52,7 +55,7 @@ def kept_patches(rate: float, keys: jax.Array, patches: int) -> jax.Array:
     return jnp.sort(order[:, :kept], axis=1)
 
 
-def kept_tokens(tree: Any, patches: jax.Array, prefix: int) -> Any:
+def kept_tokens(tree: Tokens, patches: jax.Array, prefix: int) -> Tokens:
     """The prefix tokens and the patches that stay.
 
     Args:
@@ -60,7 +63,7 @@ def kept_tokens(tree: Any, patches: jax.Array, prefix: int) -> Any:
         patches: from `kept_patches`.
 
     Returns:
-        Arrays [batch, prefix + kept, ...].
+        Tokens [batch, prefix + kept, ...].
     """
 
     def keep(x: jax.Array) -> jax.Array:

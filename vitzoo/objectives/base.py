@@ -10,7 +10,7 @@ import numpy as np
 from flax import nnx
 
 from vitzoo.errors import UserError
-from vitzoo.nn.state import Params, merge
+from vitzoo.nn.state import Shapes, merge
 
 Batch = Mapping[str, jax.Array]
 Scalars = dict[str, jax.Array]
@@ -111,7 +111,7 @@ class Frozen:
 
     description: Mapping[str, Any]
     graph: nnx.GraphDef
-    shapes: Params
+    shapes: Shapes
     rules: Sequence[tuple[str, tuple[str | None, ...] | None]]
     images: Callable[[jax.Array], jax.Array]
     columns: Callable[[], tuple[int, ...] | None]

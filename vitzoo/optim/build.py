@@ -13,6 +13,7 @@ import optax
 from vitzoo.errors import UserError
 from vitzoo.models.base import EMBEDDINGS
 from vitzoo.nn.paths import flatten, unflatten
+from vitzoo.nn.state import Params, Shapes
 from vitzoo.optim.base import Optimizer
 from vitzoo.optim.rules import UNTRAINED, LeafRule, leaf_rules
 from vitzoo.optim.schedules import Rate, half_cosine
@@ -22,7 +23,9 @@ Tree = dict[str, Any]
 
 
 class Update(Protocol):
-    def __call__(self, gradients: Tree, state: Tree, params: Tree, *, step: jax.Array | int) -> tuple[Tree, Tree]: ...
+    def __call__(
+        self, gradients: Params, state: Tree, params: Params, *, step: jax.Array | int
+    ) -> tuple[Tree, Tree]: ...
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,10 +44,10 @@ class Chain:
         weight_decay: step to weight decay, where that has a schedule; for the metric.
     """
 
-    init: Callable[[Tree], Tree]
+    init: Callable[[Params], Tree]
     update: Update
-    partition: Callable[[Mapping[str, Any]], tuple[Tree, Tree]]
-    join: Callable[[Tree, Tree], Tree]
+    partition: Callable[[Params], tuple[Tree, Tree]]
+    join: Callable[[Params, Params], Tree]
     rules: dict[str, LeafRule]
     statistics: frozenset[str] = frozenset()
     weight_decay: Rate | None = None
@@ -53,7 +56,7 @@ class Chain:
 def build(
     optimizer: Optimizer,
     schedule: Rate,
-    shapes: Mapping[str, Any],
+    shapes: Shapes,
     statistics: Collection[str] = (),
     total_steps: int | None = None,
     embeddings: str = EMBEDDINGS,
@@ -80,11 +83,11 @@ def build(
     rules |= dict.fromkeys(statistics, UNTRAINED)
     method = plain(per_layer(optimizer.method()) if optimizer.per_tensor else optimizer.method())
 
-    def init(params: Tree) -> Tree:
+    def init(params: Params) -> Tree:
         kept = method.init(params)
         return {"updates": jnp.zeros((), jnp.int32)} | ({"method": kept} if kept else {})
 
-    def update(gradients: Tree, state: Tree, params: Tree, *, step: jax.Array | int) -> tuple[Tree, Tree]:
+    def update(gradients: Params, state: Tree, params: Params, *, step: jax.Array | int) -> tuple[Tree, Tree]:
         clipped = clip(gradients, optimizer.grad_clip, optimizer.grad_clip_scope)
         scaled, kept = method.update(clipped, state.get("method", {}), params)
         rate, weights = schedule(step), flatten(params)
@@ -152,7 +155,7 @@ def _join(rules: Mapping[str, LeafRule], trained: Tree, frozen: Tree) -> Tree:
     return unflatten(leaves)
 
 
-def clip(gradients: Tree, largest: float, scope: str = "global") -> Tree:
+def clip(gradients: Tree, largest: float, scope: str = "global") -> Params:
     """Gradients scaled so that their norm is at most `largest`; untouched, bit by bit, where it is; 0 is off.
 
     Args:

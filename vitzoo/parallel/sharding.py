@@ -6,7 +6,7 @@ A part or model says, for each leaf, what its dimensions mean (`("embed", "mlp")
 import contextlib
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import jax
 import numpy as np
@@ -14,7 +14,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from vitzoo.errors import UserError
 from vitzoo.nn import constrain
-from vitzoo.nn.paths import flatten, is_stacked, match_rules, unflatten
+from vitzoo.nn.paths import Shaped, Tree, flatten, is_stacked, match_rules, unflatten
 from vitzoo.parallel.mesh import BATCH_AXES
 
 PARAMETER_AXES: dict[str, str | None] = {
@@ -39,6 +39,15 @@ ACTIVATION_AXES: dict[str, str | tuple[str, ...] | None] = {
 """Logical axis of an activation to mesh axes. What isn't named stays whole."""
 
 Rules = Sequence[tuple[str, tuple[str | None, ...] | None]]
+Shardings = Tree[NamedSharding]
+"""Where each leaf lies, nested as they are."""
+
+
+class Sized(Shaped, Protocol):
+    """An array or its shape and type."""
+
+    @property
+    def dtype(self) -> np.dtype: ...
 
 
 def rules_of(model: type) -> Rules:
@@ -65,7 +74,7 @@ def _are_axes(axes: Any) -> bool:
     return axes is None or (isinstance(axes, tuple | list) and all(isinstance(axis, str | None) for axis in axes))
 
 
-def param_shardings(shapes: Mapping[str, Any], rules: Rules, mesh: Mesh) -> dict[str, Any]:
+def param_shardings(shapes: Tree[Shaped], rules: Rules, mesh: Mesh) -> Shardings:
     """A `NamedSharding` for each parameter, nested as `shapes`.
 
     Args:
@@ -116,9 +125,7 @@ def _place(wanted: Mapping[int, str], shape: Sequence[int], first: int, sizes: M
     return spec
 
 
-def optimizer_shardings(
-    state: Mapping[str, Any], params: Mapping[str, Any], shardings: Mapping[str, Any]
-) -> dict[str, Any]:
+def optimizer_shardings(state: Tree[Shaped], params: Tree[Shaped], shardings: Shardings) -> Shardings:
     """Shardings of the optimizer's leaves, from those of the parameters they belong to.
 
     A leaf belongs to the parameter whose path ends its own. Of the same shape, it lies as its parameter does; with one
@@ -133,7 +140,7 @@ def optimizer_shardings(
     shapes, places = flatten(params), flatten(shardings)
     replicated = NamedSharding(next(iter(places.values())).mesh, PartitionSpec())
 
-    def place(path: str, leaf: Any) -> NamedSharding:
+    def place(path: str, leaf: Shaped) -> NamedSharding:
         owner = _owner(path, shapes)
         if owner is None:
             return replicated
@@ -145,7 +152,7 @@ def optimizer_shardings(
     return unflatten({path: place(path, leaf) for path, leaf in flatten(state).items()})
 
 
-def _owner(path: str, params: Mapping[str, Any]) -> str | None:
+def _owner(path: str, params: Mapping[str, Shaped]) -> str | None:
     parts = path.split("/")
     return next((name for start in range(len(parts)) if (name := "/".join(parts[start:])) in params), None)
 
@@ -204,7 +211,7 @@ def _put(rows: np.ndarray, where: NamedSharding) -> jax.Array:
     return jax.make_array_from_process_local_data(where, np.asarray(rows))
 
 
-def bytes_per_device(shapes: Mapping[str, Any], shardings: Mapping[str, Any]) -> int:
+def bytes_per_device(shapes: Tree[Sized], shardings: Shardings) -> int:
     """Memory that a tree takes on the fullest device."""
     pairs = zip(jax.tree.leaves(shapes), jax.tree.leaves(shardings), strict=True)
     return sum(math.prod(place.shard_shape(leaf.shape)) * np.dtype(leaf.dtype).itemsize for leaf, place in pairs)

@@ -114,7 +114,7 @@ class Blueprint:
         key = jax.random.key(0)
         return jax.eval_shape(lambda batch: {**self.prepare(batch, key), **row_keys(batch, key)}, self.batch(size))
 
-    def model(self, remat: str) -> tuple[nnx.GraphDef, modules.Params]:
+    def model(self, remat: str) -> tuple[nnx.GraphDef, modules.Shapes]:
         """The model's structure and shapes under a remat policy."""
         if remat not in self._remat:
             execution = dataclasses.replace(self.assembly.execution, remat=remat)

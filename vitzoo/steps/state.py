@@ -20,6 +20,7 @@ import jax.numpy as jnp
 from jax.sharding import Mesh
 
 from vitzoo.errors import UserError
+from vitzoo.nn.state import Params, Shapes
 from vitzoo.objectives.base import Frozen, Memory, Objective, WithMemory
 from vitzoo.optim.build import Chain
 from vitzoo.parallel.sharding import Rules, optimizer_shardings, param_shardings, replicated
@@ -29,7 +30,7 @@ NONE: Mapping[str, Frozen] = MappingProxyType({})
 
 
 def create(
-    params: State,
+    params: Params,
     tx: Chain,
     ema: float = 0.0,
     shardings: State | None = None,
@@ -49,7 +50,7 @@ def create(
     return {"params": params, **jax.jit(lambda p: _rest(p, tx, ema, objective), out_shardings=rest)(params)}
 
 
-def _rest(params: State, tx: Chain, ema: float, objective: Objective | None) -> State:
+def _rest(params: Params, tx: Chain, ema: float, objective: Objective | None) -> State:
     trained, _ = tx.partition(params)
     state: State = {name: jnp.zeros((), jnp.int32) for name in ("step", "updates", "skipped")}
     state["optimizer"] = tx.init(trained)
@@ -60,7 +61,7 @@ def _rest(params: State, tx: Chain, ema: float, objective: Objective | None) -> 
     return state
 
 
-def memory_of(objective: WithMemory, params: State) -> State:
+def memory_of(objective: WithMemory, params: Params) -> State:
     """What an objective remembers before the first batch."""
     return jax.tree.map(jnp.array, dict(objective.init(params)))
 
@@ -79,7 +80,7 @@ def evaluated(state: Mapping[str, Any]) -> tuple[State, str]:
 
 
 def abstract(
-    shapes: Mapping[str, Any],
+    shapes: Shapes,
     tx: Chain,
     ema: float = 0.0,
     objective: Objective | None = None,

@@ -14,7 +14,7 @@ from flax import nnx
 
 from vitzoo.nn.constrain import constrain
 from vitzoo.nn.paths import flatten, unflatten
-from vitzoo.nn.state import merge, statistics
+from vitzoo.nn.state import Params, merge, statistics
 from vitzoo.objectives.base import Batch, Objective, Scalars, WithEmbeddings, WithMemory, in_order, joined
 from vitzoo.optim.build import Chain
 from vitzoo.optim.schedules import Rate
@@ -74,29 +74,29 @@ def make_train_step(
         trained, others = tx.partition(state["params"])
         known = {"memory": memory(state), "step": state["step"]}
 
-        def model_of(trained: State, kept: State) -> Any:
+        def model_of(trained: Params, kept: Params) -> Any:
             return merge(graph, _with(tx.join(trained, others), kept))
 
         def loss_of(sums: Scalars) -> jax.Array:
             return sum((factors[term] * sums[term] for term in factors), jnp.zeros(()))
 
-        def loss(trained: State, kept: State, micro: Batch, key: jax.Array) -> tuple[jax.Array, Any]:
+        def loss(trained: Params, kept: Params, micro: Batch, key: jax.Array) -> tuple[jax.Array, Any]:
             model = model_of(trained, kept)
             sums, metrics, notes = objective.sums(model, micro, key, train=True, **known)
             return loss_of(sums), (sums, metrics, notes, statistics(model))
 
         contrasted: Any = objective  # `WithEmbeddings`, where these two are called
 
-        def embed(trained: State, micro: Batch, key: jax.Array) -> Rows:
+        def embed(trained: Params, micro: Batch, key: jax.Array) -> Rows:
             return contrasted.embeddings(model_of(trained, {}), micro, key, train=True)
 
-        def contrast(rows: Rows, trained: State) -> tuple[jax.Array, Any]:
+        def contrast(rows: Rows, trained: Params) -> tuple[jax.Array, Any]:
             sums, metrics, notes = contrasted.sums_of(rows, tx.join(trained, others), batch, **known)
             return loss_of(sums), (sums, metrics, notes)
 
         draws = jax.random.fold_in(key, 1)
         if isinstance(objective, WithEmbeddings):
-            kept: State = {}
+            kept: Params = {}
             gradients, value, (sums, metrics, notes) = _contrast(embed, contrast, trained, batch, draws, accumulate)
         else:
             kept = statistics(merge(graph, state["params"]))
@@ -133,17 +133,17 @@ def row_keys(batch: Batch, key: jax.Array, first: jax.Array | int = 0) -> dict[s
     return {"key": jax.vmap(jax.random.fold_in, (None, 0))(key, first + jnp.arange(size))}
 
 
-def _with(params: State, others: State) -> State:
+def _with(params: Params, others: Params) -> Params:
     """The tree with some of its leaves replaced."""
     return unflatten(flatten(params) | flatten(others)) if others else params
 
 
-def _averaged(average: State, params: State, decay: jax.Array | float) -> State:
+def _averaged(average: Params, params: Params, decay: jax.Array | float) -> Params:
     # written so that the average of what doesn't change is exactly that
     return jax.tree.map(lambda a, p: a + (1 - decay) * (p - a), average, params)
 
 
-def _float32(tree: State) -> State:
+def _float32(tree: Params) -> Params:
     return jax.tree.map(lambda leaf: leaf.astype(jnp.float32), tree)
 
 
@@ -168,8 +168,8 @@ def _ema_decay(decay: float, updates: jax.Array) -> jax.Array:
 
 
 def _accumulate(
-    loss: Callable, trained: State, kept: State, batch: Batch, key: jax.Array, accumulate: int
-) -> tuple[State, jax.Array, Any, State]:
+    loss: Callable, trained: Params, kept: Params, batch: Batch, key: jax.Array, accumulate: int
+) -> tuple[Params, jax.Array, Any, Params]:
     """Gradients, loss, and sums, metrics and notes of the whole batch, `1 / accumulate` of its rows at a time; and the
     statistics, which each micro-batch changes from what the one before it left.
     """
@@ -178,7 +178,7 @@ def _accumulate(
         (value, (sums, metrics, notes, kept)), gradients = differentiate(trained, kept, batch, key)
         return gradients, value, (sums, metrics, joined(notes, 1)), kept
 
-    def add(carry: tuple[State, State], index: jax.Array) -> tuple[tuple[State, State], Any]:
+    def add(carry: tuple[Params, Params], index: jax.Array) -> tuple[tuple[Params, Params], Any]:
         total, kept = carry
         (value, (sums, metrics, notes, kept)), gradients = differentiate(
             trained, kept, *_micro(batch, key, accumulate, index)
@@ -192,8 +192,8 @@ def _accumulate(
 
 
 def _contrast(
-    embed: Callable, contrast: Callable, trained: State, batch: Batch, key: jax.Array, accumulate: int
-) -> tuple[State, jax.Array, Any]:
+    embed: Callable, contrast: Callable, trained: Params, batch: Batch, key: jax.Array, accumulate: int
+) -> tuple[Params, jax.Array, Any]:
     """The same for an objective whose rows see each other: embeddings of each micro-batch, the loss of all of them, and
     once more through each micro-batch with what the loss says of its embeddings.
     """
@@ -207,7 +207,7 @@ def _contrast(
     differentiate = jax.value_and_grad(contrast, argnums=(0, 1), has_aux=True)
     (value, (sums, metrics, notes)), (of_rows, gradients) = differentiate(rows, trained)
 
-    def add(total: State, index: jax.Array) -> tuple[State, None]:
+    def add(total: Params, index: jax.Array) -> tuple[Params, None]:
         micro, own = _micro(batch, key, accumulate, index)
         _, pull = jax.vjp(lambda p: embed(p, micro, own), trained)
         (more,) = pull(_rows_of(of_rows, accumulate, index))

@@ -18,7 +18,7 @@ from vitzoo.config import Resolved
 from vitzoo.config.fields import Differences
 from vitzoo.data.folders import is_moved
 from vitzoo.errors import UserError
-from vitzoo.nn.state import initialise
+from vitzoo.nn.state import Params, initialise
 from vitzoo.parallel.processes import place_all
 from vitzoo.steps.state import create
 from vitzoo.training import lock, records, run_folder
@@ -150,7 +150,7 @@ def pretrained_parameters(task: Task) -> tuple[dict[str, Any], list[str]]:
     return params, [*report, *task.pretrained.left_out(task.resolved, task.inputs)]
 
 
-def _fresh(task: Task, params: dict) -> dict:
+def _fresh(task: Task, params: Params) -> dict:
     # an initialiser that fills with a Python number makes a weakly typed leaf, for which the step is compiled twice
     params = jax.tree.map(lambda leaf: jnp.asarray(leaf, leaf.dtype), params)
     return create(params, task.chain, task.resolved.experiment.ema, task.shardings, task.objective)
