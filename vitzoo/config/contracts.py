@@ -14,7 +14,7 @@ from vitzoo.errors import UserError
 from vitzoo.limits import limits_of
 from vitzoo.parallel.sharding import rules_of
 from vitzoo.registry import PARTS
-from vitzoo.schema import annotations, convert
+from vitzoo.schema import Settings, annotations, convert
 
 if TYPE_CHECKING:
     from vitzoo.data.sources.base import SourceInfo
@@ -46,7 +46,7 @@ WORDS = {"image": "images"}
 
 
 @runtime_checkable
-class ObjectiveSettings(Protocol):
+class ObjectiveSettings(Settings, Protocol):
     """What a config names as its objective: a frozen dataclass of settings. What else it says of itself, such as
     `TAKES` and `HEAD`, it may leave out.
     """

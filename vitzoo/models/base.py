@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from vitzoo.schema import Setting
+from vitzoo.schema import Setting, Settings
 
 Flat = dict[str, np.ndarray]
 """Leaves by path."""
@@ -44,10 +44,8 @@ class TransferRules:
     adapt: Callable[[Flat, Any, Any, Note, Scales | None], Flat] = _unchanged
 
 
-class ModelConfig(Protocol):
+class ModelConfig(Settings, Protocol):
     """A frozen dataclass of a model's settings: a model's `Config`, or a user's own."""
-
-    __dataclass_fields__: ClassVar[dict[str, dataclasses.Field]]
 
 
 EMBEDDINGS = r"(\w*embedding(_norm)?|\w*token|positions)(/.*)?"

@@ -16,7 +16,7 @@ from vitzoo.errors import UserError
 
 Leaf = TypeVar("Leaf")
 Value = TypeVar("Value")
-Tree: TypeAlias = "Mapping[str, Leaf | Tree[Leaf]]"
+Tree: TypeAlias = Mapping[str, Leaf | "Tree[Leaf]"]
 """Leaves by name, nested as the attributes of a module."""
 
 

@@ -155,7 +155,7 @@ def _join(rules: Mapping[str, LeafRule], trained: Tree, frozen: Tree) -> Tree:
     return unflatten(leaves)
 
 
-def clip(gradients: Tree, largest: float, scope: str = "global") -> Params:
+def clip(gradients: Params, largest: float, scope: str = "global") -> Params:
     """Gradients scaled so that their norm is at most `largest`; untouched, bit by bit, where it is; 0 is off.
 
     Args:
