@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path, PurePath
 from typing import Any
 
+import jax
 import numpy as np
 from PIL import Image
 
@@ -13,6 +14,11 @@ from vitzoo.data.file_tree import files_below
 from vitzoo.data.image_files import is_image
 from vitzoo.errors import UserError
 from vitzoo.paths import named_path, readable_path
+from vitzoo.strict_json import JSON
+
+Value = str | os.PathLike[str] | bytes | Image.Image | np.ndarray | jax.Array | Mapping[str, JSON]
+"""What may be given as one: a file, a folder, a picture, an array; a text, or a record of its fields."""
+Values = Value | Iterable[Value]
 
 
 @dataclasses.dataclass(frozen=True)

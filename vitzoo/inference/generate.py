@@ -4,17 +4,27 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO, TypedDict
 
 from vitzoo.argument_types import checked
 from vitzoo.data.text.answers import conversation
 from vitzoo.data.text.lines import check_whole
 from vitzoo.decoding.generate import how_of
 from vitzoo.errors import UserError
-from vitzoo.inference.generator import Answer, Encoded, Generator, Prompt, check_prompts
+from vitzoo.inference.generator import Answer, Encoded, Generator, Prompt, WritingSetting, check_prompts
 from vitzoo.outputs import checked_file, write_whole
 from vitzoo.overwriting import Reads
 from vitzoo.weights.info import Info
+
+
+class GeneratedText(TypedDict):
+    """A prompt as the model was given it, what follows it, of how many tokens, and why it ends."""
+
+    prompt: str
+    text: str
+    tokens: int
+    reason: str
+
 
 Turns = Sequence[Mapping[str, str]]
 """A conversation: {"role", "content"} each."""
@@ -35,8 +45,8 @@ def generate(
     output: str | Path | None = None,
     out: TextIO | None = None,
     log: TextIO | None = None,
-    **settings: Any,
-) -> list[dict[str, Any]]:
+    **settings: WritingSetting,
+) -> list[GeneratedText]:
     """Continues prompts with a GPT, or answers them with an encoder-decoder.
 
         import vitzoo
@@ -90,10 +100,13 @@ def generate(
         generator.encoded(texts)  # what is refused is refused before anything is shown
         print(texts[0], end="", file=out, flush=True)
     wrote = (lambda _, text: print(text, end="", file=out, flush=True)) if live else None
-    answers = generator(texts, max_new_tokens=max_new_tokens, stop=stop, seed=seed, wrote=wrote, **settings)
+    how = how_of(settings, encodes=generator.encodes)
+    answers = generator(texts, max_new_tokens=max_new_tokens, how=how, stop=stop, seed=seed, wrote=wrote)
     if out is not None:
         print(file=out) if live else say(answers, generator.encodes, out)
-    rows = [{"prompt": one.prompt, "text": one.text, "tokens": len(one.ids), "reason": one.reason} for one in answers]
+    rows: list[GeneratedText] = [
+        {"prompt": one.prompt, "text": one.text, "tokens": len(one.ids), "reason": one.reason} for one in answers
+    ]
     if file is not None:
         lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
         write_whole(file, lambda partial: partial.write_text(lines, encoding="utf-8"))

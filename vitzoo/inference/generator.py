@@ -37,6 +37,9 @@ class Encoded:
 
 Prompt = str | Encoded
 
+WritingSetting = float | bool | str | None
+"""A setting of sampling or of beam search; None is as if it weren't given."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Answer:
@@ -114,7 +117,7 @@ class Generator:
         stop: Sequence[str] = (),
         seed: int = 0,
         wrote: Wrote | None = None,
-        **settings: Any,
+        **settings: WritingSetting,
     ) -> list[Answer]:
         """Continues prompts, or answers them where the model is an encoder-decoder.
 
@@ -208,7 +211,7 @@ class Generator:
         return ids.astype(np.int32)
 
 
-def check_prompts(prompts: Sequence[Any]) -> None:
+def check_prompts(prompts: Sequence[Prompt | Sequence[Mapping[str, str]]]) -> None:
     """Refuses no prompt, and one that no tokenizer takes."""
     if not prompts:
         raise UserError("prompt", None, "there is none")

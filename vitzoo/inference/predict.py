@@ -5,16 +5,17 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, TextIO, cast
 
 import jax
 import numpy as np
+from flax import nnx
 
 from vitzoo.argument_types import checked
 from vitzoo.data.text.user_texts import refuse_files
-from vitzoo.data.user_inputs import Input, several
+from vitzoo.data.user_inputs import Input, Values, several
 from vitzoo.errors import RunError, UserError
-from vitzoo.inference.tasks import Classes, Task, Unusable
+from vitzoo.inference.tasks import ArrayClasses, Prediction, Task, Unusable
 from vitzoo.inference.text_tasks import TASKS, Next
 from vitzoo.inference.writers import say_first, write_features, write_rows
 from vitzoo.nn import state
@@ -66,11 +67,11 @@ class Predictor:
         self._answer = jax.jit(self._answered, static_argnames="top")
         self._embed = jax.jit(self._embedded)
 
-    def __call__(self, inputs: Any, top: int | None = None) -> list[dict[str, Any]]:
+    def __call__(self, inputs: Values, top: int | None = None) -> list[Prediction]:
         """What the model says of images, arrays or texts; see `predict`."""
         return [row for row, _ in self.answers(self.info.processor.gather(inputs), top)]
 
-    def embeddings(self, inputs: Any) -> np.ndarray:
+    def embeddings(self, inputs: Values) -> np.ndarray:
         """What the head sees of each image, or a text's embedding: the mean of its encoded tokens, or as the model's
         config says. Float32 `[n, width]`.
 
@@ -86,7 +87,7 @@ class Predictor:
             found.append(outputs["embedding"])
         return np.stack(found)
 
-    def similarity(self, inputs: Any) -> np.ndarray:
+    def similarity(self, inputs: Values) -> np.ndarray:
         """The cosine of the angle between each two inputs' embeddings, float32 `[n, n]`; errors as of `embeddings`."""
         vectors = self.embeddings(inputs)
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -111,7 +112,7 @@ class Predictor:
         done: Callable[[int], None] | None = None,
         *,
         embed: bool = False,
-    ) -> Iterator[tuple[dict[str, Any], np.ndarray | None]]:
+    ) -> Iterator[tuple[Prediction, np.ndarray | None]]:
         """A row for each input, in order, and if `embed` its embedding, where it could be read.
 
         Args:
@@ -127,11 +128,12 @@ class Predictor:
         )
         vectors = self._vectors(given) if embed else itertools.repeat(None)
         for (one, asked, outputs), vector in zip(computed, vectors, strict=False):
+            fields = cast(Prediction, one.fields)
             if isinstance(outputs, Unusable):
                 error = None if embed and outputs.is_read else outputs.reason
-                yield {**one.fields, **self.task.nothing(), **one.fields, "error": error}, vector
+                yield {**fields, **self.task.nothing(), **fields, "error": error}, vector
             else:
-                row = {**one.fields, **self.task.row(one, asked, outputs, most), "error": None}
+                row: Prediction = {**fields, **self.task.row(one, asked, outputs, most), "error": None}
                 yield row, outputs.get("embedding", vector) if embed else None
 
     def _vectors(self, given: Sequence[Input]) -> Iterator[np.ndarray | None]:
@@ -187,7 +189,7 @@ def _made(one: Input, make: Callable[[Input], Any]) -> Any:
         return reason
 
 
-def task_of(model: Any, info: Info) -> Task:
+def task_of(model: nnx.Module, info: Info) -> Task:
     """What a model can be asked.
 
     Raises:
@@ -197,7 +199,7 @@ def task_of(model: Any, info: Info) -> Task:
         if not info.num_classes:
             message = "holds a model without a head, so there are no classes to predict"
             raise UserError("checkpoint", info.checkpoint, message)
-        return Classes(model, info)
+        return ArrayClasses(model, info)
     head = getattr(info.config, "head_kind", None)
     head = head or getattr(find("objective", info.description["objective"]["name"]), "HEAD", "")
     if head in TASKS:
@@ -223,7 +225,7 @@ def predict(
     platform: str = "",
     out: TextIO | None = None,
     given: str = "values",
-) -> list[dict[str, Any]]:
+) -> list[Prediction]:
     """Say of images, arrays or texts what a checkpoint can.
 
         import vitzoo

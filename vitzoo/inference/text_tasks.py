@@ -2,12 +2,13 @@
 
 import dataclasses
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from flax import nnx
 
 from vitzoo.data.rows import Batch
 from vitzoo.data.text.labelled import word_tokens
@@ -16,14 +17,12 @@ from vitzoo.data.text.token_array import unknown_note
 from vitzoo.data.text.tokenizers.base import Ids
 from vitzoo.data.text.user_texts import TextInput
 from vitzoo.errors import UserError
-from vitzoo.inference.tasks import Classes, Outputs, Task, Unusable
+from vitzoo.inference.tasks import Classes, OnDevice, Outputs, Prediction, Task, TokenAnswer, Unusable
 from vitzoo.models.text import is_prefix_lm
 from vitzoo.objectives.inputs import given, logits_of
 from vitzoo.weights.info import Info
 
 SHORTEST = 16  # tokens that a row is filled up to at least
-
-OnDevice = Mapping[str, jax.Array]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,19 +42,46 @@ class Asked:
     cut: int = 0
 
 
-class TextTask(Task):
+@runtime_checkable
+class WithSentenceEmbedding(Protocol):
+    """A model that makes one vector of a text."""
+
+    def sentence_embedding(self, x: jax.Array, segments: jax.Array) -> jax.Array:
+        """Encoded tokens [batch, tokens, width] and their segments, 0 for padding, to [batch, width]."""
+        ...
+
+
+@runtime_checkable
+class TokenEncoder(Protocol):
+    """A model that encodes a text's tokens."""
+
+    def encode(self, tokens: jax.Array, **others: jax.Array) -> jax.Array:
+        """Int32 ids [batch, tokens], and what comes beside them, to [batch, tokens, width]."""
+        ...
+
+
+@runtime_checkable
+class WithMaskedLogits(Protocol):
+    """A model that tells which tokens are hidden."""
+
+    def masked_logits(self, x: jax.Array) -> jax.Array:
+        """Encoded tokens [..., width] to logits [..., vocabulary]."""
+        ...
+
+
+class TextTask(Task[TextInput, Asked]):
     """What a model of text is asked."""
 
     threads = 1
     answers_embed = False
     no_embedding = "holds no encoder (bert), which gives a text's embedding"
 
-    def __init__(self, model: Any, info: Info):
+    def __init__(self, model: nnx.Module, info: Info):
         super().__init__(model, info)
         self.tokenizer, self.layout = info.tokenizer, Layout(info.tokenizer, info.text.length)
 
-    def has_embedding(self, model: Any) -> bool:
-        return hasattr(model, "sentence_embedding")
+    def has_embedding(self, model: nnx.Module) -> bool:
+        return isinstance(model, WithSentenceEmbedding)
 
     @property
     def longest(self) -> int:
@@ -66,7 +92,7 @@ class TextTask(Task):
     def answers(self) -> int:
         return self.config.vocabulary_size
 
-    def notes(self, given: Sequence[Any]) -> tuple[str, list[str]]:
+    def notes(self, given: Sequence[TextInput]) -> tuple[str, list[str]]:
         asked = []
         for one in given:
             try:
@@ -80,7 +106,7 @@ class TextTask(Task):
         note = f" ({cut:,} longer than {self.longest} tokens: only their beginning is read)" if cut else ""
         return note, list(warnings)
 
-    def asked(self, one: TextInput) -> Asked:  # type: ignore[override]
+    def asked(self, one: TextInput) -> Asked:
         """The text as it is in training.
 
         Raises:
@@ -88,7 +114,7 @@ class TextTask(Task):
         """
         return self.embeddable(one)
 
-    def embeddable(self, one: TextInput) -> Asked:  # type: ignore[override]
+    def embeddable(self, one: TextInput) -> Asked:
         parts = [self.tokenizer.encode(part) for part in self._with_prefix(one.parts)]
         ids, types = self.layout(parts)
         return Asked(ids, types, cut=max(0, sum(map(len, parts)) - self.layout.room(len(parts))))
@@ -107,27 +133,29 @@ class TextTask(Task):
             batch["places"][row, : len(one.places)] = one.places
         return batch
 
-    def embedding(self, model: Any, batch: OnDevice) -> jax.Array:
+    def embedding(self, model: nnx.Module, batch: OnDevice) -> jax.Array:
         """Of each text the mean of its encoded tokens, or as the model's config says, float32 [batch, width]."""
+        assert isinstance(model, WithSentenceEmbedding)
         return model.sentence_embedding(self._encoded(model, batch), batch["tokens_segments"])
 
-    def _encoded(self, model: Any, batch: OnDevice) -> jax.Array:
+    def _encoded(self, model: nnx.Module, batch: OnDevice) -> jax.Array:
+        assert isinstance(model, TokenEncoder)
         tokens, others = given(model, batch)
         return model.encode(tokens, **others)
 
     def _with_prefix(self, parts: tuple[str, ...]) -> list[str]:
         return [self.info.text.prefix + parts[0], *parts[1:]]
 
-    def _tokens(self, ids: np.ndarray, probabilities: np.ndarray) -> list[dict[str, Any]]:
+    def _tokens(self, ids: np.ndarray, probabilities: np.ndarray) -> list[TokenAnswer]:
         """The most probable tokens at a place."""
         pairs = zip(ids.tolist(), probabilities.tolist(), strict=True)
         return [{"token": self.tokenizer.decode([id]), "id": id, "probability": value} for id, value in pairs]
 
 
-class TextClasses(Classes, TextTask):
+class TextClasses(Classes[TextInput, Asked], TextTask):
     """Which class a text is of."""
 
-    def outputs(self, model: Any, batch: OnDevice, top: int) -> dict[str, jax.Array]:
+    def outputs(self, model: nnx.Module, batch: OnDevice, top: int) -> dict[str, jax.Array]:
         return {"probability": self._probability(logits_of(model, batch, train=False))}
 
 
@@ -136,13 +164,13 @@ class Number(TextTask):
 
     says = "a number"
 
-    def outputs(self, model: Any, batch: OnDevice, top: int) -> dict[str, jax.Array]:
+    def outputs(self, model: nnx.Module, batch: OnDevice, top: int) -> dict[str, jax.Array]:
         return {"value": logits_of(model, batch, train=False).astype(jnp.float32)}
 
-    def row(self, one: Any, asked: Asked, outputs: Outputs, top: int) -> dict[str, Any]:
+    def row(self, one: TextInput, asked: Asked, outputs: Outputs, top: int) -> Prediction:
         return {"value": float(outputs["value"])}
 
-    def nothing(self) -> dict[str, Any]:
+    def nothing(self) -> Prediction:
         return {"value": None}
 
 
@@ -151,7 +179,7 @@ class Tags(TextTask):
 
     says = "classes of words"
 
-    def asked(self, one: TextInput) -> Asked:  # type: ignore[override]
+    def asked(self, one: TextInput) -> Asked:
         words = one.words
         if not words:
             raise Unusable("has no words")
@@ -162,10 +190,10 @@ class Tags(TextTask):
         places[firsts[starts] - 1] = starts + len(self.layout.opening)
         return Asked(laid, types, places, max(0, len(ids) - self.layout.room(1)))
 
-    def outputs(self, model: Any, batch: OnDevice, top: int) -> dict[str, jax.Array]:
+    def outputs(self, model: nnx.Module, batch: OnDevice, top: int) -> dict[str, jax.Array]:
         return {"probability": jax.nn.softmax(at_places(logits_of(model, batch, train=False), batch["places"]))}
 
-    def row(self, one: Any, asked: Asked, outputs: Outputs, top: int) -> dict[str, Any]:
+    def row(self, one: TextInput, asked: Asked, outputs: Outputs, top: int) -> Prediction:
         values = outputs["probability"][: len(asked.places)]
         known, best = asked.places >= 0, values.argmax(-1)
         return {
@@ -174,7 +202,7 @@ class Tags(TextTask):
             "probabilities": [float(values[i, best[i]]) if known[i] else None for i in range(len(known))],
         }
 
-    def nothing(self) -> dict[str, Any]:
+    def nothing(self) -> Prediction:
         return {"words": [], "labels": [], "probabilities": []}
 
 
@@ -183,7 +211,7 @@ class FillIn(TextTask):
 
     says = "hidden tokens"
 
-    def __init__(self, model: Any, info: Info):
+    def __init__(self, model: nnx.Module, info: Info):
         super().__init__(model, info)
         mask = self.tokenizer.mask_id
         if mask is None:
@@ -193,7 +221,7 @@ class FillIn(TextTask):
         # such a mask stands for one character or byte; of other tokens the space before belongs to the token
         self.spaced = info.tokenizer.kind not in ("bytes", "characters")
 
-    def asked(self, one: TextInput) -> Asked:  # type: ignore[override]
+    def asked(self, one: TextInput) -> Asked:
         pieces = self.mark.split(self._with_prefix(one.parts)[0])
         if len(one.parts) > 1:
             raise Unusable("is a pair; hidden tokens are told of one text")
@@ -211,15 +239,16 @@ class FillIn(TextTask):
         # special tokens in the text are none, so that every mask is one that was put there
         return Asked(laid, types, np.flatnonzero(laid == self.tokenizer.mask_id).astype(np.int32))
 
-    def outputs(self, model: Any, batch: OnDevice, top: int) -> dict[str, jax.Array]:
+    def outputs(self, model: nnx.Module, batch: OnDevice, top: int) -> dict[str, jax.Array]:
+        assert isinstance(model, WithMaskedLogits)
         return most_probable(model.masked_logits(at_places(self._encoded(model, batch), batch["places"])), top)
 
-    def row(self, one: Any, asked: Asked, outputs: Outputs, top: int) -> dict[str, Any]:
+    def row(self, one: TextInput, asked: Asked, outputs: Outputs, top: int) -> Prediction:
         count = len(asked.places)
         masks = [self._tokens(outputs["id"][i], outputs["probability"][i]) for i in range(count)]
         return {"masks": masks, "filled": self._filled(one.parts[0], [mask[0]["token"] for mask in masks])}
 
-    def nothing(self) -> dict[str, Any]:
+    def nothing(self) -> Prediction:
         return {"masks": [], "filled": None}
 
     def _filled(self, text: str, tokens: list[str]) -> str:
@@ -238,13 +267,13 @@ class Embedding(TextTask):
     says = "embeddings"
     answers_embed = True
 
-    def outputs(self, model: Any, batch: OnDevice, top: int) -> dict[str, jax.Array]:
+    def outputs(self, model: nnx.Module, batch: OnDevice, top: int) -> dict[str, jax.Array]:
         return {"embedding": self.embedding(model, batch)}
 
-    def row(self, one: Any, asked: Asked, outputs: Outputs, top: int) -> dict[str, Any]:
+    def row(self, one: TextInput, asked: Asked, outputs: Outputs, top: int) -> Prediction:
         return {"embedding": outputs["embedding"].tolist()}
 
-    def nothing(self) -> dict[str, Any]:
+    def nothing(self) -> Prediction:
         return {"embedding": []}
 
 
@@ -258,7 +287,7 @@ class Next(TextTask):
         """Most tokens of a text: all that the model can look back on."""
         return getattr(self.config, "context_length", None) or self.layout.length
 
-    def asked(self, one: TextInput) -> Asked:  # type: ignore[override]
+    def asked(self, one: TextInput) -> Asked:
         ids = self.tokenizer.encode(self._with_prefix(one.parts)[0])
         if not len(ids):
             first = self.tokenizer.end_id if self.tokenizer.start_id is None else self.tokenizer.start_id
@@ -269,16 +298,16 @@ class Next(TextTask):
             raise Unusable(f"has {len(ids)} tokens, and the model takes {self.longest}")
         return Asked(ids, np.zeros_like(ids), np.array([len(ids) - 1], np.int32))
 
-    def outputs(self, model: Any, batch: OnDevice, top: int) -> dict[str, jax.Array]:
+    def outputs(self, model: nnx.Module, batch: OnDevice, top: int) -> dict[str, jax.Array]:
         if is_prefix_lm(self.config):  # the text is to such a model what a prompt is
             batch = {**batch, "tokens_prefix": batch["tokens_segments"] > 0}
         logits = logits_of(model, batch, train=False)
         return most_probable(at_places(logits, batch["places"]), top)
 
-    def row(self, one: Any, asked: Asked, outputs: Outputs, top: int) -> dict[str, Any]:
+    def row(self, one: TextInput, asked: Asked, outputs: Outputs, top: int) -> Prediction:
         return {"next": self._tokens(outputs["id"][0], outputs["probability"][0])}
 
-    def nothing(self) -> dict[str, Any]:
+    def nothing(self) -> Prediction:
         return {"next": []}
 
 

@@ -4,30 +4,30 @@ import csv
 import io
 import json
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, Literal, TextIO
 
 import numpy as np
 
 from vitzoo.data.text.user_texts import TextInput
 from vitzoo.data.user_inputs import Input
-from vitzoo.inference.tasks import Task
+from vitzoo.inference.tasks import Prediction, Task, TokenAnswer
 from vitzoo.outputs import write_whole, wrote
 from vitzoo.spelling import shared_note
 from vitzoo.streams import on_one_line
 from vitzoo.weights.info import Info
 
-FIELDS = ("file", "text", "first", "second")
-TEXT_FIELDS = ("text", "first", "second", "words")
+FIELDS: tuple[Literal["file", "text", "first", "second"], ...] = ("file", "text", "first", "second")
+TEXT_FIELDS: tuple[Literal["text", "first", "second", "words"], ...] = ("text", "first", "second", "words")
 
 
-def shown(row: dict[str, Any]) -> str:
+def shown(row: Prediction) -> str:
     """The answer of a row in one line."""
     return on_one_line(_answer(row))
 
 
-def _answer(row: dict[str, Any]) -> str:
+def _answer(row: Prediction) -> str:
     if row["error"] is not None:
         return f"error: {row['error']}"
     if "top" in row:
@@ -48,11 +48,11 @@ def _answer(row: dict[str, Any]) -> str:
     return f"→ {row['filled']}" + "".join(f"\n    {_shown_tokens(mask)}" for mask in row["masks"])
 
 
-def _shown_tokens(tokens: list[dict[str, Any]]) -> str:
+def _shown_tokens(tokens: list[TokenAnswer]) -> str:
     return "  ".join(f"{one['token']!r} {one['probability']:.1%}" for one in tokens)
 
 
-def write_rows(path: Path, rows: Sequence[dict[str, Any]], columns: Sequence[str] | None = None) -> None:
+def write_rows(path: Path, rows: Sequence[Prediction], columns: Sequence[str] | None = None) -> None:
     """Rows as JSON lines, or as CSV: a line for each file or text, or for each of a text's words or masks, which are
     numbered.
 
@@ -91,8 +91,8 @@ def _as_csv(lines: Sequence[dict[str, Any]]) -> str:
     return text.getvalue()
 
 
-def _lines(row: dict[str, Any], columns: Sequence[str] | None) -> list[dict[str, Any]]:
-    given = {key: row[key] for key in FIELDS if key in row}
+def _lines(row: Prediction, columns: Sequence[str] | None) -> list[dict[str, Any]]:
+    given: dict[str, Any] = {key: row[key] for key in FIELDS if key in row}
     if "labels" in row:
         given = given or {"text": " ".join(row["words"])}
         values = zip(row["words"], row["labels"], row["probabilities"], strict=True)
@@ -111,7 +111,7 @@ def _lines(row: dict[str, Any], columns: Sequence[str] | None) -> list[dict[str,
     return [{**given, **answer, "error": row["error"]} for answer in answers or [{"place": None, "prediction": None}]]
 
 
-def _ranked(answers: Sequence[dict[str, Any]], key: str) -> dict[str, Any]:
+def _ranked(answers: Sequence[Mapping[str, Any]], key: str) -> dict[str, Any]:
     """Answers by falling probability, as cells."""
     cells: dict[str, Any] = {"prediction": None, "probability": None}
     for rank, one in enumerate(answers, 1):
@@ -120,7 +120,7 @@ def _ranked(answers: Sequence[dict[str, Any]], key: str) -> dict[str, Any]:
     return cells
 
 
-def _classes(row: dict[str, Any], names: Sequence[str] | None) -> dict[str, Any]:
+def _classes(row: Prediction, names: Sequence[str] | None) -> dict[str, Any]:
     """A row of classes as cells; of several labels with those probabilities empty that it doesn't list."""
     if names is None:
         return _ranked(row["top"], "label")
@@ -129,7 +129,7 @@ def _classes(row: dict[str, Any], names: Sequence[str] | None) -> dict[str, Any]
     return {"prediction": said, **{f"probability:{name}": listed.get(index) for index, name in enumerate(names)}}
 
 
-def exit_code(rows: Sequence[dict[str, Any]]) -> int:
+def exit_code(rows: Sequence[Prediction]) -> int:
     """How the command ends: 0 if something could be said of every input, else 1; the rows say of which not, and why."""
     return 0 if all(row["error"] is None for row in rows) else 1
 
@@ -146,7 +146,7 @@ def say_first(info: Info, task: Task, given: Sequence[Input], out: TextIO) -> No
         print(f"warning: {line}", file=out, flush=True)
 
 
-def say_rows(rows: Sequence[dict[str, Any]], out: TextIO | None = None) -> None:
+def say_rows(rows: Sequence[Prediction], out: TextIO | None = None) -> None:
     """Print a line for each input: what it is, and what is said of it or why nothing is."""
     for row in rows:
         name = row["file"] if "file" in row else TextInput({key: row[key] for key in TEXT_FIELDS if key in row}).name
@@ -154,7 +154,7 @@ def say_rows(rows: Sequence[dict[str, Any]], out: TextIO | None = None) -> None:
 
 
 def say_written(
-    rows: Sequence[dict[str, Any]],
+    rows: Sequence[Prediction],
     output: str | Path | None,
     features: str | Path | None,
     out: TextIO | None = None,

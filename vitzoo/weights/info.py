@@ -1,8 +1,10 @@
 """What a checkpoint knows of itself: its classes, its inputs, and how a value becomes what its model takes."""
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -13,6 +15,7 @@ from vitzoo.data.processors.base import Processor
 from vitzoo.data.settings import Preprocessing
 from vitzoo.data.text.settings import Text
 from vitzoo.data.text.tokenizers.base import TextTokenizer
+from vitzoo.data.user_inputs import Values
 from vitzoo.errors import UserError
 from vitzoo.models.geometry import image_shape
 from vitzoo.weights.transfer import Report
@@ -44,7 +47,7 @@ class Info:
     description: Description = dataclasses.field(repr=False)
     report: Report = dataclasses.field(repr=False)
 
-    def preprocess(self, values: Any) -> Any:
+    def preprocess(self, values: Values) -> jax.Array | Mapping[str, jax.Array]:
         """What the model takes, of one value or several: float32 `[batch, height, width, channels]` of images, of text
         a dict of int32 `[batch, tokens]` (`model(**info.preprocess("a text"))`), of other inputs their arrays.
 
