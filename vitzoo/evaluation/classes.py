@@ -2,13 +2,14 @@
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from vitzoo import spelling
+from vitzoo.data.rows import Row
+from vitzoo.data.sources.base import Source
 from vitzoo.errors import UserError
 from vitzoo.objectives.inputs import inputs_of
 
@@ -19,7 +20,7 @@ class Selected:
     def __init__(self, model: Callable, columns: jax.Array):
         self._model, self._columns, self.INPUTS = model, columns, inputs_of(model)
 
-    def __call__(self, *inputs: jax.Array, **options: Any) -> jax.Array:
+    def __call__(self, *inputs: jax.Array, **options: jax.Array | bool | None) -> jax.Array:
         return self._model(*inputs, **options)[..., self._columns]
 
 
@@ -134,7 +135,7 @@ class PresentClasses:
         UserError: it names no classes, or its examples may have several.
     """
 
-    def __init__(self, source: Any):
+    def __init__(self, source: Source):
         info = source.info
         if info.multi_label or info.classes is None:
             raise UserError("present_classes", True, f"is of data with one class each; {info.name} has no such")
@@ -151,7 +152,7 @@ class PresentClasses:
     def __len__(self) -> int:
         return len(self.source)
 
-    def __getitem__(self, index: int) -> Any:
+    def __getitem__(self, index: int) -> Row:
         example = self.source[index]
         return {**example, "label": self.number[example["label"]]}
 

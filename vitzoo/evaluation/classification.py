@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +16,7 @@ from vitzoo.errors import UserError
 from vitzoo.evaluation.classes import PresentClasses
 from vitzoo.evaluation.label_metrics import calibration_error, f1_scores, multi_label_metrics
 from vitzoo.evaluation.settings import Evaluator, Rows, check_rows
+from vitzoo.models.base import ModelConfig
 from vitzoo.objectives.inputs import logits_of
 from vitzoo.schema import setting
 
@@ -75,7 +76,7 @@ class ClassificationEvaluator(Evaluator):
         source = inputs.source(data)
         return PresentClasses(source) if self.present_classes else source
 
-    def bind(self, *, inputs: Inputs, source: Source, config: Any) -> Self:
+    def bind(self, *, inputs: Inputs, source: Source, config: ModelConfig) -> Self:
         """Refuses texts without classes."""
         check_rows("classification", inputs, config, "labelled", "classes", or_examples=True)
         return self
@@ -177,7 +178,7 @@ class CalibrationEvaluator(Evaluator):
         "brier": min,
     }
 
-    def bind(self, *, inputs: Inputs, source: Source, config: Any) -> Self:
+    def bind(self, *, inputs: Inputs, source: Source, config: ModelConfig) -> Self:
         """Refuses several labels to an example."""
         check_rows("calibration", inputs, config, "labelled", "classes", or_examples=True)
         if source.info.multi_label:
@@ -233,7 +234,7 @@ class RealAccuracyEvaluator(Evaluator):
     LEFT_OUT: ClassVar[str] = "without a label or unreadable"
     BETTER: ClassVar[dict[str, Callable]] = {"accuracy": max}
 
-    def bind(self, *, inputs: Inputs, source: Source, config: Any) -> Self:
+    def bind(self, *, inputs: Inputs, source: Source, config: ModelConfig) -> Self:
         """Refuses data with one label to an example."""
         if not source.info.multi_label:
             raise UserError(

@@ -7,12 +7,12 @@ import html
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from vitzoo.checkpoints.locate import WEIGHTS
 from vitzoo.config.files import read_object
 from vitzoo.errors import UserError
 from vitzoo.evaluation.pictures import COLORS, chart
+from vitzoo.strict_json import JSON
 
 Curves = Mapping[str, Mapping[str, tuple[list, list]]]
 """By metric and split, steps and values."""
@@ -37,9 +37,16 @@ class Evaluated:
     """
 
     name: str
-    result: Mapping[str, Any]
+    result: Mapping[str, JSON]
     pictures: tuple[Path, ...]
     samples: tuple[Mapping[str, str], ...]
+
+    @property
+    def metrics(self) -> Mapping[str, JSON]:
+        """Of the result, by name; none where it has none."""
+        found = self.result.get("metrics", {})
+        assert isinstance(found, Mapping)  # which was looked at when it was read
+        return found
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,7 +63,7 @@ class ComparedRun:
     """
 
     name: str
-    config: Mapping[str, Any]
+    config: Mapping[str, JSON]
     curves: Curves
     last: Last
     weights: str | None
@@ -84,16 +91,16 @@ def names_of(folders: Sequence[Path]) -> list[str]:
     return [os.fsencode(name).decode("utf-8", "backslashreplace") for name in names]
 
 
-def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def flat(values: Mapping[str, JSON], prefix: str = "") -> dict[str, JSON]:
     """Nested settings by dotted name."""
-    found: dict[str, Any] = {}
+    found: dict[str, JSON] = {}
     for key, value in values.items():
         name = f"{prefix}{key}"
         found |= flat(value, f"{name}.") if isinstance(value, Mapping) and value else {name: value}
     return found
 
 
-def differences(runs: Sequence[ComparedRun]) -> dict[str, list[Any]]:
+def differences(runs: Sequence[ComparedRun]) -> dict[str, list[JSON]]:
     """The settings in which runs differ, with the value of each; None where a run has no such setting."""
     names = dict.fromkeys(name for run in runs for name in run.config)
     values = {name: [run.config.get(name) for run in runs] for name in names}
@@ -156,13 +163,13 @@ def page(runs: Sequence[ComparedRun]) -> str:
     return "\n".join(parts) + "\n"
 
 
-def metrics_table(runs: Sequence[ComparedRun]) -> tuple[list[str], list[list[Any]]]:
+def metrics_table(runs: Sequence[ComparedRun]) -> tuple[list[str], list[list[JSON]]]:
     """Header and rows: of each run its last step, which weights its evaluations are of (where there is any) and the
     last value of each metric; None where it has none.
     """
     names = list(dict.fromkeys(name for run in runs for name in run.last))
     told = any(run.weights for run in runs)
-    rows: list[list[Any]] = []
+    rows: list[list[JSON]] = []
     for run in runs:
         steps = [step for step, _ in run.last.values()]
         values = [run.last.get(name, (None, None))[1] for name in names]
@@ -170,14 +177,14 @@ def metrics_table(runs: Sequence[ComparedRun]) -> tuple[list[str], list[list[Any
     return ["run", "step", *(["weights"] if told else []), *names], rows
 
 
-def table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+def table(header: Sequence[str], rows: Iterable[Sequence[JSON]]) -> str:
     """A table; numbers are flush right, and what there is none of is a dash."""
     head = "".join(f"<th>{html.escape(str(name))}</th>" for name in header)
     body = "\n".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
     return f"<table>\n<tr>{head}</tr>\n{body}\n</table>"
 
 
-def _cell(value: Any) -> str:
+def _cell(value: JSON) -> str:
     number = isinstance(value, int | float) and not isinstance(value, bool)
     shown = "–" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
     how = ' class="number"' if number else ""
@@ -195,7 +202,7 @@ def _evaluations(runs: Sequence[ComparedRun]) -> str:
     every = [(run, one) for run in runs for one in run.evaluated]
     if not every:
         return "<p>None: vitzoo eval --checkpoint RUN makes some.</p>"
-    names = list(dict.fromkeys(name for _, one in every for name in one.result.get("metrics", {})))
+    names = list(dict.fromkeys(name for _, one in every for name in one.metrics))
     rows = [
         [run.name, one.name, *(one.result.get(key) for key in ("dataset", "split", "n")), *_metrics(one, names)]
         for run, one in every
@@ -203,8 +210,8 @@ def _evaluations(runs: Sequence[ComparedRun]) -> str:
     return table(["run", "evaluation", "dataset", "split", "n", *names], rows)
 
 
-def _metrics(one: Evaluated, names: Sequence[str]) -> list[Any]:
-    return [one.result.get("metrics", {}).get(name) for name in names]
+def _metrics(one: Evaluated, names: Sequence[str]) -> list[JSON]:
+    return [one.metrics.get(name) for name in names]
 
 
 def _curves(runs: Sequence[ComparedRun]) -> str:

@@ -13,6 +13,7 @@ from vitzoo.config.layers import Overrides, nested
 from vitzoo.errors import RunError, UserError
 from vitzoo.evaluation.checkpoint import Ready, bound_objective, make_ready, state_beside
 from vitzoo.evaluation.report import ClassReport, free_folder, has_predictions, write_report, write_text_report, written
+from vitzoo.evaluation.results import Result, Results
 from vitzoo.evaluation.run import Evaluation, Rows
 from vitzoo.evaluation.settings import WithSignatures, of_evaluator
 from vitzoo.outputs import checked_file, checked_folder, only_writer
@@ -37,7 +38,7 @@ def evaluate(
     all_classes: bool = False,
     shots: int | None = None,
     out: TextIO | None = None,
-) -> dict[str, Any]:
+) -> Results:
     """Measure a checkpoint, every example once; prints what it does and a table per class, and writes pictures.
 
         vitzoo.evaluate("runs/quickstart")                                       # the run's own evaluators
@@ -84,16 +85,16 @@ def evaluate(
         say_first(ready, out)
         results = _results(ready, folders, predictions, out)
     if all(result["skipped"] for result in results.values()):
-        raise RunError(f"no evaluator could run: {'; '.join(r['skipped'] for r in results.values())}")
+        raise RunError(f"no evaluator could run: {'; '.join(r['skipped'] or '' for r in results.values())}")
     info = ready.info
     return {"checkpoint": info.checkpoint, "step": info.step, "weights": info.weights, "results": results}
 
 
 def _results(
     ready: Ready, folders: dict[str, Path | None], predictions: str | Path | None, out: TextIO
-) -> dict[str, dict[str, Any]]:
+) -> dict[str, Result]:
     """The result of each evaluator; of several, one that can't run is skipped with its reason."""
-    results = {}
+    results: dict[str, Result] = {}
     for name, folder in folders.items():
         try:
             with UserPartFaults():
@@ -144,9 +145,7 @@ def names_of_files(ready: Ready) -> tuple[str, ...]:
     return "metrics.json", "per_class.csv", "confusion.png", mistakes
 
 
-def evaluate_one(
-    ready: Ready, name: str, folder: Path | None, predictions: str | Path | None, out: TextIO
-) -> dict[str, Any]:
+def evaluate_one(ready: Ready, name: str, folder: Path | None, predictions: str | Path | None, out: TextIO) -> Result:
     """One evaluator: its pass, its report, and its part of the result."""
     with processes.first_alone():  # what is prepared and kept on disk is made once
         evaluation = bound(ready, name)
@@ -185,7 +184,7 @@ def measure(
     out: TextIO,
     state: dict[str, Any] | None = None,
     more: Mapping[str, Callable[[Evaluation, Rows, Mapping[str, float]], float]] | None = None,
-) -> tuple[Rows, dict[str, Any]]:
+) -> tuple[Rows, Result]:
     """A pass and its metrics, which are said.
 
     Args:
@@ -200,13 +199,13 @@ def measure(
     count, data = len(evaluation.examples), evaluation.data
     with counting(name, count, out) as seen:
         rows = evaluation.rows(ready.params, seen, state)
-    found: dict[str, Any] = evaluation.metrics(rows)
+    found = evaluation.metrics(rows)
     kept = len(rows["position"])
     n = int(found.pop("n", None) or kept)  # of examples to learn from none is counted
     found |= {metric: counted(evaluation, rows, found) for metric, counted in (more or {}).items()}
     metrics = {key: finite(value) for key, value in found.items()}
     say_metrics(name, ready.info.weights, n, count - kept, metrics, out, evaluation.left_out)
-    result = {"dataset": data.name, "split": data.split, "n": n, "metrics": metrics, "skipped": None}
+    result: Result = {"dataset": data.name, "split": data.split, "n": n, "metrics": metrics, "skipped": None}
     if isinstance(evaluation.evaluator, WithSignatures) and (signatures := evaluation.evaluator.signatures(rows)):
         result["signatures"] = signatures
     return rows, result
@@ -247,7 +246,7 @@ def predictions_file(asked: str | Path | None, name: str, evaluators: int) -> Pa
     return path.with_name(f"{path.stem}-{name}{path.suffix}")
 
 
-def skipped(ready: Ready, name: str, reason: Exception) -> dict[str, Any]:
+def skipped(ready: Ready, name: str, reason: Exception) -> Result:
     """The result of an evaluator that couldn't run."""
     data = ready.experiment.evaluation_data(name)
     return {"dataset": data.name, "split": data.split, "n": 0, "metrics": {}, "skipped": str(reason)}

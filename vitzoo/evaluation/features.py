@@ -3,20 +3,23 @@
 import abc
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from flax import nnx
 
 from vitzoo import spelling
 from vitzoo.data.inputs import Inputs
+from vitzoo.data.rows import Row
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.base import Source, fingerprint
 from vitzoo.data.sources.labels import refuse_unlabelled
 from vitzoo.data.text.row_kinds import EXAMPLES
 from vitzoo.errors import UserError
 from vitzoo.evaluation.settings import Evaluator, Rows
+from vitzoo.models.base import ModelConfig
 from vitzoo.objectives.inputs import given
 from vitzoo.schema import setting
 
@@ -28,7 +31,7 @@ class Both:
         UserError: their classes aren't the same, or some of the examples are.
     """
 
-    def __init__(self, train: Any, test: Any):
+    def __init__(self, train: Source, test: Source):
         refuse_unlabelled(train.info)
         if not _same_names(train.info.classes, test.info.classes):
             raise UserError("train_split", train.info.split, f"has other classes than {test.info.split}")
@@ -57,11 +60,11 @@ class Both:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def _place(self, index: int) -> tuple[Any, int]:
+    def _place(self, index: int) -> tuple[Source, int]:
         train, test = self.parts
         return (train, index) if index < self.first else (test, index - self.first)
 
-    def __getitem__(self, index: int) -> Any:
+    def __getitem__(self, index: int) -> Row:
         part, own = self._place(int(index))
         return part[own]
 
@@ -102,7 +105,7 @@ class FrozenEvaluator(Evaluator, abc.ABC):
             raise UserError("train_split", refusal.value, refusal.message) from None
         return Both(train, test)
 
-    def bind(self, *, inputs: Inputs, source: Source, config: Any) -> "FeatureMeasurer":
+    def bind(self, *, inputs: Inputs, source: Source, config: ModelConfig) -> "FeatureMeasurer":
         """Refuses data without one class to an example."""
         if inputs.row_kind not in (EXAMPLES, "labelled"):
             raise UserError("name", type(self).__name__, f"measures labelled rows, and these are {inputs.row_kind}")
@@ -153,7 +156,7 @@ class FeatureMeasurer:
         """The metrics that a best checkpoint can be chosen by."""
         return tuple(self.settings.BETTER)
 
-    def outputs(self, model: Any, batch: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
+    def outputs(self, model: nnx.Module, batch: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
         """What a pass keeps of each example, computed on device: `features` float32 [batch, width], `label` int32."""
         settings = self.settings
         features = features_of(model, batch, settings.features, settings.reduce).astype(jnp.float32)
@@ -180,7 +183,16 @@ class FeatureMeasurer:
         return {"n": len(test), **self.settings.measure(train, test, self.classes)}
 
 
-def features_of(model: Any, batch: Mapping[str, jax.Array], name: str, reduce: str) -> jax.Array:
+@runtime_checkable
+class WithFeatures(Protocol):
+    """A model that says what its head sees."""
+
+    def features(self, *inputs: jax.Array, **others: jax.Array) -> Mapping[str, jax.Array]:
+        """By name, `pooled` [batch, width] and `logits` among them."""
+        ...
+
+
+def features_of(model: nnx.Module, batch: Mapping[str, jax.Array], name: str, reduce: str) -> jax.Array:
     """One of a model's features of each example, [batch, width].
 
     Args:
@@ -192,7 +204,7 @@ def features_of(model: Any, batch: Mapping[str, jax.Array], name: str, reduce: s
     Raises:
         UserError: the model has no such features.
     """
-    if not hasattr(model, "features"):
+    if not isinstance(model, WithFeatures):
         raise UserError("features", name, f"{type(model).__name__} has no `features`")
     first, others = given(model, batch)
     seen = model.features(first, **others)

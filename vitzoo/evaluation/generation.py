@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -17,10 +17,21 @@ from vitzoo.errors import UserError
 from vitzoo.evaluation.questions import AskingEvaluator
 from vitzoo.evaluation.settings import Rows
 from vitzoo.evaluation.text_metrics import BETTER, BLEU_TOKENIZERS, SACRE, Scores, make_sacre, scores
+from vitzoo.models.base import ModelConfig
 from vitzoo.models.text import kind_of
 from vitzoo.schema import default_of, setting
 
 BEAM_SETTINGS = ("length_penalty", "length_normalisation", "early_stopping")
+
+
+@runtime_checkable
+class WithVocabulary(Protocol):
+    """Settings of a model that tells tokens."""
+
+    @property
+    def vocabulary_size(self) -> int:
+        """How many it knows."""
+        ...
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,8 +96,9 @@ class GenerationEvaluator(AskingEvaluator):
             return GREEDY
         return how_of(changed | {"num_beams": self.num_beams})
 
-    def bind(self, *, inputs: Inputs, source: Source, config: Any) -> "Generation":
+    def bind(self, *, inputs: Inputs, source: Source, config: ModelConfig) -> "Generation":
         questions = self.asked("generation", "prompts", source, config)
+        assert isinstance(config, WithVocabulary)
         for metric in set(self.metrics) & set(SACRE):
             make_sacre(metric, self.bleu_tokenizer)
         tokenizer = inputs.text.tokenizer
@@ -145,7 +157,7 @@ class Generation:
         """By metric, what others need to repeat it."""
         return self._scores(self._written(rows), rows).signatures
 
-    def predictions(self, rows: Rows) -> list[dict[str, Any]]:
+    def predictions(self, rows: Rows) -> list[dict[str, str]]:
         """For each example `source` (the question), `reference` (several joined by |) and `prediction`."""
         texts = self._written(rows)
         asked = [self.source[position] for position in rows["position"].tolist()]

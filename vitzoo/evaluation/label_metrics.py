@@ -1,7 +1,6 @@
 """Metrics of classes, from what a whole pass kept, in float64 on the host: calibration, F1, average precision."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -29,7 +28,7 @@ def calibration_error(probability: np.ndarray, correct: np.ndarray, bins: int = 
     return float(np.abs(gap).sum() / len(probability))
 
 
-def multi_label_metrics(rows: Rows) -> dict[str, Any]:
+def multi_label_metrics(rows: Rows) -> dict[str, float]:
     """Mean average precision, F1 at probability 0.5, and loss, of labels, logits and probabilities `[n, classes]`.
 
     The mean average precision leaves out classes that no example has, whose average precision is undefined; how many

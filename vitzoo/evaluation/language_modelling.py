@@ -18,6 +18,7 @@ from vitzoo.data.text.scored_bytes import scored_bytes
 from vitzoo.errors import UserError
 from vitzoo.evaluation.questions import check_says
 from vitzoo.evaluation.settings import Rows, TextEvaluator, check_rows
+from vitzoo.models.base import ModelConfig
 from vitzoo.objectives.inputs import logits_of
 from vitzoo.objectives.language_modelling import masked_outputs, scored, token_losses
 from vitzoo.schema import setting
@@ -77,7 +78,7 @@ class PerplexityEvaluator(TextEvaluator):
     ROWS: ClassVar[tuple[str, ...]] = tuple(dict.fromkeys(LEARNED["decoder"] + LEARNED["encoder_decoder"]))
     BETTER: ClassVar[dict[str, Callable]] = {"loss": min, "perplexity": min, "accuracy": max, "bits_per_byte": min}
 
-    def bind(self, *, inputs: Inputs, source: Source, config: Any) -> "Perplexity":
+    def bind(self, *, inputs: Inputs, source: Source, config: ModelConfig) -> "Perplexity":
         text = inputs.text
         if text.head is not None:
             raise UserError("name", "perplexity", f"measures the next token, and these rows are {text.rows_of}")
@@ -148,7 +149,7 @@ class MaskedEvaluator(TextEvaluator):
         "next_sentence_accuracy": max,
     }
 
-    def bind(self, *, inputs: Inputs, source: Source, config: Any) -> "BoundMaskedEvaluator":
+    def bind(self, *, inputs: Inputs, source: Source, config: ModelConfig) -> "BoundMaskedEvaluator":
         """What measures these rows; refuses others, and a model that names no hidden tokens."""
         check_rows("masked_lm", inputs, config, "masked", "pretraining")
         return BoundMaskedEvaluator(self.split, inputs.text.text.next_sentence)
@@ -206,7 +207,7 @@ class LastWordEvaluator(TextEvaluator):
     ROWS: ClassVar[tuple[str, ...]] = ("last_word",)
     BETTER: ClassVar[dict[str, Callable]] = {"accuracy": max, "perplexity": min}
 
-    def bind(self, *, inputs: Inputs, source: Source, config: Any) -> "LastWord":
+    def bind(self, *, inputs: Inputs, source: Source, config: ModelConfig) -> "LastWord":
         check_says("last_word", config)
         return LastWord(source)
 

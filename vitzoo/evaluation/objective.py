@@ -2,11 +2,12 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from flax import nnx
 
 from vitzoo.errors import UserError
 from vitzoo.evaluation.settings import Evaluator, Rows
@@ -60,8 +61,8 @@ class MeasuredObjective:
     objective: Objective
 
     def outputs(
-        self, model: Any, batch: Mapping[str, jax.Array], *, step: jax.Array, memory: Memory | None
-    ) -> dict[str, Any]:
+        self, model: nnx.Module, batch: Mapping[str, jax.Array], *, step: jax.Array, memory: Memory | None
+    ) -> dict[str, jax.Array | dict[str, jax.Array]]:
         """What a pass keeps of a batch, computed on device: `example_weight` [batch], and as `sums` a float32 [2], sum
         and count, for each term and metric.
         """

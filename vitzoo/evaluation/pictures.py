@@ -6,7 +6,7 @@ Curves are written by hand: a page then needs no script and no font of anybody's
 import html
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
 import numpy as np
 
@@ -19,7 +19,7 @@ DRAWN = 2000  # classes up to which the matrix fits in memory and in a picture
 SHEET = 36  # mistakes on the contact sheet
 
 
-def figure(width: float, height: float, layout: Any = "constrained"):
+def figure(width: float, height: float, layout: Literal["constrained", "compressed", "tight"] | None = "constrained"):
     """A Matplotlib figure of that many inches that needs no display and leaves pyplot's state alone."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure

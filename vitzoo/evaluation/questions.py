@@ -16,6 +16,7 @@ from vitzoo.data.sources.base import Source
 from vitzoo.data.text.questions import AskedSource, Questions
 from vitzoo.errors import UserError
 from vitzoo.evaluation.settings import Rows, TextEvaluator
+from vitzoo.models.base import ModelConfig
 from vitzoo.models.text import kind_of
 from vitzoo.objectives.inputs import logits_of
 from vitzoo.objectives.language_modelling import token_losses
@@ -71,7 +72,7 @@ class AskingEvaluator(TextEvaluator):
             new_tokens=self.new_tokens,
         )
 
-    def asked(self, name: str, rows: str, source: Source, config: Any) -> AskedSource:
+    def asked(self, name: str, rows: str, source: Source, config: ModelConfig) -> AskedSource:
         """The questions; refuses rows of another kind, and a model that says nothing.
 
         Args:
@@ -87,7 +88,7 @@ class AskingEvaluator(TextEvaluator):
         return source
 
 
-def check_says(name: str, config: Any) -> None:
+def check_says(name: str, config: ModelConfig) -> None:
     """Refuses a model that gives no probability of a text."""
     if kind_of(config) == "encoder":
         raise UserError("name", name, "measures a model that writes: a gpt, t5 or transformer")
@@ -114,7 +115,7 @@ class MultipleChoiceEvaluator(AskingEvaluator):
     ROWS: ClassVar[tuple[str, ...]] = ("choices",)
     BETTER: ClassVar[dict[str, Callable]] = dict.fromkeys(("accuracy", *LENGTHS), max)
 
-    def bind(self, *, inputs: Inputs, source: Source, config: Any) -> "MultipleChoice":
+    def bind(self, *, inputs: Inputs, source: Source, config: ModelConfig) -> "MultipleChoice":
         return MultipleChoice(self.asked("multiple_choice", "choices", source, config))
 
 

@@ -64,7 +64,7 @@ def write_report(report: ClassReport, folder: Path | None, predictions: Path | N
     written(folder / "mistakes.png", lambda path: pictures.draw_mistakes(rows, names, report.image, path), out)
 
 
-def written(path: Path, write: Callable[[Path], Any], out: TextIO) -> None:
+def written(path: Path, write: Callable[[Path], bool | int | None], out: TextIO) -> None:
     """Write a file whole or not at all, and say so; `write` returns False where there is nothing to write.
 
     A file of an earlier evaluation is replaced, which is said; where there is nothing to write it is removed, since it

@@ -7,7 +7,7 @@ its first and its last word are.
 import dataclasses
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +19,7 @@ from vitzoo.errors import UserError
 from vitzoo.evaluation.classification import rank
 from vitzoo.evaluation.label_metrics import f1_scores
 from vitzoo.evaluation.settings import Rows, TextEvaluator, check_rows
+from vitzoo.models.base import ModelConfig
 from vitzoo.objectives.inputs import logits_of
 from vitzoo.objectives.language_modelling import scored, token_losses
 from vitzoo.schema import setting
@@ -109,7 +110,7 @@ class TokenClassificationEvaluator(TextEvaluator):
         **dict.fromkeys(ENTITIES, max),
     }
 
-    def bind(self, *, inputs: Inputs, source: Source, config: Any) -> Self:
+    def bind(self, *, inputs: Inputs, source: Source, config: ModelConfig) -> Self:
         """Refuses data or a model without classes of words."""
         check_rows("token_classification", inputs, config, "tagged", "token_classes")
         return self
@@ -132,7 +133,7 @@ class Tagging:
         entities = ENTITIES if are_entity_tags(self.names or ()) else ()
         return "accuracy", "f1_macro", "f1_micro", "loss", *entities
 
-    def outputs(self, model: Any, batch: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
+    def outputs(self, model: Callable[..., jax.Array], batch: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
         """What a pass keeps of each row, computed on device.
 
         Returns:
@@ -197,12 +198,12 @@ class RegressionEvaluator(TextEvaluator):
     ROWS: ClassVar[tuple[str, ...]] = ("labelled",)
     BETTER: ClassVar[dict[str, Callable]] = {"mean_squared_error": min, "pearson": max, "spearman": max}
 
-    def bind(self, *, inputs: Inputs, source: Source, config: Any) -> Self:
+    def bind(self, *, inputs: Inputs, source: Source, config: ModelConfig) -> Self:
         """Refuses data or a model without numbers."""
         check_rows("regression", inputs, config, "labelled", "number")
         return self
 
-    def outputs(self, model: Any, batch: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
+    def outputs(self, model: Callable[..., jax.Array], batch: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
         """What a pass keeps of each row, computed on device: float32 [batch], `label` and `prediction`."""
         prediction = logits_of(model, batch, train=False).astype(jnp.float32)
         return {"example_weight": batch["example_weight"], "label": batch["label"], "prediction": prediction}

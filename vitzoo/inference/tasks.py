@@ -2,7 +2,7 @@
 
 import abc
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Generic, Protocol, TypedDict, TypeVar, runtime_checkable
+from typing import ClassVar, Generic, TypedDict, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +13,7 @@ from vitzoo.data.image_files import BadImage
 from vitzoo.data.rows import Batch
 from vitzoo.data.user_inputs import Input
 from vitzoo.errors import UserError
+from vitzoo.evaluation.features import WithFeatures
 from vitzoo.objectives.inputs import logits_of
 from vitzoo.weights.info import Info
 
@@ -60,15 +61,6 @@ class Prediction(TypedDict, total=False):
     next: list[TokenAnswer]
     embedding: list[float]
     error: str | None
-
-
-@runtime_checkable
-class WithFeatures(Protocol):
-    """A model that says what its head sees."""
-
-    def features(self, *inputs: jax.Array) -> OnDevice:
-        """By name, `pooled` [batch, width] and `logits` among them."""
-        ...
 
 
 class Unusable(Exception):

@@ -19,6 +19,7 @@ from vitzoo.evaluation.checkpoint import Ready, make_ready
 from vitzoo.evaluation.evaluate import clear_folders, measure, say_first
 from vitzoo.evaluation.language_modelling import perplexity
 from vitzoo.evaluation.report import safe, written
+from vitzoo.evaluation.results import Result, Results
 from vitzoo.evaluation.run import Evaluation, Rows
 from vitzoo.outputs import checked_folder, only_writer
 from vitzoo.overwriting import Reads, check_files_in
@@ -100,7 +101,7 @@ def evaluate_benchmarks(
     output: str | Path | None = None,
     shots: int | None = None,
     out: TextIO | None = None,
-) -> dict[str, Any]:
+) -> Results:
     """Measure a checkpoint on benchmarks and print one table, published scores beside its own.
 
         evaluate_benchmarks("runs/vit", ["imagenet", "imagenet-real", "vtab"])
@@ -141,7 +142,7 @@ def evaluate_benchmarks(
         say_first(ready, out)
         results = results_of(rows, ready, shots, data, out)
         info = ready.info
-        found = {"checkpoint": info.checkpoint, "step": info.step, "weights": info.weights, "results": results}
+        found: Results = {"checkpoint": info.checkpoint, "step": info.step, "weights": info.weights, "results": results}
         say_table(rows, found, out)
         if processes.is_first() and folder is not None:
             write_results(folder, results, out)
@@ -152,9 +153,9 @@ def evaluate_benchmarks(
 
 def results_of(
     rows: Sequence[Benchmark], ready: Ready, shots: int | None, data: dict[str, Any], out: TextIO
-) -> dict[str, dict[str, Any]]:
+) -> dict[str, Result]:
     """The result of each benchmark and the means of groups; one that can't run is skipped with its reason."""
-    results: dict[str, dict[str, Any]] = {}
+    results: dict[str, Result] = {}
     for row in rows:
         try:
             results[row.name] = measured(row, ready, shots, data, out)
@@ -184,7 +185,7 @@ def check_effect(rows: Sequence[Benchmark], flags: dict[str, Any], shots: int | 
         raise UserError("--shots", shots, "none of these benchmarks asks questions; leave it out")
 
 
-def measured(row: Benchmark, ready: Ready, shots: int | None, data: dict[str, Any], out: TextIO) -> dict[str, Any]:
+def measured(row: Benchmark, ready: Ready, shots: int | None, data: dict[str, Any], out: TextIO) -> Result:
     """One benchmark: its pass, and its part of the result."""
     with processes.first_alone():  # what is prepared and kept on disk is made once
         evaluation, notes = bound(row, ready, shots, data)
@@ -194,14 +195,14 @@ def measured(row: Benchmark, ready: Ready, shots: int | None, data: dict[str, An
     return measure(row.name, evaluation, ready, out, more={name: MORE[name] for name in row.more})[1]
 
 
-def skipped(row: Benchmark, reason: str) -> dict[str, Any]:
+def skipped(row: Benchmark, reason: str) -> Result:
     """The result of a benchmark that couldn't run."""
     return {"dataset": row.dataset or None, "split": row.split, "n": 0, "metrics": {}, "skipped": reason}
 
 
-def reasons(results: dict[str, dict[str, Any]]) -> str:
+def reasons(results: dict[str, Result]) -> str:
     """Why benchmarks couldn't run, the first of them."""
-    found = list(dict.fromkeys(result["skipped"] for result in results.values()))
+    found = list(dict.fromkeys(result["skipped"] or "" for result in results.values()))
     more = f" (and {len(found) - TOLD} more)" if len(found) > TOLD else ""
     return "; ".join(found[:TOLD]) + more
 
@@ -214,7 +215,7 @@ def folder_of(ready: Ready, output: str | Path | None) -> Path | None:
     return None if run is None else run / "eval" / f"{info.step}-{info.weights}" / "benchmarks"
 
 
-def write_results(folder: Path, results: dict[str, dict[str, Any]], out: TextIO) -> None:
+def write_results(folder: Path, results: dict[str, Result], out: TextIO) -> None:
     """A file of metrics for each result that there is; those of earlier benchmarks stay."""
     for name, result in results.items():
         if all(value is None for value in result["metrics"].values()):

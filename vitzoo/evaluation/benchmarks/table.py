@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any, TextIO
+from typing import TextIO
 
 from rich.table import Table
 
@@ -10,6 +10,7 @@ from vitzoo import streams
 from vitzoo.errors import UserError
 from vitzoo.evaluation.benchmarks.benchmark import Benchmark
 from vitzoo.evaluation.benchmarks.suite import IMAGES, TEXTS, measured_by
+from vitzoo.evaluation.results import Result, Results
 from vitzoo.spelling import nearest
 
 BENCHMARKS: dict[str, Benchmark] = {row.name: row for row in (*IMAGES, *TEXTS)}
@@ -38,7 +39,7 @@ TOGETHER = {"glue/mnli-mm": "glue/mnli", "glue/mnli": "glue/mnli"}
 """Rows that are one task."""
 
 
-def means(rows: Sequence[Benchmark], results: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+def means(rows: Sequence[Benchmark], results: Mapping[str, Result]) -> dict[str, Result]:
     """For each group of which all rows were asked for, its means as a further result.
 
     `vtab` has the mean of each of its parts, and `mean`, over all 19 tasks. Where a task has no score, what it belongs
@@ -54,7 +55,7 @@ def means(rows: Sequence[Benchmark], results: Mapping[str, Mapping[str, Any]]) -
     return found
 
 
-def _mean_of_group(group: str, rows: Sequence[Benchmark], results: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def _mean_of_group(group: str, rows: Sequence[Benchmark], results: Mapping[str, Result]) -> Result:
     scores = {row.name: _score(row, results[row.name]) for row in rows}
     parts = dict.fromkeys(row.group[1] for row in rows if row.group[1])
     wanted = {part: [row.name for row in rows if row.group[1] == part] for part in parts} | {"mean": list(scores)}
@@ -69,7 +70,7 @@ def _mean_of_group(group: str, rows: Sequence[Benchmark], results: Mapping[str, 
     }
 
 
-def _score(row: Benchmark, result: Mapping[str, Any]) -> float | None:
+def _score(row: Benchmark, result: Result) -> float | None:
     return None if result["skipped"] else result["metrics"].get(row.metric)
 
 
@@ -116,7 +117,7 @@ benchmark."""
 WIDTH = 160
 
 
-def say_table(rows: Sequence[Benchmark], found: Mapping[str, Any], out: TextIO) -> None:
+def say_table(rows: Sequence[Benchmark], found: Results, out: TextIO) -> None:
     """Print a row for each benchmark, the means of groups, why some were skipped, and the published table."""
     results = found["results"]
     title = f"{found['checkpoint']}: step {found['step']}, weights {found['weights']}"
@@ -146,7 +147,7 @@ def say_table(rows: Sequence[Benchmark], found: Mapping[str, Any], out: TextIO) 
     _say_published(found, out)
 
 
-def _say_published(found: Mapping[str, Any], out: TextIO) -> None:
+def _say_published(found: Results, out: TextIO) -> None:
     """The checkpoint's row above those of the ViT paper, for the benchmarks that this has."""
     results = found["results"]
     names = [name for name in PUBLISHED_NAMES if name in results]
@@ -160,7 +161,7 @@ def _say_published(found: Mapping[str, Any], out: TextIO) -> None:
     _print(table, out)
 
 
-def _own_score(name: str, result: Mapping[str, Any]) -> str:
+def _own_score(name: str, result: Result) -> str:
     value = result["metrics"].get("mean" if name == "vtab" else "accuracy")
     return "–" if result["skipped"] or value is None else f"{value * 100:.2f}"
 
