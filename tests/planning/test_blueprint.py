@@ -54,6 +54,8 @@ def test_every_config_can_be_planned(name):
     if not resolved.experiment.model.name:
         family = name.partition("/")[0]
         changes = {"init_from": "", "model.name": family, "model.variant": FROM_CHECKPOINTS[family]}
+        if family == "vit":  # a checkpoint's patches may fit the config's size, where the variant's don't
+            changes["model.pad_to_patch"] = True
         resolved = resolve(name, overrides=changes, complete=False)
     for text in ("cpu:8", "v5e:4x4"):
         where = parse(text)
