@@ -22,7 +22,7 @@ from vitzoo.literals import FlagText, LikeMapping, literal, plain
 from vitzoo.spelling import dotted, nearest
 
 Part = TypeVar("Part")
-Setting: TypeAlias = "bool | int | float | str | Sequence[Setting] | Mapping[str, Setting] | None"
+Setting: TypeAlias = bool | int | float | str | Sequence["Setting"] | Mapping[str, "Setting"] | None
 """What a setting holds that isn't a part itself."""
 
 

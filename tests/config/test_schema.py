@@ -2,6 +2,8 @@
 
 import dataclasses
 import json
+import subprocess
+import sys
 import typing
 from typing import Any
 
@@ -280,3 +282,9 @@ def test_a_refusal_names_the_full_field_the_value_and_what_would_be_right(values
 def test_an_integer_that_no_device_could_count_to_is_refused():
     with pytest.raises(UserError, match=r"total_steps = 99999999999: must be at most 2,147,483,647"):
         vitzoo.config.resolve("quickstart", overrides={"total_steps": 99_999_999_999})
+
+
+@pytest.mark.parametrize("model", PARTS["model"])
+def test_the_types_of_a_models_settings_can_be_read_whatever_was_imported_before(model):
+    code = f"from vitzoo import registry, schema; schema.annotations(registry.find('model', {model!r}).Config)"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
