@@ -10,8 +10,6 @@ from vitzoo.config import Resolved
 from vitzoo.config.assembly import Assembly
 from vitzoo.data.inputs import Inputs
 from vitzoo.data.processors.image import ImageProcessor
-from vitzoo.data.processors.text import TextProcessor
-from vitzoo.data.text.tokenizers.published import differing
 from vitzoo.errors import UserError
 from vitzoo.training.run_folder import read_config
 from vitzoo.weights.load import fitted
@@ -73,15 +71,8 @@ class Pretrained:
 
     def left_out(self, resolved: Resolved, inputs: Inputs) -> list[str]:
         """A line for what the config's file states of a tokenizer and the checkpoint's isn't."""
-        text = inputs.find(TextProcessor)
-        if text is None:
-            return []
-        stated = _stated(resolved, ("file",)).get(text.name, {}).get("tokenizer", {})
-        other = differing(text.text.tokenizer, stated, text.tokenizer)
-        if not other:
-            return []
-        listed = ", ".join(f"inputs.{text.name}.tokenizer.{name} = {stated[name]}" for name in other)
-        return [f"tokenizer: the checkpoint's {text.tokenizer.kind}; {listed} of the config has no effect"]
+        stated = _stated(resolved, ("file",))
+        return [line for name, one in inputs.processors.items() for line in one.unheeded(stated.get(name, {}))]
 
     def _own_inputs(self) -> dict[str, Any]:
         """What the checkpoint's run states of its inputs; nothing where these came from elsewhere themselves."""

@@ -109,6 +109,9 @@ class ArrayProcessor:
             raise BadImage(problem)
         return {self.name: array}
 
+    def unheeded(self, stated: Mapping[str, Any]) -> list[str]:
+        return []
+
     def departures(self, trained: Self, config: Any) -> list[str]:
         return departures(self.name, self.settings, trained.settings)
 

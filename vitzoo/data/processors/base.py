@@ -188,6 +188,10 @@ class Processor(Protocol):
         """
         ...
 
+    def unheeded(self, stated: Mapping[str, Any]) -> list[str]:
+        """A line for what a config's file states of this input and a checkpoint's model has otherwise for good."""
+        ...
+
     def departures(self, trained: Self, config: Any) -> list[str]:
         """A line for each setting that makes other arrays than training did.
 

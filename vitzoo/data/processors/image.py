@@ -142,6 +142,9 @@ class ImageProcessor:
     def example(self, given: Input, config: Any) -> Row:
         return self._arrays(config).arrays(given.value, 0, None)
 
+    def unheeded(self, stated: Mapping[str, Any]) -> list[str]:
+        return []
+
     def departures(self, trained: Self, config: Any) -> list[str]:
         return departures(self.name, self.of(config), trained.of(config))
 

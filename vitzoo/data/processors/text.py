@@ -304,6 +304,16 @@ class TextProcessor:
         more = {f"{self.name}_types": np.pad(types, (0, length - len(types)))}
         return text_row(self.name, ids, length, tokenizer.fill_id) | more
 
+    def unheeded(self, stated: Mapping[str, Any]) -> list[str]:
+        of_tokenizer = stated.get("tokenizer", {})
+        other = differing(self.text.tokenizer, of_tokenizer, self.tokenizer)
+        listed = ", ".join(f"inputs.{self.name}.tokenizer.{name} = {of_tokenizer[name]}" for name in other)
+        return (
+            [f"tokenizer: the checkpoint's {self.tokenizer.kind}; {listed} of the config has no effect"]
+            if other
+            else []
+        )
+
     def departures(self, trained: Self, config: Any) -> list[str]:
         return []  # its ids are those of the checkpoint, and how long a row is, the data measured decide
 
