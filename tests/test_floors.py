@@ -28,6 +28,7 @@ FLOORS = [
     {"models"},
     {"decoding"},
     {"nn"},
+    {"own_values"},
     {"registry", "schema", "outputs", "argument_types"},
     {"overwriting"},
     {"fonts", "paths", "staging", "checksums", "streams"},
@@ -35,7 +36,7 @@ FLOORS = [
     {"errors", "jax_internals", "spelling", "version"},
 ]
 HEIGHT = {name: -depth for depth, names in enumerate(FLOORS) for name in names}
-PARTS = {"registry", "schema", "limits", "literals"}
+PARTS = {"own_values", "registry", "schema", "limits", "literals"}
 BARE = {"nn", "decoding", "models", "objectives", "optim", "steps"} | PARTS | FLOORS[-1]
 BARE_MAY_IMPORT = {"jax", "flax", "optax", "numpy", "vitzoo", *sys.stdlib_module_names}
 

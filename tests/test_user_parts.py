@@ -347,6 +347,169 @@ def test_a_part_that_fails_when_a_run_has_begun_is_its_failure(here):
         1 / 0  # noqa: B018
 
 
+def method(kind: str, body: str) -> str:
+    """A part whose method or attribute gives another value than it must."""
+    base = {"optimizer": "Lion", "schedule": "Falling", "objective": "SquaredError", "model": "MyModel"}
+    return f"class Bad({base.get(kind, 'Margin')}):\n    {body}\n"
+
+
+REMEMBERS = """def init(self, params):
+        return {"mean": jax.numpy.zeros(3)}
+    def update(self, memory, params, notes, step):
+        return """
+CONTRASTS = """sums = None
+    def embeddings(self, model, batch, key=None, **how):
+        return {"rows": model(batch["image"])}
+    def sums_of(self, embeddings, params, batch, **how):
+        return """
+OTHER_SUMS = "def sums(self, model, batch, key=None, **how):\n        one = jax.numpy.ones(())\n        return "
+RIGHT = '{"squares": one}'
+OTHER_METHOD = "def method(self): return optax.GradientTransformation("
+HELD = "def __init__(self, config, **how):\n        super().__init__(config, **how)\n        self.table = "
+UNITS = r"float32\[\]"
+
+
+@pytest.mark.parametrize(
+    ("field", "body", "message"),
+    [
+        (
+            "optimizer",
+            "def method(self): return None",
+            "`method` gives None; wanted is an optax.GradientTr",
+        ),
+        ("optimizer", "def method(self): return optax.scale_by_adam", "`method` gives `scale_by_adam`"),
+        ("optimizer", "def method(self): return 'adam'", "`method` gives 'adam'"),
+        ("optimizer", f"{OTHER_METHOD}lambda p: 'none', lambda g, s, p: (g, s))", r"`method\(\).init` gives 'none'"),
+        ("optimizer", f"{OTHER_METHOD}lambda p: {{}}, lambda g, s, p: g)", r"gives a dict of head, hidden; wanted is"),
+        ("optimizer", f"{OTHER_METHOD}lambda p: (), lambda g, s, p: (None, s))", r"`method\(\).update` gives None"),
+        (
+            "optimizer",
+            f"{OTHER_METHOD}lambda p: (), lambda g, s, p: (jax.tree.map(lambda l: l.sum(), g), s))",
+            r"gives float32\[\] in place of float32\[3\] for head/bias; wanted is an update for each gradient",
+        ),
+        (
+            "optimizer",
+            f"{OTHER_METHOD}lambda p: (jax.numpy.zeros(3),), lambda g, s, p: (g, (s[0].sum(),)))",
+            r"gives float32\[\] in place of float32\[3\] for 0; wanted is a state that is shaped as it was",
+        ),
+        (
+            "schedule",
+            "def shape(self, step, total): return None",
+            "`shape` gives None; wanted is a number for each",
+        ),
+        ("schedule", "def shape(self, step, total): return np.ones(3)", r"`shape` gives float64\[3\]"),
+        ("schedule", "def shape(self, step, total): return '1'", "`shape` gives '1'"),
+        ("schedule", "def shape(self, step, total): return 1j", "`shape` gives 1j"),
+        (
+            "schedule",
+            "def shape(self, step, total): return -1.0",
+            "`shape` gives a learning rate of -0.0001 at step 1; wanted is a number from 0 on at every step",
+        ),
+        ("schedule", "def shape(self, step, total): return float('nan')", "a learning rate of nan at step 0"),
+        ("schedule", "def shape(self, step, total): return 0.5 - step / total", r"of -1.*e-0. at step 56"),
+        ("schedule", "def shape(self, step, total): return 1 / abs(step - 20)", "of inf at step 30"),
+        ("schedule", "def make(self, *how): return 0.1", "`make` gives 0.1; wanted is a function of the step"),
+        ("schedule", "def make(self, *how): return lambda step: [0.1]", "`make` gives a list of 1"),
+        ("schedule", "def make(self, *how): return lambda step: -step", "`make` gives a learning rate of -1 at step 1"),
+        ("objective", "term_weights = {'other': 1.0}", "`counts` gives a dict of squares; wanted is .* names, other"),
+        ("objective", "term_weights = None", '`term_weights` gives None; wanted is a dict of numbers, {"loss": 1.0}'),
+        ("objective", "term_weights = {}", "`term_weights` gives a dict of nothing"),
+        ("objective", "term_weights = {'squares': '1'}", "`term_weights` gives '1' for squares"),
+        ("objective", "term_weights = {'squares': float('nan')}", "`term_weights` gives nan for squares"),
+        ("objective", "def counts(self, batch): return None", "`counts` gives None; wanted is a number for each"),
+        ("objective", "def counts(self, batch): return batch['example_weight'].sum()", r"`counts` gives float32\[\];"),
+        (
+            "objective",
+            "def counts(self, batch): return {'squares': batch['example_weight']}",
+            r"gives float32\[\d+\] for sq",
+        ),
+        ("objective", "def counts(self, batch): return {'squares': None}", "`counts` gives None for squares"),
+        ("objective", f"{OTHER_SUMS} None", "`sums` gives None; wanted is three dicts: sums of the terms, metrics and"),
+        ("objective", f"{OTHER_SUMS} {RIGHT}", "`sums` gives a dict of squares; wanted is three dicts"),
+        ("objective", f"{OTHER_SUMS} {RIGHT}, {{}}", "`sums` gives a tuple of 2"),
+        (
+            "objective",
+            f"{OTHER_SUMS} {{'other': one}}, {{}}, {{}}",
+            "`sums` gives a dict of other; wanted is a n",
+        ),
+        ("objective", f"{OTHER_SUMS} {{'squares': 1}}, {{}}, {{}}", "`sums` gives 1 for squares"),  # no gradient
+        ("objective", f"{OTHER_SUMS} {{'squares': one[None]}}, {{}}, {{}}", r"`sums` gives float32\[1\] for squares"),
+        (
+            "objective",
+            f"{OTHER_SUMS} {RIGHT}, {{'accuracy': one}}, {{}}",
+            rf"`sums` gives {UNITS} for accuracy",
+        ),
+        (
+            "objective",
+            f"{OTHER_SUMS} {RIGHT}, {{'accuracy': (one, None)}}, {{}}",
+            "a tuple of 2 for accuracy",
+        ),
+        ("objective", f"{OTHER_SUMS} {RIGHT}, [], {{}}", "`sums` gives a list of 0; wanted is two numbers"),
+        (
+            "objective",
+            f"{OTHER_SUMS} {RIGHT}, {{}}, {{'mean': one}}",
+            rf"gives {UNITS} for mean; wanted is a Sum",
+        ),
+        ("objective", f"{OTHER_SUMS} {RIGHT}, {{}}, None", "`sums` gives None; wanted is a Sum or Rows for each note"),
+        ("objective", f"{REMEMBERS} None", "`update` gives None; wanted is a memory that is shaped as it was"),
+        ("objective", f"{REMEMBERS} {{}}", "`update` gives a dict of nothing; wanted is a memory with mean"),
+        (
+            "objective",
+            f"{REMEMBERS} {{'mean': memory['mean'].sum()}}",
+            r"float32\[\] in place of float32\[3\] for m",
+        ),
+        (
+            "objective",
+            f"{REMEMBERS} {{'mean': memory['mean'] > 0}}",
+            r"bool\[3\] in place of float32\[3\] for mean",
+        ),
+        (
+            "objective",
+            f"{REMEMBERS} {{'mean': {{'of': memory['mean']}}}}",
+            "a dict of mean, of another structure",
+        ),
+        ("objective", REMEMBERS.replace('{"mean": jax.numpy.zeros(3)}', "None") + "memory", "`init` gives None"),
+        ("objective", REMEMBERS.replace("jax.numpy.zeros(3)", "'zeros'") + "memory", "`init` gives 'zeros' for mean"),
+        ("objective", REMEMBERS.replace('"mean"', "3") + "memory", "`init` gives 3 as a name"),
+        ("objective", CONTRASTS + "None", "`sums_of` gives None; wanted is three dicts"),
+        ("objective", CONTRASTS + "{'other': 1.0}, {}, {}", "`sums_of` gives a dict of other"),
+        ("objective", CONTRASTS + "{'squares': 1}, {}, {}", "`sums_of` gives 1 for squares"),
+        ("objective", CONTRASTS.replace('{"rows": model(batch["image"])}', "None") + "1", "`embeddings` gives None"),
+        (
+            "objective",
+            CONTRASTS.replace('{"rows": model(batch["image"])}', "model(batch['image'])") + "1",
+            r"gives float32\[\d+, 3\]",
+        ),
+        ("objective", CONTRASTS.replace("])}", "]).sum()}") + "1", rf"`embeddings` gives {UNITS} for rows"),
+        ("model", f"{HELD}np.ones(3)", "holds table, a plain array: make it in the call, or an nnx.Param"),
+        (
+            "model",
+            f"{HELD}jax.numpy.ones(3)",
+            "holds table, a plain array: .* optimizer.freeze=",
+        ),
+        ("model", f"{HELD}nnx.List([np.ones(3)])", "holds table/0, a plain array"),
+        (
+            "model",
+            f"{HELD}nnx.Param(np.ones(3, 'int32'))",
+            r"table, an nnx.Param of int32\[3\]: .* must be floats",
+        ),
+        ("model", f"{HELD}nnx.Param(np.ones(3, bool))", r"holds table, an nnx.Param of bool\[3\]"),
+        ("model", f"{HELD}nnx.Param(np.ones(3, complex))", r"holds table, an nnx.Param of complex\d+\[3\]"),
+    ],
+)
+def test_a_value_of_another_form_is_told_with_its_method_before_anything_is_written(here, field, body, message, capsys):
+    name = f"my_value_{zlib.crc32(body.encode())}"
+    (here / f"{name}.py").write_text(f"from my_parts import *\n{method(field, body)}")
+    flags = ["--config", "my_parts.py", "--workdir", "runs/value", f"--config.{field}.name={name}:Bad"]
+    code = main(["train", *flags])
+    said = capsys.readouterr().err
+    assert code == 2, said
+    said = said.splitlines()[-1]
+    assert said.startswith(f"vitzoo: {field}.name = {name}:Bad: {'' if field == 'model' else 'its '}"), said
+    assert re.search(message, said), said
+    assert not (here / "runs" / "value").exists()
+
+
 @pytest.mark.parametrize(
     ("code", "message"),
     [

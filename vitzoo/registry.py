@@ -141,9 +141,22 @@ def _refuse_pythons(name: str, field: str, module: str) -> None:
         raise UserError(field, name, f"is of Python's own module {module}; {wanted}")
 
 
+def name_of(part: Any) -> str:
+    """The name by which a config found a part's class; empty for what is vitzoo's."""
+    for name in USER_PARTS:
+        module, _, attribute = name.partition(":")
+        if getattr(sys.modules.get(module), attribute, None) is type(part):
+            return name
+    return ""
+
+
+class UserPartError(UserError):
+    """A user's own part gave what it must not."""
+
+
 class UserPartFaults:
     """A block in which an exception out of a user's own part ends as a refusal that names the part and the line; once
-    `begun` is set, as a failure.
+    `begun` is set, as a failure. A value that such a part must not give is its fault too.
     """
 
     begun = False
@@ -152,6 +165,8 @@ class UserPartFaults:
         return self
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if isinstance(error, UserPartError) and self.begun:
+            raise RunError(str(error)) from error
         if isinstance(error, Exception | SystemExit) and (refusal := user_part_fault(error)) is not None:
             raise (RunError(str(refusal)) if self.begun else refusal) from error
 

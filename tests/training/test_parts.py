@@ -104,6 +104,30 @@ def test_a_run_that_skips_bad_steps_ends_when_it_learns_nothing_any_more():
         window.settle()
 
 
+def uncounted(counted=False):
+    return metrics(0.0) | {"counted": jnp.asarray(counted)}
+
+
+def test_a_run_in_which_nothing_ever_counts_ends_and_one_whose_first_batches_do_not_count_goes_on():
+    window = Window(stop=False)
+    for step in range(1, 10):
+        window.add(step, uncounted())
+        window.line()
+        window = Window(False, window.saved())
+    window.add(10, uncounted())
+    with pytest.raises(RunError, match="step 10: nothing was learned, for nothing counts in any batch so far"):
+        window.line()
+    short = Window(stop=False)
+    short.add(1, uncounted())
+    with pytest.raises(RunError, match="step 1: nothing was learned"):
+        short.line(last=True)
+    late = Window(stop=False)
+    for step in range(1, 40):
+        late.add(step, uncounted(step == 12))
+    assert late.line(last=True)["loss"] == 0
+    assert "uncounted" not in late.saved()
+
+
 def test_progress_elsewhere_than_on_a_terminal_is_plain_lines():
     out = io.StringIO()
     progress = Progress(0, 2, 8, out)

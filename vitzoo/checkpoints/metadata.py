@@ -296,5 +296,5 @@ def read_loop(folder: Path) -> dict[str, Any]:
     if values.get("best") is not None:
         check(file, values["best"], {"step": STEP, "value": NUMBER}, within="best")
     if values.get("window") is not None:
-        check(file, values["window"], _WINDOW, within="window")
+        check(file, values["window"], _WINDOW, {"uncounted": STEP}, within="window")
     return values

@@ -28,6 +28,7 @@ from vitzoo.errors import UserError
 from vitzoo.evaluation.run import Evaluation
 from vitzoo.nn.execution import Execution
 from vitzoo.objectives.base import Objective, WithMemory
+from vitzoo.objectives.binding import bound
 from vitzoo.parallel.mesh import devices, make_mesh
 from vitzoo.parallel.processes import place, place_all
 from vitzoo.parallel.sharding import optimizer_shardings, param_shardings, replicated
@@ -230,7 +231,7 @@ def bound_objective(ready: Ready, info: SourceInfo) -> Objective:
     data = ready.experiment.data
     if ready.own:
         info = ready.inputs.rows(ready.inputs.source(data), data, ready.config, train=True).info
-    return ready.experiment.objective.bind(info, ready.config, **ready.frozen_models.models)
+    return bound(ready.experiment.objective, info, ready.config, ready.frozen_models.models)
 
 
 def state_beside(ready: Ready, evaluation: Evaluation) -> dict[str, Any]:

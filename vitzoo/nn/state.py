@@ -8,14 +8,18 @@ Modules that `stacked` stores as one have their leaves below a `*`, `encoder/blo
 variables themselves, so that no module is taken for a stack because of its attribute's name.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 from flax import nnx
 
+from vitzoo import own_values
 from vitzoo.errors import UserError
 from vitzoo.nn.paths import LAYERS, Tree, flatten, is_stacked, unflatten
+from vitzoo.registry import name_of
 
 Params = Tree[jax.Array]
 """A nested dict of arrays, as its module's attributes are nested."""
@@ -36,17 +40,37 @@ def split(module: Node) -> tuple[nnx.GraphDef[Node], Params]:
     """A module's static structure and its variables, parameters and statistics alike.
 
     Raises:
-        UserError: it holds random keys.
+        UserError: it holds random keys, a plain array, or parameters that are no floats.
     """
+    _check_arrays(module)
     graph, state, others = nnx.split(module, nnx.Not(nnx.RngState), ...)  # type: ignore[misc]
     for path, variable in nnx.to_flat_state(others):
-        raise UserError(
-            "model",
-            type(module).__name__,
-            f"holds {'/'.join(map(str, path))}, a {type(variable).__name__}: give Dropout its rngs at the call, "
-            "rngs=nnx.Rngs(key)",
-        )
+        remedy = "give Dropout its rngs at the call, rngs=nnx.Rngs(key)"
+        raise _holds(module, path, f"a {type(variable).__name__}: {remedy}")
     return graph, _plain(state)
+
+
+def _check_arrays(module: Any) -> None:
+    for path, value in nnx.iter_graph(module):
+        if isinstance(value, nnx.Param):
+            for leaf in jax.tree.leaves(value.get_value()):
+                if not own_values.is_numbers(leaf, jnp.floating):
+                    message = f"an nnx.Param of {own_values.shown(leaf)}: what is learned must be floats"
+                    raise _holds(module, path, message)
+        elif own_values.is_array(value) and not isinstance(value, nnx.Variable | np.generic):
+            freeze = f'optimizer.freeze=("{_joined(path)}",)'
+            message = f"a plain array: make it in the call, or an nnx.Param, which {freeze} keeps as it is"
+            raise _holds(module, path, message)
+
+
+def _holds(module: Any, path: Sequence[Any], message: str) -> UserError:
+    name = name_of(module)
+    field, value = ("model.name", name) if name else ("model", type(module).__name__)
+    return UserError(field, value, f"holds {_joined(path)}, {message}")
+
+
+def _joined(path: Sequence[Any]) -> str:
+    return "/".join(map(str, path))
 
 
 def merge(graph: nnx.GraphDef[Node], params: Params | Shapes) -> Node:

@@ -9,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
-from vitzoo.errors import UserError
 from vitzoo.nn.state import Shapes, merge
 
 Batch = Mapping[str, jax.Array]
@@ -187,31 +186,6 @@ class WithEmbeddings(Protocol):
             batch: the global batch.
             memory, step: as for `sums`.
         """
-
-
-BOUND = ("term_weights", "counts")
-"""What an objective's `bind` gives has, and `sums`."""
-
-EMBEDDINGS = ("embeddings", "sums_of")
-"""What it has in place of `sums` if its rows see each other."""
-
-MEMORY = ("init", "update")
-"""What it has besides if it remembers, both or none."""
-
-
-def check_bound(objective: object, name: str) -> None:
-    """Checks what an objective's `bind` gave.
-
-    Raises:
-        UserError: it lacks something.
-    """
-    sums = EMBEDDINGS if hasattr(objective, EMBEDDINGS[0]) else ("sums",)
-    lacking = [attribute for attribute in (*BOUND, *sums) if not hasattr(objective, attribute)]
-    if any(hasattr(objective, method) for method in MEMORY):
-        lacking += [method for method in MEMORY if not hasattr(objective, method)]
-    if lacking:
-        listed = ", ".join(f"`{attribute}`" for attribute in lacking)
-        raise UserError("objective.name", name, f"what its `bind` gives lacks {listed}")
 
 
 def in_order(rows: jax.Array) -> jax.Array:

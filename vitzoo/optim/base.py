@@ -3,13 +3,15 @@
 import abc
 import dataclasses
 import re
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import optax
 
+from vitzoo import own_values
 from vitzoo.errors import UserError
+from vitzoo.registry import name_of
 from vitzoo.schema import setting
 
 LARGEST_PEAK = 1e4  # far above any learning rate with which something was learned
@@ -109,6 +111,39 @@ class Optimizer(abc.ABC):
     def trust_ratio(self, update: jax.Array, weights: jax.Array) -> jax.Array:
         """What the update of one tensor (of one layer) is multiplied by, once weight decay is in it."""
         return jnp.ones((), update.dtype)
+
+
+def method_of(optimizer: Optimizer) -> optax.GradientTransformation:
+    """An optimizer's `method`; one of a user's own is checked, and what it gives as it is traced.
+
+    Raises:
+        UserError: it is no transformation of gradients, or it gives no updates of their shapes, or a state that changes
+            its own.
+    """
+    method = optimizer.method()
+    if not name_of(optimizer):
+        return method
+    if not all(callable(getattr(method, part, None)) for part in ("init", "update")):
+        wanted = "an optax.GradientTransformation, such as optax.scale_by_adam()"
+        raise own_values.refusal(optimizer, "method", method, wanted)
+
+    def init(params: Any) -> Any:
+        state = method.init(params)
+        if other := [leaf for leaf in jax.tree.leaves(state) if not own_values.is_numbers(leaf)]:
+            raise own_values.refusal(optimizer, "method().init", other[0], "a state of arrays")
+        return state
+
+    def update(gradients: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
+        given = method.update(gradients, state, params)
+        if not (isinstance(given, tuple) and len(given) == 2):
+            raise own_values.refusal(optimizer, "method().update", given, "the updates and the new state")
+        if (wrong := own_values.unlike(given[0], gradients)) is not None:
+            raise own_values.refusal(optimizer, "method().update", wrong, "an update for each gradient, of its shape")
+        if (wrong := own_values.unlike(given[1], state)) is not None:
+            raise own_values.refusal(optimizer, "method().update", wrong, "a state that is shaped as it was")
+        return given
+
+    return optax.GradientTransformation(init, update)
 
 
 def _check_pattern(field: str, pattern: str) -> None:

@@ -14,7 +14,7 @@ from vitzoo.errors import UserError
 from vitzoo.models.base import EMBEDDINGS
 from vitzoo.nn.paths import flatten, unflatten
 from vitzoo.nn.state import Params, Shapes
-from vitzoo.optim.base import Optimizer
+from vitzoo.optim.base import Optimizer, method_of
 from vitzoo.optim.rules import UNTRAINED, LeafRule, leaf_rules
 from vitzoo.optim.schedules import Rate, half_cosine
 from vitzoo.optim.transforms import over_layers, per_layer, plain
@@ -81,7 +81,8 @@ def build(
     trained = unflatten({path: leaf for path, leaf in leaves.items() if path not in statistics})
     rules = leaf_rules(optimizer, trained, embeddings)
     rules |= dict.fromkeys(statistics, UNTRAINED)
-    method = plain(per_layer(optimizer.method()) if optimizer.per_tensor else optimizer.method())
+    own = method_of(optimizer)
+    method = plain(per_layer(own) if optimizer.per_tensor else own)
 
     def init(params: Params) -> Tree:
         kept = method.init(params)

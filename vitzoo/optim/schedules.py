@@ -12,11 +12,15 @@ Training may end before its warm-up does (a trial of few steps): the peak is the
 
 import dataclasses
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
+from vitzoo import own_values
 from vitzoo.errors import UserError
+from vitzoo.registry import name_of
 from vitzoo.schema import setting
 
 Rate = Callable[[jax.Array | int], jax.Array]
@@ -96,6 +100,43 @@ class Schedule:
         defines another.
         """
         return jnp.ones_like(step)
+
+
+SAMPLED = 2**16
+"""Steps of a long training at which a rate of a user's own is looked at; of a shorter one all."""
+
+
+def rate_of(schedule: Schedule, total_steps: int, batch_size: int, examples_per_epoch: int, peak: float) -> Rate:
+    """`Schedule.make`; one of a user's own is checked over the training.
+
+    Raises:
+        UserError: it gives something else than a number from 0 on.
+    """
+    rate = schedule.make(total_steps, batch_size, examples_per_epoch, peak)
+    if not name_of(schedule):
+        return rate
+    method = "shape" if type(schedule).make is Schedule.make else "make"
+    if method == "shape":
+        _check_scalar(schedule, method, lambda step: schedule.shape(step, total_steps), jnp.float32)
+    elif not callable(rate):
+        raise own_values.refusal(schedule, method, rate, "a function of the step")
+    _check_scalar(schedule, method, rate, jnp.int32)
+    steps = np.unique(np.linspace(0, total_steps - 1, min(total_steps, SAMPLED)).astype(np.int32))
+    rates = np.asarray(jax.jit(jax.vmap(rate))(steps))
+    if not (good := (rates >= 0) & (rates < np.inf)).all():
+        first = int(good.argmin())
+        value = own_values.Wrong(f"a learning rate of {rates[first]:g} at step {steps[first]}")
+        raise own_values.refusal(schedule, method, value, "a number from 0 on at every step")
+    return rate
+
+
+def _check_scalar(schedule: Schedule, method: str, function: Callable, step_type: type) -> None:
+    def traced(step: jax.Array) -> Any:
+        if not own_values.is_number(value := function(step)):
+            raise own_values.refusal(schedule, method, value, "a number for each step")
+        return value
+
+    jax.eval_shape(traced, jax.ShapeDtypeStruct((), step_type))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -24,7 +24,9 @@ from vitzoo.nn import state as modules
 from vitzoo.nn.execution import Execution
 from vitzoo.nn.paths import flatten
 from vitzoo.objectives.base import Frozen, Objective, WithEmbeddings
+from vitzoo.objectives.binding import bound
 from vitzoo.optim import build as optim
+from vitzoo.optim.schedules import rate_of
 from vitzoo.parallel.sharding import Rules
 from vitzoo.planning import training_data
 from vitzoo.planning.layout import StateLayout
@@ -87,7 +89,8 @@ class Blueprint:
     def _schedule(self) -> Callable:
         experiment, examples = self.experiment, self.examples or training_data.UNKNOWN
         peak = experiment.optimizer.learning_rate
-        return experiment.schedule.make(self.steps or training_data.UNKNOWN, experiment.data.batch_size, examples, peak)
+        steps = self.steps or training_data.UNKNOWN
+        return rate_of(experiment.schedule, steps, experiment.data.batch_size, examples, peak)
 
     @functools.cached_property
     def state(self) -> states.State:
@@ -169,7 +172,7 @@ def blueprint(
     made, row, assumptions = _model(inputs, info, choice, Execution.on(platform, experiment.precision, experiment.scan))
     config = made.config
     models, assumed = _frozen(experiment, inputs, made, frozen)
-    objective = experiment.objective.bind(info, config, **models)
+    objective = bound(experiment.objective, info, config, models)
     return Blueprint(
         experiment=experiment,
         choice=choice,

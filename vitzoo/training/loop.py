@@ -96,7 +96,7 @@ def train(config: Any, workdir: str | Path, out: TextIO | None = None) -> dict[s
             signals.poll()
             if due(step, records.log_period) or step == task.total_steps:
                 run_folder.check_there(workdir, begun, step, metrics.missing())
-                line = window.line()
+                line = window.line(step == task.total_steps)
                 metrics.train(task.progress(step), {**line, "goodput": progress.goodput.shares()})
                 progress.train_line(step, line)
             records.evaluate(step, state, metrics, progress, signals)

@@ -27,8 +27,10 @@ from vitzoo.models.base import ModelConfig
 from vitzoo.nn import state as modules
 from vitzoo.nn.execution import Execution
 from vitzoo.nn.paths import flatten
-from vitzoo.objectives.base import Objective, check_bound
+from vitzoo.objectives.base import Objective
+from vitzoo.objectives.binding import bound
 from vitzoo.optim import build as optim
+from vitzoo.optim.schedules import rate_of
 from vitzoo.parallel import mesh as meshes
 from vitzoo.parallel.sharding import rows_of_this_process
 from vitzoo.planning.training_data import total_steps
@@ -184,10 +186,9 @@ def prepare(resolved: Resolved, mesh: Mesh) -> Task:
     names = _class_names(rows.info, config)
     student = {"inputs": inputs, "config": config, "classes": names, "execution": execution}
     frozen = FrozenCheckpoints.open(experiment.objective, **student)
-    objective = experiment.objective.bind(rows.info, config, **frozen.models)
-    check_bound(objective, resolved.values["objective"]["name"])
+    objective = bound(experiment.objective, rows.info, config, frozen.models)
     peak = experiment.optimizer.learning_rate
-    schedule = experiment.schedule.make(steps, experiment.data.batch_size, rows.info.n, peak)
+    schedule = rate_of(experiment.schedule, steps, experiment.data.batch_size, rows.info.n, peak)
     statistics = modules.statistics_of(graph, shapes)
     check_statistics(choice.name, statistics)
     check_contrast(resolved.values["objective"]["name"], objective, statistics)

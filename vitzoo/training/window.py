@@ -9,6 +9,7 @@ import jax
 from vitzoo.errors import RunError
 
 _MOST_IN_A_ROW = 100  # skipped steps after which a run that skips them learns nothing more
+_FEW = 10  # steps from the first of a run on in which nothing counts, and which say nothing of the others
 _IN_FLIGHT = 2  # steps the host may be ahead by: the device never waits, and batches don't pile up in its memory
 _LAST = (
     "learning_rate",
@@ -27,11 +28,13 @@ class Window:
     """
 
     def __init__(self, stop: bool, saved: dict | None = None):
-        saved = saved or {"sums": {}, "last": {}, "skipped_in_a_row": 0}
+        saved = saved or {"sums": {}, "last": {}, "skipped_in_a_row": 0, "uncounted": 0}
         self._stop = stop
         self._sums: dict[str, tuple[float, int]] = {name: (s, n) for name, (s, n) in saved["sums"].items()}
         self._last: dict[str, float] = saved["last"]
         self._skipped_in_a_row: int = saved["skipped_in_a_row"]
+        # steps from the first of the run on in which nothing counted; None once something did
+        self._uncounted: int | None = saved.get("uncounted")
         self._waiting: collections.deque[tuple[int, dict[str, jax.Array]]] = collections.deque()
 
     def add(self, step: int, metrics: dict[str, jax.Array]) -> None:
@@ -60,9 +63,22 @@ class Window:
         while self._waiting:
             self._fetch(*self._waiting.popleft())
 
-    def line(self) -> dict[str, Any]:
-        """The means since the last call; a metric that was never finite is NaN."""
+    def line(self, last: bool = False) -> dict[str, Any]:
+        """The means since the last call; a metric that was never finite is NaN.
+
+        Args:
+            last: whether the run ends here.
+
+        Raises:
+            RunError: as for `settle`; or nothing counted in any step of the run so far. In a few of them that is no
+                fault: a small batch may have no token that is masked.
+        """
         self.settle()
+        if self._uncounted and (last or self._uncounted >= _FEW):
+            raise RunError(
+                f"step {self._uncounted}: nothing was learned, for nothing counts in any batch so far: the objective's "
+                "`counts` are 0, as of examples whose weights are all 0"
+            )
         means = {name: total / count if count else math.nan for name, (total, count) in self._sums.items()}
         line = {**dict(sorted(means.items(), key=_place)), **self._last}
         self._sums, self._last = {}, {}
@@ -72,7 +88,8 @@ class Window:
         """Plain values for the checkpoint."""
         self.settle()
         sums = {name: list(pair) for name, pair in self._sums.items()}
-        return {"sums": sums, "last": self._last, "skipped_in_a_row": self._skipped_in_a_row}
+        saved = {"sums": sums, "last": self._last, "skipped_in_a_row": self._skipped_in_a_row}
+        return saved if self._uncounted is None else saved | {"uncounted": self._uncounted}
 
     def _fetch(self, step: int, metrics: dict[str, jax.Array]) -> None:
         values = {name: value.item() for name, value in jax.device_get(metrics).items()}
@@ -88,8 +105,12 @@ class Window:
                 f"step {step}: {_MOST_IN_A_ROW} steps in a row were not finite: nothing is learned any more "
                 "(a lower learning rate, a warm-up or grad_clip may help)"
             )
-        if not values.pop("counted", True):
+        counted = values.pop("counted", True)
+        if counted:
+            self._uncounted = None
+        else:
             values["loss"] = math.nan
+            self._uncounted = None if self._uncounted is None else self._uncounted + 1
         for name, value in values.items():
             if name in _LAST:
                 self._last[name] = value
