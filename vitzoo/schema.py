@@ -13,7 +13,7 @@ import re
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 from vitzoo import literals
 from vitzoo.errors import UserError
@@ -22,8 +22,6 @@ from vitzoo.literals import FlagText, LikeMapping, literal, plain
 from vitzoo.spelling import dotted, nearest
 
 Part = TypeVar("Part")
-Setting: TypeAlias = bool | int | float | str | Sequence["Setting"] | Mapping[str, "Setting"] | None
-"""What a setting holds that isn't a part itself."""
 
 
 class Settings(Protocol):

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from vitzoo import spelling
 
-JSON: TypeAlias = "bool | int | float | str | Sequence[JSON] | Mapping[str, JSON] | None"
+JSON: TypeAlias = bool | int | float | str | Sequence["JSON"] | Mapping[str, "JSON"] | None
 """A value that JSON holds, whatever it is; of what is written, a tuple is a list."""
 
 

@@ -12,18 +12,11 @@ from typing import Any, Final, NamedTuple, NotRequired, TypedDict, cast
 
 from vitzoo import strict_json
 from vitzoo.checkpoints.manifest import Damaged
+from vitzoo.data.described import ModelDescription, Named
 from vitzoo.limits import LARGEST_INTEGER
 from vitzoo.strict_json import JSON
 
 _LONGEST = 100  # characters of a value in a message
-
-
-class Named(TypedDict):
-    """What a checkpoint says of its model, or of what that was trained for: a name, and the settings of it."""
-
-    name: str
-    variant: NotRequired[str]
-    loss: NotRequired[str]
 
 
 class DataDescription(TypedDict):
@@ -34,31 +27,12 @@ class DataDescription(TypedDict):
     fingerprint: str
 
 
-class TokenizerDescription(TypedDict):
-    """What a checkpoint says of its tokenizer: which kind it is, its file below `assets/`, and what that holds."""
-
-    kind: str
-    file: str
-    sha256: str
-    ends: NotRequired[list[int]]
-
-
-class InputDescription(TypedDict):
-    """What a checkpoint says of an input: its kind, and how it is made of a field."""
-
-    kind: str
-    tokenizer: NotRequired[TokenizerDescription]
-
-
-class Description(TypedDict):
+class Description(ModelDescription):
     """The content of `model.json`; see `describe`."""
 
     format: int
     vitzoo: str
-    model: Named
     objective: Named
-    inputs: Mapping[str, InputDescription]
-    classes: list[str] | None
     data: DataDescription
     step: int
     examples: int

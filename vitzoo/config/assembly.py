@@ -16,12 +16,13 @@ from flax import nnx
 from vitzoo import spelling
 from vitzoo.config.contracts import ObjectiveSettings
 from vitzoo.config.model import ModelChoice
+from vitzoo.data.described import ModelDescription
 from vitzoo.data.inputs import Inputs, input_of
 from vitzoo.data.mixing import denormalise, normalise
 from vitzoo.data.processors.image import ImageProcessor, for_channels, preprocessing_of
 from vitzoo.errors import UserError
 from vitzoo.models.base import ModelConfig, embeddings_of
-from vitzoo.models.geometry import ImageConfig, image_config, image_shape
+from vitzoo.models.geometry import ImageConfig, image_shape
 from vitzoo.nn.execution import DEFAULT, Execution
 from vitzoo.nn.state import Shapes, abstract
 from vitzoo.objectives.base import Frozen
@@ -88,7 +89,7 @@ def assemble(
     return Assembly(choice.name, _with_sizes(complete(choice.config(**(known or {})))), execution)
 
 
-def from_description(description: Mapping[str, Any], execution: Execution = DEFAULT) -> Assembly:
+def from_description(description: ModelDescription, execution: Execution = DEFAULT) -> Assembly:
     """The model that a checkpoint's `model.json` tells of.
 
     Raises:
@@ -107,7 +108,7 @@ def _with_sizes(config: ModelConfig) -> ModelConfig:
 
 def frozen_models(
     objective: ObjectiveSettings,
-    descriptions: Mapping[str, Mapping[str, Any]],
+    descriptions: Mapping[str, ModelDescription],
     *,
     inputs: Inputs,
     config: Any,
@@ -136,7 +137,7 @@ def frozen_models(
 def _frozen(
     field: str,
     checkpoint: str,
-    description: Mapping[str, Any],
+    description: ModelDescription,
     inputs: Inputs,
     config: Any,
     classes: Sequence[str] | None,
@@ -147,7 +148,7 @@ def _frozen(
     if images_of is None or mine_of is None:
         raise UserError(field, checkpoint, f"holds {name}, and a model to learn from must take images")
     made = from_description(description, execution)
-    *size, channels = image_shape(image_config(made.config))
+    *size, channels = image_shape(made.config)
     if channels != config.channels:
         message = f"takes images of {channels} channel(s), the student of {config.channels}"
         raise UserError(field, checkpoint, message)

@@ -3,15 +3,16 @@
 import dataclasses
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar, overload
 
 import jax
 
+from vitzoo.data.described import ImageDescription, InputDescription, TokenizerDescription, WithInputs
 from vitzoo.data.examples import ExampleRows
 from vitzoo.data.mixing import Prepare
 from vitzoo.data.open import open_with
 from vitzoo.data.processors.array import ArrayProcessor
-from vitzoo.data.processors.base import Processor, Use
+from vitzoo.data.processors.base import Evaluating, Processor, Use
 from vitzoo.data.processors.image import ImageProcessor
 from vitzoo.data.processors.text import TextProcessor
 from vitzoo.data.rows import Rows
@@ -19,8 +20,10 @@ from vitzoo.data.settings import Data, InputSettings
 from vitzoo.data.sources.base import Source, SourceInfo
 from vitzoo.data.text.row_kinds import EXAMPLES
 from vitzoo.errors import UserError
+from vitzoo.models.base import ModelConfig
 from vitzoo.registry import PARTS, find
 from vitzoo.schema import build
+from vitzoo.strict_json import JSON
 
 P = TypeVar("P")
 
@@ -49,7 +52,7 @@ class Inputs:
     processors: Mapping[str, Processor]
 
     @classmethod
-    def of_checkpoint(cls, description: Mapping[str, Any], folder: Path) -> "Inputs":
+    def of_checkpoint(cls, description: WithInputs, folder: Path) -> "Inputs":
         """Those of a checkpoint's model.
 
         Args:
@@ -114,7 +117,7 @@ class Inputs:
         """These with another processor in the place of one."""
         return Inputs({name: new if one is old else one for name, one in self.processors.items()})
 
-    def adopt(self, description: Mapping[str, Any], folder: Path, stated: Mapping[str, Mapping[str, Any]]) -> "Inputs":
+    def adopt(self, description: WithInputs, folder: Path, stated: Mapping[str, Mapping[str, JSON]]) -> "Inputs":
         """These as a checkpoint's model knows them.
 
         Args:
@@ -148,14 +151,14 @@ class Inputs:
         """These with what they learn from the training examples: a tokenizer."""
         return self._each(lambda _, one: one.learned(source))
 
-    def model_fields(self, source: Source) -> dict[str, Any]:
+    def model_fields(self, source: Source) -> dict[str, JSON]:
         """Settings of the model that the data decide; None where they don't."""
-        fields: dict[str, Any] = {}
+        fields: dict[str, JSON] = {}
         for one in self.processors.values():
             fields |= {key: value for key, value in one.model_fields(source).items() if fields.get(key) is None}
         return fields
 
-    def complete(self, config: Any, source: Source) -> Any:
+    def complete(self, config: ModelConfig, source: Source) -> ModelConfig:
         """A model's settings with what is still open filled in.
 
         Raises:
@@ -165,7 +168,7 @@ class Inputs:
             config = one.complete(config, source)
         return config
 
-    def evaluating(self, evaluator: Any) -> "Inputs":
+    def evaluating(self, evaluator: Evaluating) -> "Inputs":
         """These with what an evaluator's settings change of them."""
         stated = evaluator.inputs
         if unknown := [name for name in stated if name not in self.processors]:
@@ -173,14 +176,14 @@ class Inputs:
             raise UserError(f"inputs.{unknown[0]}", None, message)
         return self._each(lambda name, one: one.evaluating(stated.get(name, {}), evaluator))
 
-    def rows(self, source: Source, data: Data, config: Any, *, train: bool) -> Rows:
+    def rows(self, source: Source, data: Data, config: ModelConfig, *, train: bool) -> Rows:
         """The examples as rows of batches."""
         if self.only is not None:
             return self.only.rows(source, data, config, train=train)
         made = tuple(one.arrays(source, config, train=train) for one in self.processors.values())
         return ExampleRows(source, data, made)
 
-    def prepare(self, config: Any, info: SourceInfo | None, *, train: bool) -> Prepare:
+    def prepare(self, config: ModelConfig, info: SourceInfo | None, *, train: bool) -> Prepare:
         """What happens to a batch on the device before the model sees it."""
         steps = [one.prepare(config, info, train=train) for one in self.processors.values()]
 
@@ -192,11 +195,11 @@ class Inputs:
 
         return prepare
 
-    def described(self, config: Any) -> dict[str, Any]:
+    def described(self, config: ModelConfig) -> dict[str, dict[str, JSON]]:
         """What `model.json` says of each, by name."""
         return {name: one.described(config) for name, one in self.processors.items()}
 
-    def departures(self, trained: "Inputs", config: Any) -> list[str]:
+    def departures(self, trained: "Inputs", config: ModelConfig) -> list[str]:
         """A line for each setting that makes other arrays than those which a checkpoint's model was trained on."""
         return [
             line for name, one in self.processors.items() for line in one.departures(trained.processors[name], config)
@@ -207,11 +210,11 @@ class Inputs:
         written = [one.assets(folder) for one in self.processors.values()]
         return next((path for path in written if path is not None), None)
 
-    def arguments(self, config: Any) -> tuple[jax.ShapeDtypeStruct, ...]:
+    def arguments(self, config: ModelConfig) -> tuple[jax.ShapeDtypeStruct, ...]:
         """Shapes of what the model is called with for one example."""
         return tuple(shape for one in self.processors.values() for shape in one.arguments(config))
 
-    def shown(self, config: Any) -> str:
+    def shown(self, config: ModelConfig) -> str:
         """What the model is given, in a few words."""
         return "; ".join(one.shown(config) for one in self.processors.values())
 
@@ -223,12 +226,20 @@ def _listed(inputs: Mapping[str, Any]) -> str:
     return " and ".join(inputs) or "nothing"
 
 
-def input_of(description: Mapping[str, Any], kind: str) -> dict[str, Any] | None:
+@overload
+def input_of(description: WithInputs, kind: Literal["image"]) -> ImageDescription | None: ...
+
+
+@overload
+def input_of(description: WithInputs, kind: Literal["text"]) -> InputDescription | None: ...
+
+
+def input_of(description: WithInputs, kind: str) -> InputDescription | None:
     """What a description says of the first input of a kind, `image` or `text`; None where there is none."""
     return next((own for own in description["inputs"].values() if own["kind"] == kind), None)
 
 
-def tokenizer_of(description: Mapping[str, Any]) -> dict[str, Any] | None:
+def tokenizer_of(description: WithInputs) -> TokenizerDescription | None:
     """The tokenizer of a model of text; None where there is none."""
     own = input_of(description, "text")
     return None if own is None else own["tokenizer"]

@@ -121,6 +121,7 @@ def _check_pattern(files: str) -> None:
 class InputSettings:
     """What the settings of an input of any kind, `config.inputs.NAME`, say of themselves beside their fields."""
 
+    __dataclass_fields__: ClassVar[dict[str, dataclasses.Field]]
     FILLS: ClassVar[Mapping[str, Any]] = {}
     """Settings that every model of such an input must have, each with a value that it may get."""
     OF_MODEL: ClassVar[tuple[str, ...]] = ()

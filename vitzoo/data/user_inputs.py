@@ -4,7 +4,7 @@ import dataclasses
 import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path, PurePath
-from typing import Any
+from typing import Any, TypeGuard
 
 import jax
 import numpy as np
@@ -64,10 +64,10 @@ class ValueKind:
     wanted: str
     dimensions: int
     is_file: Callable[[PurePath], bool]
-    is_value: Callable[[Any], bool]
+    is_value: Callable[[Value], bool]
 
 
-def is_array(value: Any) -> bool:
+def is_array(value: Values) -> TypeGuard[np.ndarray | jax.Array]:
     """Whether it is an array, NumPy's, JAX's or alike."""
     return hasattr(value, "__array__")
 
@@ -93,7 +93,7 @@ def arrays(noun: str, dimensions: int) -> ValueKind:
     return ValueKind(noun, ".npy", "an array", dimensions, lambda path: path.suffix == ".npy", is_array)
 
 
-def gather(inputs: Any, kind: ValueKind = IMAGES) -> list[Input]:
+def gather(inputs: Values, kind: ValueKind = IMAGES) -> list[Input]:
     """Every value of the inputs, in order.
 
     Args:
@@ -127,24 +127,27 @@ def gather(inputs: Any, kind: ValueKind = IMAGES) -> list[Input]:
     return found
 
 
-def several(inputs: Any) -> list[Any]:
+def several(inputs: Values) -> list[Value]:
     """What is given as several, whatever it is: files, folders, pictures, arrays, texts or records.
 
     Raises:
         UserError: it is neither one of these nor a list of them.
     """
-    single = isinstance(inputs, str | bytes | os.PathLike | Mapping | Image.Image) or is_array(inputs)
-    if single or isinstance(inputs, Iterable):
-        return [inputs] if single else list(inputs)
+    if isinstance(inputs, str | bytes | os.PathLike | Mapping | Image.Image | np.ndarray | jax.Array) or is_array(
+        inputs
+    ):
+        return [inputs]
+    if isinstance(inputs, Iterable):
+        return list(inputs)
     raise _refused(inputs, "files, folders, pictures, arrays or texts")
 
 
-def _refused(one: Any, wanted: str) -> UserError:
+def _refused(one: Value, wanted: str) -> UserError:
     problem = f"is of the type {type(one).__name__}; must be {wanted}"
     return UserError("inputs", "None" if one is None else one, problem)
 
 
-def stacked(value: Any, dimensions: int = IMAGES.dimensions) -> Iterable[Any]:
+def stacked(value: Value, dimensions: int = IMAGES.dimensions) -> Iterable[Value]:
     """The values of an array of several, which has so many dimensions; anything else is one value."""
     value = np.asarray(value) if is_array(value) and not isinstance(value, Image.Image) else value
     return value if isinstance(value, np.ndarray) and value.ndim == dimensions else [value]

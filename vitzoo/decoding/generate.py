@@ -14,8 +14,9 @@ from vitzoo.decoding.sampling import Sampling, begin_texts, continue_texts
 from vitzoo.decoding.start import WithEncoder, Writer, start
 from vitzoo.errors import UserError
 from vitzoo.nn import state
-from vitzoo.schema import Setting, annotations, build, convert
+from vitzoo.schema import annotations, build, convert
 from vitzoo.spelling import dotted, nearest
+from vitzoo.strict_json import JSON
 
 How = Sampling | BeamSearch
 Numbers = npt.ArrayLike | jax.Array
@@ -31,7 +32,7 @@ class Written(NamedTuple):
     scores: jax.Array | None  # float32 [batch], of beam search
 
 
-def how_of(settings: Mapping[str, Setting], prefix: str = "", encodes: bool = False) -> How:
+def how_of(settings: Mapping[str, JSON], prefix: str = "", encodes: bool = False) -> How:
     """Sampling, or beam search where `num_beams` is above 1. Settings that are None aren't given.
 
     Args:
@@ -126,7 +127,7 @@ def generate(
     end_id: int | None = None,
     allowed: Numbers | None = None,
     seed: int = 0,
-    **settings: Setting,
+    **settings: JSON,
 ) -> Written:
     """Continues prompts with a decoder, or answers sources with an encoder-decoder; compiled once for each shape.
 

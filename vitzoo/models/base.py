@@ -6,7 +6,8 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from vitzoo.schema import Setting, Settings
+from vitzoo.schema import Settings
+from vitzoo.strict_json import JSON
 
 Flat = dict[str, np.ndarray]
 """Leaves by path."""
@@ -37,7 +38,7 @@ class TransferRules:
     """
 
     fixed: Sequence[str] = ()
-    may_change: Mapping[str, tuple[Setting, Setting]] = dataclasses.field(default_factory=dict)
+    may_change: Mapping[str, tuple[JSON, JSON]] = dataclasses.field(default_factory=dict)
     leaves: Mapping[str, str] = dataclasses.field(default_factory=dict)
     head: str = r"head/.*"
     new_head: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -68,10 +69,10 @@ class Model(Protocol):
     """
 
     Config: ClassVar[type[ModelConfig]]
-    VARIANTS: ClassVar[Mapping[str, Mapping[str, Setting]]]
+    VARIANTS: ClassVar[Mapping[str, Mapping[str, JSON]]]
     INPUTS: ClassVar[Mapping[str, str]]
     PUBLISHED: ClassVar[Sequence[str]]
-    ALIASES: ClassVar[Mapping[str, tuple[str, Mapping[str, Setting]]]]
+    ALIASES: ClassVar[Mapping[str, tuple[str, Mapping[str, JSON]]]]
     EMBEDDINGS: ClassVar[str]
     SHARDING_RULES: ClassVar[Sequence[tuple[str, tuple[str | None, ...] | None]]]
     TRANSFER: ClassVar[TransferRules]

@@ -6,7 +6,8 @@ from typing import Any
 from vitzoo.errors import UserError
 from vitzoo.models import text
 from vitzoo.nn.mlp import ACTIVATIONS
-from vitzoo.schema import Setting, setting
+from vitzoo.schema import setting
+from vitzoo.strict_json import JSON
 
 HEADS = ("pretraining", "classes", "number", "token_classes", "none")
 POOLINGS = ("mean", "cls")
@@ -16,7 +17,7 @@ def _sizes(width: int, depth: int) -> dict[str, Any]:
     return {"width": width, "depth": depth, "num_heads": width // 64, "mlp_dim": 4 * width, "vocabulary_size": 30_522}
 
 
-VARIANTS: dict[str, dict[str, Setting]] = {
+VARIANTS: dict[str, dict[str, JSON]] = {
     "tiny": _sizes(128, 2),
     "mini": _sizes(256, 4),
     "small": _sizes(512, 4),

@@ -10,7 +10,8 @@ import jax
 import jax.numpy as jnp
 
 from vitzoo.errors import UserError
-from vitzoo.schema import Setting, Settings
+from vitzoo.schema import Settings
+from vitzoo.strict_json import JSON
 
 Size = int | tuple[int, int]
 """(height, width), or one number for both."""
@@ -32,28 +33,20 @@ class ImageConfig(Protocol):
     def channels(self) -> int | None: ...
 
 
-def image_config(config: Settings) -> ImageConfig:
-    """The settings of a model that takes images.
+def image_shape(config: Settings | ImageConfig) -> tuple[int, int, int]:
+    """Height, width and channels of an image, from a Config's `image_size` and `channels`; 224, 224 and 3 where it
+    leaves them open.
 
     Raises:
-        UserError: they don't say which.
+        UserError: it has no such settings.
     """
     if not isinstance(config, ImageConfig):
         message = "has no settings image_size and channels, which a model of images needs"
         raise UserError("model.name", type(config).__name__, message)
-    return config
-
-
-def image_shape(config: ImageConfig) -> tuple[int, int, int]:
-    """Height, width and channels of an image, from a Config's `image_size` and `channels`; 224, 224 and 3 where it
-    leaves them open.
-    """
     return (*pair(224 if config.image_size is None else config.image_size), config.channels or 3)
 
 
-def patch_variant(
-    variant: str, sizes: Mapping[str, Mapping[str, Setting]], published: Sequence[str]
-) -> dict[str, Setting]:
+def patch_variant(variant: str, sizes: Mapping[str, Mapping[str, JSON]], published: Sequence[str]) -> dict[str, JSON]:
     """The config fields that a variant such as `S/16` fixes: those of its size, and `patch_size`.
 
     Raises:

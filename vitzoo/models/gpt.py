@@ -29,7 +29,8 @@ from vitzoo.nn.mlp import ACTIVATIONS, MLP
 from vitzoo.nn.positions import rotation
 from vitzoo.nn.stack import Block, KVCache, Stack
 from vitzoo.nn.stochastic import dropout, fold
-from vitzoo.schema import Setting, setting
+from vitzoo.schema import setting
+from vitzoo.strict_json import JSON
 
 
 def _sizes(width: int, depth: int, num_heads: int, **more: Any) -> dict[str, Any]:
@@ -39,7 +40,7 @@ def _sizes(width: int, depth: int, num_heads: int, **more: Any) -> dict[str, Any
 _GPT1: dict[str, Any] = {"vocabulary_size": 40_478, "context_length": 512, "pre_norm": False}
 _GPT2: dict[str, Any] = {"vocabulary_size": 50_257, "context_length": 1024}
 _GPT3: dict[str, Any] = {"vocabulary_size": 50_257, "context_length": 2048}
-VARIANTS: dict[str, dict[str, Setting]] = {
+VARIANTS: dict[str, dict[str, JSON]] = {
     "gpt1": _sizes(768, 12, 12, **_GPT1),
     "gpt2-124M": _sizes(768, 12, 12, **_GPT2),
     "gpt2-355M": _sizes(1024, 24, 16, **_GPT2),

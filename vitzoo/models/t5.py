@@ -27,7 +27,8 @@ from vitzoo.nn.mlp import ACTIVATIONS, MLP
 from vitzoo.nn.relative import DistanceBias
 from vitzoo.nn.stack import Block, Stack
 from vitzoo.nn.stochastic import dropout
-from vitzoo.schema import Setting, setting
+from vitzoo.schema import setting
+from vitzoo.strict_json import JSON
 
 
 def _sizes(width: int, mlp_dim: int, num_heads: int, encoder: int, decoder: int | None = None, **more: Any) -> dict:
@@ -50,7 +51,7 @@ _BYTES = {
     "xl": _sizes(2560, 6720, 32, 36, 12, **_GATED),
     "xxl": _sizes(4672, 12_352, 64, 36, 12, **_GATED),
 }
-VARIANTS: dict[str, dict[str, Setting]] = {
+VARIANTS: dict[str, dict[str, JSON]] = {
     "small": _sizes(512, 2048, 8, 6),
     "base": _sizes(768, 3072, 12, 12),
     "large": _sizes(1024, 4096, 16, 24),

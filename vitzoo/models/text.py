@@ -4,7 +4,7 @@ import abc
 import difflib
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import ClassVar, Self
+from typing import ClassVar, Protocol, Self, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -17,12 +17,12 @@ from vitzoo.nn import masks
 from vitzoo.nn.embeddings import vocabulary_logits
 from vitzoo.nn.execution import Execution
 from vitzoo.nn.norms import LayerNorm, RMSNorm
-from vitzoo.schema import Setting
+from vitzoo.strict_json import JSON
 
 NORMS = ("layer_norm", "rms_norm")
 
 
-def named_variant(variant: str, variants: Mapping[str, Mapping[str, Setting]]) -> dict[str, Setting]:
+def named_variant(variant: str, variants: Mapping[str, Mapping[str, JSON]]) -> dict[str, JSON]:
     """The fields that a variant fixes.
 
     Raises:
@@ -38,7 +38,7 @@ def named_variant(variant: str, variants: Mapping[str, Mapping[str, Setting]]) -
 class TextConfig(abc.ABC):
     """What the configs of language models share."""
 
-    VARIANTS: ClassVar[Mapping[str, Mapping[str, Setting]]]
+    VARIANTS: ClassVar[Mapping[str, Mapping[str, JSON]]]
     KIND: ClassVar[str] = "encoder"
     """`encoder`, `decoder` or `encoder_decoder`; only the last two write."""
     USUAL_VOCABULARY: ClassVar[int] = 50_257
@@ -47,7 +47,7 @@ class TextConfig(abc.ABC):
     """Whether it was pretrained on texts that begin with the name of a task, so that benchmarks begin theirs so."""
 
     @classmethod
-    def from_variant(cls, variant: str, **changes: Setting) -> Self:
+    def from_variant(cls, variant: str, **changes: JSON) -> Self:
         """The config of a variant with changes; UserError if it is unknown, or if the fields don't fit together."""
         config = cls(**{**named_variant(variant, cls.VARIANTS), **changes})
         config.check()
@@ -71,6 +71,26 @@ class TextConfig(abc.ABC):
         if train and key is None and self.random:
             raise UserError("key", None, "training with dropout needs one (jax.random.key)")
         return key if train else None
+
+
+@runtime_checkable
+class WithVocabulary(Protocol):
+    """What a model's settings say of the ids that it takes; None where the tokenizer is to say it."""
+
+    @property
+    def vocabulary_size(self) -> int | None: ...
+
+
+def text_config(config: ModelConfig) -> WithVocabulary:
+    """The settings of a model that takes text.
+
+    Raises:
+        UserError: they don't say how many ids there are.
+    """
+    if not isinstance(config, WithVocabulary):
+        message = "has no setting vocabulary_size, which a model of text needs"
+        raise UserError("model.name", type(config).__name__, message)
+    return config
 
 
 def kind_of(config: ModelConfig | type[ModelConfig]) -> str:

@@ -8,9 +8,10 @@ import numpy as np
 from vitzoo.errors import UserError
 from vitzoo.models.geometry import ImageGeometry, patch_variant
 from vitzoo.nn.positions import METHODS
-from vitzoo.schema import Setting, setting
+from vitzoo.schema import setting
+from vitzoo.strict_json import JSON
 
-VARIANTS: dict[str, dict[str, Setting]] = {
+VARIANTS: dict[str, dict[str, JSON]] = {
     "Ti": {"width": 192, "depth": 12, "mlp_dim": 768, "num_heads": 3},
     "s": {"width": 256, "depth": 6, "mlp_dim": 1024, "num_heads": 8},
     "S": {"width": 384, "depth": 12, "mlp_dim": 1536, "num_heads": 6},
@@ -118,7 +119,7 @@ class ViTConfig(ImageGeometry):
     head_bias_init: float = setting(0.0, "bias of the head; about -log(classes) for a sigmoid loss")
 
     @classmethod
-    def from_variant(cls, variant: str, **changes: Setting) -> "ViTConfig":
+    def from_variant(cls, variant: str, **changes: JSON) -> "ViTConfig":
         """`Config.from_variant("S/16", num_classes=10)`; UserError if unknown, or if the fields don't fit together."""
         fields: dict[str, Any] = {**patch_variant(variant, VARIANTS, PUBLISHED), **changes}
         config = cls(**fields)

@@ -12,6 +12,7 @@ from flax import nnx
 from vitzoo.config.assembly import Assembly, assemble, frozen_models
 from vitzoo.config.experiment import Experiment, inputs_of
 from vitzoo.config.model import ModelChoice
+from vitzoo.data.described import ModelDescription
 from vitzoo.data.inputs import Inputs
 from vitzoo.data.mixing import Prepare
 from vitzoo.data.processors.base import Shapes
@@ -147,7 +148,7 @@ def blueprint(
     platform: str,
     choice: ModelChoice | None = None,
     examples: int | None = None,
-    frozen: Mapping[str, Mapping[str, Any]] = types.MappingProxyType({}),
+    frozen: Mapping[str, ModelDescription] = types.MappingProxyType({}),
 ) -> Blueprint:
     """What a config's training step is made of.
 
@@ -189,13 +190,17 @@ def blueprint(
 
 
 def _frozen(
-    experiment: Experiment, inputs: Inputs, made: Assembly, known: Mapping[str, Mapping[str, Any]]
+    experiment: Experiment, inputs: Inputs, made: Assembly, known: Mapping[str, ModelDescription]
 ) -> tuple[dict[str, Frozen], tuple[str, ...]]:
     """The models that the objective learns from, by setting, and what was assumed of them."""
     unknown = [name for name in checkpoints_of(experiment.objective) if name not in known]
     config = made.config
     if unknown:
-        alike = {"model": {"name": made.name, **to_json(config)}, "classes": None, "inputs": inputs.described(config)}
+        alike: Any = {
+            "model": {"name": made.name, **to_json(config)},
+            "classes": None,
+            "inputs": inputs.described(config),
+        }
         known = {**known, **dict.fromkeys(unknown, alike)}
     models = frozen_models(
         experiment.objective, known, inputs=inputs, config=config, classes=None, execution=made.execution

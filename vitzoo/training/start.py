@@ -171,12 +171,12 @@ def _has_optimizer(folder: Path) -> bool:
 
 def _check_tokenizer(task: Task, workdir: Path, saved: Description) -> None:
     """Refuses another published tokenizer. One that is made from the text differs by the text: see `_check_data`."""
-    for name, now in task.inputs.described(task.model_config).items():
+    for name, now in task.inputs.processors.items():
         then = saved["inputs"].get(name)
-        if not (then and "tokenizer" in then and "tokenizer" in now):
+        if not (then and "tokenizer" in then and now.tokenizer is not None):
             continue
         settings = task.resolved.values["inputs"][name]["tokenizer"]
-        marks = then["tokenizer"]["sha256"], now["tokenizer"]["sha256"]
+        marks = then["tokenizer"]["sha256"], now.tokenizer.sha256
         if marks[0] != marks[1] and settings["kind"] == "file":
             changed = f"sha256 {marks[0][:16]}, now {marks[1][:16]}"
             message = f"the tokenizer has changed since this run began ({changed}); {run_folder.start_from(workdir)}"

@@ -9,19 +9,23 @@ import jax
 import numpy as np
 
 from vitzoo.data import draws, user_inputs
+from vitzoo.data.described import InputDescription
 from vitzoo.data.examples import Draw, ExampleRows, InputArrays
 from vitzoo.data.image_files import BadImage
 from vitzoo.data.mixing import Prepare
 from vitzoo.data.open import open_with
-from vitzoo.data.processors.base import ArrayInput, Shapes, Use, as_it_is, departures, shapes_of
+from vitzoo.data.processors.base import ArrayInput, Evaluating, Shapes, Use, as_it_is, departures, shapes_of
 from vitzoo.data.rows import Batch, Row, Rows
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.base import Source, SourceInfo
 from vitzoo.data.text.row_kinds import EXAMPLES
-from vitzoo.data.user_inputs import Input
+from vitzoo.data.user_inputs import Input, Values
 from vitzoo.errors import RunError, UserError
+from vitzoo.models.base import ModelConfig
+from vitzoo.nn.capture import Outputs
 from vitzoo.paths import strange_kind
 from vitzoo.schema import build, patch, to_json
+from vitzoo.strict_json import JSON
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,12 +55,12 @@ class ArrayProcessor:
     def noun(self) -> str:
         return self.name
 
-    def adopt(self, own: Mapping[str, Any], folder: Path, stated: Mapping[str, Any]) -> Self:
+    def adopt(self, own: InputDescription, folder: Path, stated: Mapping[str, JSON]) -> Self:
         values = {key: value for key, value in own.items() if key != "kind"}
         settings = patch(build(type(self.settings), values, f"inputs.{self.name}"), stated, f"inputs.{self.name}")
         return dataclasses.replace(self, settings=settings)
 
-    def described(self, config: Any) -> dict[str, Any]:
+    def described(self, config: ModelConfig) -> dict[str, JSON]:
         return {"kind": self.kind, **to_json(self.settings)}
 
     def source(self, data: Data, split: str | None = None) -> Source:
@@ -65,71 +69,73 @@ class ArrayProcessor:
     def learned(self, source: Source) -> Self:
         return self
 
-    def model_fields(self, source: Source) -> dict[str, Any]:
+    def model_fields(self, source: Source) -> dict[str, JSON]:
         classes = source.info.classes
         return {"num_classes": None if classes is None else len(classes), **self.settings.model_fields()}
 
-    def complete(self, config: Any, source: Source) -> Any:
+    def complete(self, config: ModelConfig, source: Source) -> ModelConfig:
         return config
 
     def assumed_fields(
-        self, source: Source, config: Any, stated: Mapping[str, Any]
-    ) -> tuple[dict[str, Any], tuple[str, ...]]:
+        self, source: Source, config: ModelConfig, stated: Mapping[str, JSON]
+    ) -> tuple[dict[str, JSON], tuple[str, ...]]:
         return self.model_fields(source), ()
 
-    def assumed_row(self, source: Source, config: Any) -> tuple[Any, Shapes]:
+    def assumed_row(self, source: Source, config: ModelConfig) -> tuple[ModelConfig, Shapes]:
         return config, shapes_of(self.blank(config))
 
-    def evaluating(self, stated: Mapping[str, Any], evaluator: Any) -> Self:
+    def evaluating(self, stated: Mapping[str, JSON], evaluator: Evaluating) -> Self:
         settings = patch(self.settings, stated, f"inputs.{self.name}")
         return dataclasses.replace(self, settings=settings)
 
-    def rows(self, source: Source, data: Data, config: Any, *, train: bool) -> Rows:
+    def rows(self, source: Source, data: Data, config: ModelConfig, *, train: bool) -> Rows:
         return ExampleRows(source, data, (self.arrays(source, config, train=train),))
 
-    def arrays(self, source: Source, config: Any, *, train: bool) -> InputArrays:
+    def arrays(self, source: Source, config: ModelConfig, *, train: bool) -> InputArrays:
         made = OwnArrays(self.settings, self.name, self.field)
         if len(source):
             made.check(source[0][self.field])
         return made
 
-    def blank(self, config: Any) -> Row:
+    def blank(self, config: ModelConfig) -> Row:
         return OwnArrays(self.settings, self.name, self.field).padding()
 
-    def prepare(self, config: Any, info: SourceInfo | None, *, train: bool) -> Prepare:
+    def prepare(self, config: ModelConfig, info: SourceInfo | None, *, train: bool) -> Prepare:
         return as_it_is
 
-    def gather(self, inputs: Any) -> list[Input]:
+    def gather(self, inputs: Values) -> list[Input]:
         return user_inputs.gather(inputs, user_inputs.arrays(self.noun, 1 + len(self.settings.shape().shape)))
 
-    def example(self, given: Input, config: Any) -> Row:
+    def example(self, given: Input, config: ModelConfig) -> Row:
         value = _loaded(given.value) if isinstance(given.value, Path) else np.asarray(given.value)
         array, problem = OwnArrays(self.settings, self.name, self.field).made(value, None)
         if problem:
             raise BadImage(problem)
         return {self.name: array}
 
-    def unheeded(self, stated: Mapping[str, Any]) -> list[str]:
+    def unheeded(self, stated: Mapping[str, JSON]) -> list[str]:
         return []
 
-    def departures(self, trained: Self, config: Any) -> list[str]:
+    def departures(self, trained: Self, config: ModelConfig) -> list[str]:
         return departures(self.name, self.settings, trained.settings)
 
-    def exported(self, model: Any, config: Any, batch: Any) -> tuple[Callable, dict[str, jax.ShapeDtypeStruct]]:
+    def exported(
+        self, model: Callable[..., Outputs], config: ModelConfig, batch: Any
+    ) -> tuple[Callable, dict[str, jax.ShapeDtypeStruct]]:
         shape = self.settings.shape()
         return lambda array: model(array), {self.name: jax.ShapeDtypeStruct((batch, *shape.shape), shape.dtype)}
 
     def assets(self, folder: Path) -> Path | None:
         return None
 
-    def arguments(self, config: Any) -> tuple[jax.ShapeDtypeStruct, ...]:
+    def arguments(self, config: ModelConfig) -> tuple[jax.ShapeDtypeStruct, ...]:
         shape = self.settings.shape()
         return (jax.ShapeDtypeStruct((1, *shape.shape), shape.dtype),)
 
-    def shown(self, config: Any) -> str:
+    def shown(self, config: ModelConfig) -> str:
         return f"{self.name} {' × '.join(map(str, self.settings.shape().shape))}"
 
-    def details(self, config: Any) -> tuple[str, str]:
+    def details(self, config: ModelConfig) -> tuple[str, str]:
         return self.shown(config), "inputs"
 
 

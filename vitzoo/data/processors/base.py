@@ -9,6 +9,7 @@ from typing import Any, Protocol, Self
 import jax
 import numpy as np
 
+from vitzoo.data.described import InputDescription
 from vitzoo.data.examples import InputArrays
 from vitzoo.data.mixing import Prepare
 from vitzoo.data.rows import Row, Rows
@@ -16,7 +17,11 @@ from vitzoo.data.settings import Augment, Data, InputSettings
 from vitzoo.data.sources.base import Source, SourceInfo
 from vitzoo.data.text.settings import Mixture
 from vitzoo.data.text.tokenizers.base import TextTokenizer
-from vitzoo.data.user_inputs import Input
+from vitzoo.data.user_inputs import Input, Values
+from vitzoo.models.base import ModelConfig
+from vitzoo.nn.capture import Outputs
+from vitzoo.schema import Settings
+from vitzoo.strict_json import JSON
 
 Shapes = dict[str, jax.ShapeDtypeStruct]
 
@@ -53,6 +58,22 @@ class Use:
     mixture: Mixture = dataclasses.field(default_factory=Mixture)
     seed: int = 0
     classes: bool = True
+
+
+class Evaluating(Protocol):
+    """What an evaluator's settings say of the inputs that it measures with. One of text may say more: `rows`, `stride`,
+    `questions`.
+    """
+
+    @property
+    def inputs(self) -> Mapping[str, Mapping[str, JSON]]:
+        """What differs from `config.inputs`, by input."""
+        ...
+
+    @property
+    def data(self) -> Mapping[str, JSON]:
+        """What differs from `config.data`."""
+        ...
 
 
 class Processor(Protocol):
@@ -106,7 +127,7 @@ class Processor(Protocol):
         """The classes of rows that have them by how they are made, such as whether a second part follows."""
         ...
 
-    def adopt(self, own: Mapping[str, Any], folder: Path, stated: Mapping[str, Any]) -> Self:
+    def adopt(self, own: InputDescription, folder: Path, stated: Mapping[str, JSON]) -> Self:
         """This processor as a checkpoint's model knows it.
 
         Args:
@@ -124,17 +145,17 @@ class Processor(Protocol):
         """See `Inputs.learned`."""
         ...
 
-    def model_fields(self, source: Source) -> dict[str, Any]:
+    def model_fields(self, source: Source) -> dict[str, JSON]:
         """See `Inputs.model_fields`."""
         ...
 
-    def complete(self, config: Any, source: Source) -> Any:
+    def complete(self, config: ModelConfig, source: Source) -> ModelConfig:
         """See `Inputs.complete`."""
         ...
 
     def assumed_fields(
-        self, source: Source, config: Any, stated: Mapping[str, Any]
-    ) -> tuple[dict[str, Any], tuple[str, ...]]:
+        self, source: Source, config: ModelConfig, stated: Mapping[str, JSON]
+    ) -> tuple[dict[str, JSON], tuple[str, ...]]:
         """What `model_fields` will give, as far as it is known before the data are read, and what was assumed.
 
         Args:
@@ -144,31 +165,31 @@ class Processor(Protocol):
         """
         ...
 
-    def assumed_row(self, source: Source, config: Any) -> tuple[Any, Shapes]:
+    def assumed_row(self, source: Source, config: ModelConfig) -> tuple[ModelConfig, Shapes]:
         """A model's settings completed, and what a row of a batch holds of this input, both known without the data."""
         ...
 
-    def evaluating(self, stated: Mapping[str, Any], evaluator: Any) -> Self:
+    def evaluating(self, stated: Mapping[str, JSON], evaluator: Evaluating) -> Self:
         """This processor for an evaluator, whose settings state these of the input."""
         ...
 
-    def rows(self, source: Source, data: Data, config: Any, *, train: bool) -> Rows:
+    def rows(self, source: Source, data: Data, config: ModelConfig, *, train: bool) -> Rows:
         """The examples as rows of batches, where this is the only input."""
         ...
 
-    def arrays(self, source: Source, config: Any, *, train: bool) -> InputArrays:
+    def arrays(self, source: Source, config: ModelConfig, *, train: bool) -> InputArrays:
         """How each example becomes this input, beside others."""
         ...
 
-    def blank(self, config: Any) -> Row:
+    def blank(self, config: ModelConfig) -> Row:
         """The arrays of an example that holds nothing, as `arrays` would make them."""
         ...
 
-    def prepare(self, config: Any, info: SourceInfo | None, *, train: bool) -> Prepare:
+    def prepare(self, config: ModelConfig, info: SourceInfo | None, *, train: bool) -> Prepare:
         """See `Inputs.prepare`."""
         ...
 
-    def gather(self, inputs: Any) -> Sequence[Input]:
+    def gather(self, inputs: Values) -> Sequence[Input]:
         """What a user gives to be predicted, outside of any dataset.
 
         Args:
@@ -179,7 +200,7 @@ class Processor(Protocol):
         """
         ...
 
-    def example(self, given: Input, config: Any) -> Row:
+    def example(self, given: Input, config: ModelConfig) -> Row:
         """The arrays of one such value, as evaluation makes them; where this is the only input, by the names under
         which the model takes them.
 
@@ -188,11 +209,11 @@ class Processor(Protocol):
         """
         ...
 
-    def unheeded(self, stated: Mapping[str, Any]) -> list[str]:
+    def unheeded(self, stated: Mapping[str, JSON]) -> list[str]:
         """A line for what a config's file states of this input and a checkpoint's model has otherwise for good."""
         ...
 
-    def departures(self, trained: Self, config: Any) -> list[str]:
+    def departures(self, trained: Self, config: ModelConfig) -> list[str]:
         """A line for each setting that makes other arrays than training did.
 
         Args:
@@ -201,7 +222,9 @@ class Processor(Protocol):
         """
         ...
 
-    def exported(self, model: Any, config: Any, batch: Any) -> tuple[Callable, dict[str, jax.ShapeDtypeStruct]]:
+    def exported(
+        self, model: Callable[..., Outputs], config: ModelConfig, batch: Any
+    ) -> tuple[Callable, dict[str, jax.ShapeDtypeStruct]]:
         """A model of this input alone as a function of arrays.
 
         Args:
@@ -214,7 +237,7 @@ class Processor(Protocol):
         """
         ...
 
-    def described(self, config: Any) -> dict[str, Any]:
+    def described(self, config: ModelConfig) -> dict[str, JSON]:
         """What `model.json` says of this input: its `kind`, and all that is needed to make it."""
         ...
 
@@ -222,15 +245,15 @@ class Processor(Protocol):
         """See `Inputs.assets`."""
         ...
 
-    def arguments(self, config: Any) -> tuple[jax.ShapeDtypeStruct, ...]:
+    def arguments(self, config: ModelConfig) -> tuple[jax.ShapeDtypeStruct, ...]:
         """See `Inputs.arguments`."""
         ...
 
-    def shown(self, config: Any) -> str:
+    def shown(self, config: ModelConfig) -> str:
         """See `Inputs.shown`."""
         ...
 
-    def details(self, config: Any) -> tuple[str, str]:
+    def details(self, config: ModelConfig) -> tuple[str, str]:
         """What becomes of a value, in one line, and what that speaks of: `tokens`, `pixels`."""
         ...
 
@@ -264,7 +287,7 @@ class ArrayInput(InputSettings, abc.ABC):
             random: draws that are the same whenever training comes to this place of its stream; None in evaluation.
         """
 
-    def model_fields(self) -> dict[str, Any]:
+    def model_fields(self) -> dict[str, JSON]:
         """Settings of the model that these decide, for instance `{"volume_size": self.size}`."""
         return {}
 
@@ -274,7 +297,7 @@ def as_it_is(batch: Mapping[str, jax.Array], key: jax.Array | None) -> dict[str,
     return dict(batch)
 
 
-def departures(name: str, now: Any, trained: Any) -> list[str]:
+def departures(name: str, now: Settings, trained: Settings) -> list[str]:
     """A warning for each setting of an input, a dataclass, in which it departs from the training."""
     pairs = ((f.name, getattr(now, f.name), getattr(trained, f.name)) for f in dataclasses.fields(trained))
     return [

@@ -11,20 +11,25 @@ import numpy as np
 
 from vitzoo.data import user_inputs
 from vitzoo.data.augment import augment_image, shift_and_flip, varies_after_resize_only
+from vitzoo.data.described import InputDescription
 from vitzoo.data.examples import Draw, ExampleRows
 from vitzoo.data.folders import path_of
 from vitzoo.data.images import model_pixels, pixel_type, resize_eval
 from vitzoo.data.mixing import Prepare, make_prepare, normalise
 from vitzoo.data.open import open_source
-from vitzoo.data.processors.base import Shapes, Use, departures, shapes_of
+from vitzoo.data.processors.base import Evaluating, Shapes, Use, departures, shapes_of
 from vitzoo.data.rows import Batch, Row
 from vitzoo.data.settings import Augment, Data, Preprocessing
 from vitzoo.data.sources.base import Source, SourceInfo
 from vitzoo.data.text.row_kinds import EXAMPLES
-from vitzoo.data.user_inputs import Input
+from vitzoo.data.user_inputs import Input, Values
 from vitzoo.errors import UserError
+from vitzoo.models.base import ModelConfig
+from vitzoo.models.geometry import image_shape
+from vitzoo.nn.capture import Outputs
 from vitzoo.schema import build, patch, to_json
 from vitzoo.streams import on_one_line
+from vitzoo.strict_json import JSON
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,11 +67,11 @@ class ImageProcessor:
     def field(self) -> str:
         return self.preprocessing.FIELD
 
-    def of(self, config: Any) -> Preprocessing:
+    def of(self, config: ModelConfig) -> Preprocessing:
         """The preprocessing for a model with these settings."""
-        return for_channels(self.preprocessing, config.channels)
+        return for_channels(self.preprocessing, image_shape(config)[2])
 
-    def adopt(self, own: Mapping[str, Any], folder: Path, stated: Mapping[str, Any]) -> "ImageProcessor":
+    def adopt(self, own: InputDescription, folder: Path, stated: Mapping[str, JSON]) -> "ImageProcessor":
         preprocessing = patch(preprocessing_of(own, self.name), stated, f"inputs.{self.name}")
         return dataclasses.replace(self, preprocessing=preprocessing, adopted=True)
 
@@ -76,106 +81,109 @@ class ImageProcessor:
     def learned(self, source: Source) -> "ImageProcessor":
         return self
 
-    def model_fields(self, source: Source) -> dict[str, Any]:
+    def model_fields(self, source: Source) -> dict[str, JSON]:
         info = source.info
         classes = None if info.classes is None else len(info.classes)
         # files that happen to be of one size are no reason to give up the size that a checkpoint was trained for
         size = None if self.adopted and path_of(info.name) is not None else info.image_shape
         return {"num_classes": classes, "channels": info.channels, "image_size": size}
 
-    def complete(self, config: Any, source: Source) -> Any:
-        size, named = config.image_size, len(source.info.classes or ())
-        config = dataclasses.replace(
-            config,
-            image_size=_pair(224 if size is None else size),
-            channels=3 if config.channels is None else config.channels,
-        )
+    def complete(self, config: ModelConfig, source: Source) -> ModelConfig:
+        height, width, channels = image_shape(config)
+        config = dataclasses.replace(config, image_size=(height, width), channels=channels)
+        told, named = _outputs(config), len(source.info.classes or ())
         if not self.classes:
             return config
         kind = source.fields.get("label")
         if kind in (None, "number"):
             what = "has no labels" if kind is None else "has numbers as labels (data.regression)"
             raise UserError("data.name", source.info.name, f"{what}, and the objective tells classes apart")
-        if config.num_classes and config.num_classes < named:
+        if told and told < named:
             message = f"the data have {named} classes; leave it out, or at least {named}"
-            raise UserError("model.num_classes", config.num_classes, message)
-        if not config.num_classes:
-            raise UserError("model.num_classes", config.num_classes, "the data name no classes, so it must be set")
+            raise UserError("model.num_classes", told, message)
+        if not told:
+            raise UserError(
+                "model.num_classes", getattr(config, "num_classes", None), "the data name no classes, so it must be set"
+            )
         return config
 
     def assumed_fields(
-        self, source: Source, config: Any, stated: Mapping[str, Any]
-    ) -> tuple[dict[str, Any], tuple[str, ...]]:
+        self, source: Source, config: ModelConfig, stated: Mapping[str, JSON]
+    ) -> tuple[dict[str, JSON], tuple[str, ...]]:
         return self.model_fields(source), ()
 
-    def assumed_row(self, source: Source, config: Any) -> tuple[Any, Shapes]:
+    def assumed_row(self, source: Source, config: ModelConfig) -> tuple[ModelConfig, Shapes]:
         completed = self.complete(config, source)
         return completed, shapes_of(self.blank(completed))
 
-    def evaluating(self, stated: Mapping[str, Any], evaluator: Any) -> "ImageProcessor":
+    def evaluating(self, stated: Mapping[str, JSON], evaluator: Evaluating) -> "ImageProcessor":
         return dataclasses.replace(self, preprocessing=patch(self.preprocessing, stated, f"inputs.{self.name}"))
 
-    def rows(self, source: Source, data: Data, config: Any, *, train: bool) -> ExampleRows:
+    def rows(self, source: Source, data: Data, config: ModelConfig, *, train: bool) -> ExampleRows:
         info = source.info
         if train and self.classes and info.classes is not None and len(info.classes) < 2 and not info.multi_label:
             only = f"there is only one class ({on_one_line(', '.join(info.classes))}): nothing to tell apart"
             raise UserError("data.name", data.name, only)
         return ExampleRows(source, data, (self.arrays(source, config, train=train),))
 
-    def arrays(self, source: Source, config: Any, *, train: bool) -> "ImageArrays":
+    def arrays(self, source: Source, config: ModelConfig, *, train: bool) -> "ImageArrays":
         return self._arrays(config, self.augment if train else None)
 
-    def blank(self, config: Any) -> Row:
+    def blank(self, config: ModelConfig) -> Row:
         return self._arrays(config).padding()
 
-    def _arrays(self, config: Any, augment: Augment | None = None) -> "ImageArrays":
-        return ImageArrays(self.of(config), _pair(config.image_size), config.channels, augment, self.name)
+    def _arrays(self, config: ModelConfig, augment: Augment | None = None) -> "ImageArrays":
+        height, width, channels = image_shape(config)
+        return ImageArrays(self.of(config), (height, width), channels, augment, self.name)
 
-    def prepare(self, config: Any, info: SourceInfo | None, *, train: bool) -> Prepare:
+    def prepare(self, config: ModelConfig, info: SourceInfo | None, *, train: bool) -> Prepare:
         augment, preprocessing = self.augment if train else None, self.of(config)
         classes, multi_label = (None, False) if info is None else (info.classes, info.multi_label)
         return make_prepare(augment, preprocessing, _outputs(config) or len(classes or ()), multi_label, self.name)
 
-    def gather(self, inputs: Any) -> list[Input]:
+    def gather(self, inputs: Values) -> list[Input]:
         return user_inputs.gather(inputs)
 
-    def example(self, given: Input, config: Any) -> Row:
+    def example(self, given: Input, config: ModelConfig) -> Row:
         return self._arrays(config).arrays(given.value, 0, None)
 
-    def unheeded(self, stated: Mapping[str, Any]) -> list[str]:
+    def unheeded(self, stated: Mapping[str, JSON]) -> list[str]:
         return []
 
-    def departures(self, trained: Self, config: Any) -> list[str]:
+    def departures(self, trained: Self, config: ModelConfig) -> list[str]:
         return departures(self.name, self.of(config), trained.of(config))
 
-    def exported(self, model: Any, config: Any, batch: Any) -> tuple[Callable, dict[str, jax.ShapeDtypeStruct]]:
-        shape, preprocessing = (batch, *_pair(config.image_size), config.channels), self.of(config)
+    def exported(
+        self, model: Callable[..., Outputs], config: ModelConfig, batch: Any
+    ) -> tuple[Callable, dict[str, jax.ShapeDtypeStruct]]:
+        shape, preprocessing = (batch, *image_shape(config)), self.of(config)
         takes = {"images": jax.ShapeDtypeStruct(shape, jnp.uint8)}
         return lambda images: model(normalise(images, preprocessing)), takes
 
-    def described(self, config: Any) -> dict[str, Any]:
-        return described_images(self.of(config), _pair(config.image_size), config.channels)
+    def described(self, config: ModelConfig) -> dict[str, JSON]:
+        height, width, channels = image_shape(config)
+        return described_images(self.of(config), (height, width), channels)
 
     def assets(self, folder: Path) -> Path | None:
         return None
 
-    def arguments(self, config: Any) -> tuple[jax.ShapeDtypeStruct, ...]:
-        return (jax.ShapeDtypeStruct((1, *_pair(config.image_size), config.channels), np.float32),)
+    def arguments(self, config: ModelConfig) -> tuple[jax.ShapeDtypeStruct, ...]:
+        return (jax.ShapeDtypeStruct((1, *image_shape(config)), np.float32),)
 
-    def shown(self, config: Any) -> str:
-        height, width = _pair(config.image_size)
+    def shown(self, config: ModelConfig) -> str:
+        height, width, channels = image_shape(config)
         outputs = f", {_outputs(config)} outputs" if _outputs(config) else ""
-        return f"images {height} × {width} × {config.channels}{outputs}"
+        return f"images {height} × {width} × {channels}{outputs}"
 
-    def details(self, config: Any) -> tuple[str, str]:
-        p, (height, width) = self.of(config), _pair(config.image_size)
+    def details(self, config: ModelConfig) -> tuple[str, str]:
+        p, (height, width, channels) = self.of(config), image_shape(config)
         mean, std = in_short(p.mean), in_short(p.std)
         crop = f", centre crop {p.crop_fraction:g}" if p.crop_fraction != 1 else ""
         crop += " (half to even)" if p.crop_offset == "half_even" and p.crop_fraction != 1 else ""
         smooth = " with antialias" if p.antialias else ""
         smooth += {"round": "", "cut": ", fractions cut off", "none": ", not rounded"}[p.rounding]
         resizing = f"{p.resize}, {p.interpolation}{smooth}{crop}"
-        return f"{height} × {width} × {config.channels}, {resizing}, mean {mean}, std {std}", "pixels"
+        return f"{height} × {width} × {channels}, {resizing}, mean {mean}, std {std}", "pixels"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -220,13 +228,14 @@ class ImageArrays:
         return batch | {self.name: shift_and_flip(batch[self.name], self.augment or Augment(), seed, positions)}
 
 
-def preprocessing_of(own: Mapping[str, Any], name: str = "image") -> Preprocessing:
+def preprocessing_of(own: InputDescription, name: str = "image") -> Preprocessing:
     """The preprocessing that a checkpoint's `model.json` tells of."""
-    fields = {f.name: own[f.name] for f in dataclasses.fields(Preprocessing) if f.name in own}
+    names = {field.name for field in dataclasses.fields(Preprocessing)}
+    fields = {key: value for key, value in own.items() if key in names}
     return build(Preprocessing, fields, f"inputs.{name}")
 
 
-def described_images(preprocessing: Preprocessing, size: tuple[int, int], channels: int) -> dict[str, Any]:
+def described_images(preprocessing: Preprocessing, size: tuple[int, int], channels: int) -> dict[str, JSON]:
     """What `model.json` says of it, mean and std for each channel."""
     values = to_json(preprocessing)
     for field in ("mean", "std"):
@@ -253,10 +262,6 @@ def for_channels(preprocessing: Preprocessing, channels: int) -> Preprocessing:
     return dataclasses.replace(preprocessing, **averaged)
 
 
-def _outputs(config: Any) -> int:
+def _outputs(config: ModelConfig) -> int:
     """How many classes a model tells apart; 0 for one that has no logits."""
     return getattr(config, "num_classes", None) or 0
-
-
-def _pair(size: Any) -> tuple[int, int]:
-    return (size, size) if isinstance(size, int) else (int(size[0]), int(size[1]))

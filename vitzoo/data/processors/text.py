@@ -11,9 +11,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from vitzoo.data.described import InputDescription, TokenizerDescription
 from vitzoo.data.mixing import Prepare
 from vitzoo.data.open import open_source
-from vitzoo.data.processors.base import Shapes, Use, as_it_is, shapes_of
+from vitzoo.data.processors.base import Evaluating, Shapes, Use, as_it_is, shapes_of
 from vitzoo.data.rows import Row, Rows
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.base import Source, SourceInfo
@@ -32,9 +33,13 @@ from vitzoo.data.text.tokenizers.open import open_tokenizer
 from vitzoo.data.text.tokenizers.published import differing
 from vitzoo.data.text.tokenizers.saved import load_tokenizer
 from vitzoo.data.text.user_texts import TextInput, gather_texts
+from vitzoo.data.user_inputs import Values
 from vitzoo.errors import UserError
-from vitzoo.models.text import is_prefix_lm, kind_of
+from vitzoo.models.base import ModelConfig
+from vitzoo.models.text import is_prefix_lm, kind_of, known_vocabulary, text_config
+from vitzoo.nn.capture import Outputs
 from vitzoo.schema import build, patch, to_json
+from vitzoo.strict_json import JSON
 
 MAKERS = {
     "windows": "windows:Windows",
@@ -120,10 +125,11 @@ class TextProcessor:
         """
         return open_tokenizer(self.text.tokenizer) if self.known is None else self.known
 
-    def adopt(self, own: Mapping[str, Any], folder: Path, stated: Mapping[str, Any]) -> "TextProcessor":
+    def adopt(self, own: InputDescription, folder: Path, stated: Mapping[str, JSON]) -> "TextProcessor":
         known = load_tokenizer(self._folder(folder / "assets"), own["tokenizer"])
         settings, field = self.text.tokenizer, f"inputs.{self.name}"
-        for name, had in differing(settings, stated.get("tokenizer", ()), known).items():
+        asked = stated.get("tokenizer")
+        for name, had in differing(settings, asked if isinstance(asked, Mapping) else (), known).items():
             message = f"the checkpoint's tokenizer is taken as it is, and there it is {had}; leave it out"
             raise UserError(f"{field}.tokenizer.{name}", getattr(settings, name), message)
         changes = {key: value for key, value in stated.items() if key != "tokenizer"}
@@ -175,10 +181,13 @@ class TextProcessor:
         head = HEADS.get(self.rows_of)
         return "number" if head == "classes" and self.numbers else head
 
-    def model_fields(self, source: Source | MixedSource) -> dict[str, Any]:
+    def model_fields(self, source: Source | MixedSource) -> dict[str, JSON]:
         classes = self._classes(source)
-        known = {"vocabulary_size": self.tokenizer.vocabulary_size, "start_id": self.tokenizer.decoder_start_id}
-        told = {"head": self.head, "num_classes": None if classes is None else len(classes)}
+        known: dict[str, JSON] = {
+            "vocabulary_size": self.tokenizer.vocabulary_size,
+            "start_id": self.tokenizer.decoder_start_id,
+        }
+        told: dict[str, JSON] = {"head": self.head, "num_classes": None if classes is None else len(classes)}
         return known | told | {"prefix_lm": self.prefix_lm}
 
     def _classes(self, source: Source | MixedSource) -> tuple[str, ...] | None:
@@ -201,11 +210,11 @@ class TextProcessor:
             raise UserError("data.name", name, problem)
         return classes
 
-    def complete(self, config: Any, source: Source | MixedSource) -> Any:
+    def complete(self, config: ModelConfig, source: Source | MixedSource) -> ModelConfig:
         self._check_vocabulary(config)
         named = len(self._classes(source) or ())
-        if named and getattr(config, "num_classes", named) != named:
-            raise UserError("model.num_classes", config.num_classes, f"the data have {named} classes")
+        if named and (own := getattr(config, "num_classes", named)) != named:
+            raise UserError("model.num_classes", own, f"the data have {named} classes")
         return config
 
     @property
@@ -213,35 +222,35 @@ class TextProcessor:
         return ("follows", "random") if self.text.next_sentence and self.rows_of == "masked" else None
 
     def assumed_fields(
-        self, source: Source, config: Any, stated: Mapping[str, Any]
-    ) -> tuple[dict[str, Any], tuple[str, ...]]:
+        self, source: Source, config: ModelConfig, stated: Mapping[str, JSON]
+    ) -> tuple[dict[str, JSON], tuple[str, ...]]:
         size, notes = assumed.vocabulary(self.text.tokenizer, config)
-        fields = {"vocabulary_size": size, "head": self.head, "prefix_lm": self.prefix_lm}
+        fields: dict[str, JSON] = {"vocabulary_size": size, "head": self.head, "prefix_lm": self.prefix_lm}
         if self.head not in ("classes", "token_classes"):
             return fields, notes
         if not stated.get("num_classes"):
             notes = (*notes, f"{assumed.CLASSES} classes assumed (--config.model.num_classes states them)")
         return fields | {"num_classes": assumed.CLASSES}, notes
 
-    def assumed_row(self, source: Source, config: Any) -> tuple[Any, Shapes]:
+    def assumed_row(self, source: Source, config: ModelConfig) -> tuple[ModelConfig, Shapes]:
         if not self.rows_of:
             return config, shapes_of(self.blank(config))
         self.check_length(config, self.text)
         return config, assumed.row_shapes(self.rows_of, self.text, config, number=self.head == "number")
 
-    def _check_vocabulary(self, config: Any) -> None:
-        size = self.tokenizer.vocabulary_size
-        if config.vocabulary_size < size:
+    def _check_vocabulary(self, config: ModelConfig) -> None:
+        size, own = self.tokenizer.vocabulary_size, known_vocabulary(text_config(config).vocabulary_size)
+        if own < size:
             message = f"the tokenizer has {size:,} ids; leave it out, or at least that"
-            raise UserError("model.vocabulary_size", config.vocabulary_size, message)
+            raise UserError("model.vocabulary_size", own, message)
 
-    def check_length(self, config: Any, text: Text) -> None:
+    def check_length(self, config: ModelConfig, text: Text) -> None:
         """Refuses rows that are longer than the model's context."""
         limit, length = getattr(config, "context_length", None), text.length
         if limit is not None and length > limit and self.rows_of not in ASKED:  # those fill the context as it is
             raise UserError(f"inputs.{self.name}.length", length, f"is more than model.context_length = {limit}")
 
-    def evaluating(self, stated: Mapping[str, Any], evaluator: Any) -> "TextProcessor":
+    def evaluating(self, stated: Mapping[str, JSON], evaluator: Evaluating) -> "TextProcessor":
         text = patch(self.text, stated, f"inputs.{self.name}")
         rows_of, stride = getattr(evaluator, "rows", "") or self.rows_of, getattr(evaluator, "stride", None)
         if stride is not None and rows_of != "windows":
@@ -252,14 +261,14 @@ class TextProcessor:
             self, text=text, rows_of=rows_of, questions=questions, stride=stride, numbers=numbers
         )
 
-    def rows(self, source: Source | MixedSource, data: Data, config: Any, *, train: bool) -> Rows:
+    def rows(self, source: Source | MixedSource, data: Data, config: ModelConfig, *, train: bool) -> Rows:
         if isinstance(source, MixedSource):
             make = functools.partial(self._made, config=config, train=train)
             parts = source.each(lambda name, one: make(one, source.texts[name]))
             return MixtureRows(list(parts.values()), self.mixture, list(parts))
         return self._made(source, self.text, config, train)
 
-    def _made(self, source: Source, text: Text, config: Any, train: bool) -> Rows:
+    def _made(self, source: Source, text: Text, config: ModelConfig, train: bool) -> Rows:
         self.check_length(config, text)
         if is_prefix_lm(config) and self.rows_of in WITHOUT_PREFIX:
             message = "give a prefix LM no prefix: take prefix, which splits each text at a draw, or answers"
@@ -278,20 +287,20 @@ class TextProcessor:
             more |= {"encodes": kind == "encoder_decoder", "context": getattr(config, "context_length", None)}
         return make(source, self.tokenizer, text, **more)
 
-    def arrays(self, source: Any, config: Any, *, train: bool) -> TextArrays:
+    def arrays(self, source: Any, config: ModelConfig, *, train: bool) -> TextArrays:
         tokens = token_array(source, self.tokenizer, prefix=self.text.prefix, ends=True)
         return TextArrays(tokens, self.text.length, self.tokenizer.fill_id, self.tokenizer.end_id, self.name)
 
-    def blank(self, config: Any) -> Row:
+    def blank(self, config: ModelConfig) -> Row:
         return text_row(self.name, np.zeros(0, np.int32), self.text.length, 0)
 
-    def prepare(self, config: Any, info: SourceInfo | None, *, train: bool) -> Prepare:
+    def prepare(self, config: ModelConfig, info: SourceInfo | None, *, train: bool) -> Prepare:
         return as_it_is
 
-    def gather(self, inputs: Any) -> list[TextInput]:
+    def gather(self, inputs: Values) -> list[TextInput]:
         return gather_texts(inputs, self.text)
 
-    def example(self, given: Any, config: Any) -> Row:
+    def example(self, given: Any, config: ModelConfig) -> Row:
         tokenizer, kind, length = self.tokenizer, kind_of(config), self.text.length
         first, *second = given.parts
         parts = [tokenizer.encode(part) for part in (self.text.prefix + first, *second)]
@@ -304,8 +313,10 @@ class TextProcessor:
         more = {f"{self.name}_types": np.pad(types, (0, length - len(types)))}
         return text_row(self.name, ids, length, tokenizer.fill_id) | more
 
-    def unheeded(self, stated: Mapping[str, Any]) -> list[str]:
-        of_tokenizer = stated.get("tokenizer", {})
+    def unheeded(self, stated: Mapping[str, JSON]) -> list[str]:
+        of_tokenizer = stated.get("tokenizer")
+        if not isinstance(of_tokenizer, Mapping):
+            return []
         other = differing(self.text.tokenizer, of_tokenizer, self.tokenizer)
         listed = ", ".join(f"inputs.{self.name}.tokenizer.{name} = {of_tokenizer[name]}" for name in other)
         return (
@@ -314,10 +325,12 @@ class TextProcessor:
             else []
         )
 
-    def departures(self, trained: Self, config: Any) -> list[str]:
+    def departures(self, trained: Self, config: ModelConfig) -> list[str]:
         return []  # its ids are those of the checkpoint, and how long a row is, the data measured decide
 
-    def exported(self, model: Any, config: Any, batch: Any) -> tuple[Callable, dict[str, jax.ShapeDtypeStruct]]:
+    def exported(
+        self, model: Callable[..., Outputs], config: ModelConfig, batch: Any
+    ) -> tuple[Callable, dict[str, jax.ShapeDtypeStruct]]:
         target = jax.ShapeDtypeStruct((batch, self.text.length), jnp.int32)
         takes = {"tokens": target, "tokens_segments": target}
         if is_prefix_lm(config):
@@ -332,9 +345,13 @@ class TextProcessor:
 
         return function, takes
 
-    def described(self, config: Any) -> dict[str, Any]:
+    def described(self, config: ModelConfig) -> dict[str, JSON]:
         files = self.tokenizer.files()
-        tokenizer = {"kind": self.tokenizer.kind, "file": next(iter(files)), "sha256": self.tokenizer.sha256}
+        tokenizer: TokenizerDescription = {
+            "kind": self.tokenizer.kind,
+            "file": next(iter(files)),
+            "sha256": self.tokenizer.sha256,
+        }
         return described_text(self.text, tokenizer)
 
     def assets(self, folder: Path) -> Path:
@@ -345,29 +362,31 @@ class TextProcessor:
         """Where the tokenizer's files lie; that of a second input of text beside the first one's."""
         return assets if self.name == "tokens" else assets / self.name
 
-    def shown(self, config: Any) -> str:
+    def shown(self, config: ModelConfig) -> str:
         lengths = f"rows of {self.text.length} tokens"
         if has_source(self.rows_of, kind_of(config)):
             lengths = f"rows of {self.text.source_length} + {self.text.length} tokens"
         lengths += ", the first of a text read in both directions" if is_prefix_lm(config) else ""
-        return f"{lengths}, vocabulary {config.vocabulary_size:,} ({self.tokenizer.kind})"
+        return (
+            f"{lengths}, vocabulary {known_vocabulary(text_config(config).vocabulary_size):,} ({self.tokenizer.kind})"
+        )
 
-    def details(self, config: Any) -> tuple[str, str]:
+    def details(self, config: ModelConfig) -> tuple[str, str]:
         tokenizer = self.tokenizer
         return f"{tokenizer.kind}, {tokenizer.vocabulary_size:,} tokens, rows of {self.text.length}", "tokens"
 
-    def arguments(self, config: Any) -> tuple[jax.ShapeDtypeStruct, ...]:
+    def arguments(self, config: ModelConfig) -> tuple[jax.ShapeDtypeStruct, ...]:
         lengths = [self.text.length]
         if has_source(self.rows_of, kind_of(config)):
             lengths.insert(0, self.text.source_length)
         return tuple(jax.ShapeDtypeStruct((1, length), np.int32) for length in lengths)
 
 
-def text_of(own: Mapping[str, Any], field: str) -> Text:
+def text_of(own: InputDescription, field: str) -> Text:
     """The text settings that a checkpoint's `model.json` tells of; its tokenizer lies in files."""
     return build(Text, {key: value for key, value in own.items() if key not in ("kind", "tokenizer")}, field)
 
 
-def described_text(text: Text, tokenizer: Mapping[str, Any]) -> dict[str, Any]:
+def described_text(text: Text, tokenizer: TokenizerDescription) -> dict[str, JSON]:
     """What `model.json` says of an input of text: its settings, and the files of its tokenizer."""
-    return {"kind": "text", **to_json(text), "tokenizer": dict(tokenizer)}
+    return {"kind": "text", **to_json(text), "tokenizer": to_json(tokenizer)}

@@ -3,8 +3,6 @@
 `vitzoo.data.text.rows` says what the arrays of a row hold.
 """
 
-from typing import Any
-
 import jax
 import numpy as np
 
@@ -13,7 +11,8 @@ from vitzoo.data.text.row_kinds import has_source
 from vitzoo.data.text.settings import SIZED, Text, Tokenizer
 from vitzoo.data.text.tokenizers.open import open_tokenizer
 from vitzoo.errors import UserError
-from vitzoo.models.text import is_prefix_lm, kind_of, usual_vocabulary
+from vitzoo.models.base import ModelConfig
+from vitzoo.models.text import is_prefix_lm, kind_of, text_config, usual_vocabulary
 
 CHARACTERS = 256
 CLASSES = 2
@@ -21,7 +20,7 @@ CLASSES = 2
 Shapes = dict[str, jax.ShapeDtypeStruct]
 
 
-def vocabulary(tokenizer: Tokenizer, config: Any) -> tuple[int | None, tuple[str, ...]]:
+def vocabulary(tokenizer: Tokenizer, config: ModelConfig) -> tuple[int | None, tuple[str, ...]]:
     """The number of ids that a tokenizer says, None for the model's own; and what was assumed.
 
     Args:
@@ -37,13 +36,13 @@ def vocabulary(tokenizer: Tokenizer, config: Any) -> tuple[int | None, tuple[str
             return open_tokenizer(tokenizer).vocabulary_size, ()
         except UserError:  # not here: the model's own number is the published tokenizer's
             pass
-    if config.vocabulary_size:
+    if text_config(config).vocabulary_size:
         return None, ()
     size = CHARACTERS if tokenizer.kind == "characters" else usual_vocabulary(config)
     return size, (f"a vocabulary of {size:,} assumed (--config.model.vocabulary_size states it)",)
 
 
-def row_shapes(rows: str, text: Text, config: Any, number: bool = False) -> Shapes:
+def row_shapes(rows: str, text: Text, config: ModelConfig, number: bool = False) -> Shapes:
     """A row of text, as training loads it.
 
     Args:

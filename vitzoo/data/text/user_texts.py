@@ -4,7 +4,6 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from vitzoo import spelling
 from vitzoo.data.image_files import IMAGE_ENDINGS
@@ -13,11 +12,11 @@ from vitzoo.data.sources.fields import GIVEN, asked_for, form_of, several_fit
 from vitzoo.data.sources.values import converter
 from vitzoo.data.text.lines import HALF, STANDARD_INPUT, is_whole, read_lines
 from vitzoo.data.text.settings import Text
-from vitzoo.data.user_inputs import Input, several
+from vitzoo.data.user_inputs import Input, Value, Values, several
 from vitzoo.errors import UserError
 from vitzoo.paths import expanded
 from vitzoo.schema import build
-from vitzoo.strict_json import parsed
+from vitzoo.strict_json import JSON, parsed
 
 FORMS = (("words",), ("first", "second"), ("text",), ("prompt",), ("source",))
 JSON_LINES = (".jsonl", ".ndjson")
@@ -54,7 +53,7 @@ class TextInput(Input):
         return "\n".join(self.parts)
 
 
-def gather_texts(inputs: Any, text: Text) -> list[TextInput]:
+def gather_texts(inputs: Values, text: Text) -> list[TextInput]:
     """The texts of inputs, in order.
 
     Args:
@@ -77,7 +76,7 @@ def gather_texts(inputs: Any, text: Text) -> list[TextInput]:
     return found
 
 
-def refuse_files(inputs: Any, *, typed: bool) -> None:
+def refuse_files(inputs: Values, *, typed: bool) -> None:
     """Refuses files where texts are wanted.
 
     Args:
@@ -109,7 +108,7 @@ def _is_there(path: str | os.PathLike) -> bool:
         return False
 
 
-def read_texts(file: str | Path) -> list[Any]:
+def read_texts(file: str | Path) -> list[JSON]:
     """What a file holds: of `.jsonl` a record in each line, else (and of `-`, standard input) a text in each line;
     empty lines are left out.
 
@@ -118,7 +117,7 @@ def read_texts(file: str | Path) -> list[Any]:
     """
     lines = read_lines("--input", file)
     if Path(file).suffix.lower() not in JSON_LINES:
-        found: list[Any] = [line for line in lines if line.strip()]
+        found: list[JSON] = [line for line in lines if line.strip()]
     else:
         found = [_parsed(file, number, line) for number, line in enumerate(lines, 1) if line.strip()]
     if not found:
@@ -126,14 +125,14 @@ def read_texts(file: str | Path) -> list[Any]:
     return found
 
 
-def _parsed(file: str | Path, number: int, line: str) -> Any:
+def _parsed(file: str | Path, number: int, line: str) -> JSON:
     try:
         return parsed(line)
     except ValueError as error:
         raise UserError("--input", file, f"line {number} {error}") from None
 
 
-def _as_input(one: Any, number: int, text: Text) -> TextInput:
+def _as_input(one: Value, number: int, text: Text) -> TextInput:
     if isinstance(one, str):
         if not is_whole(one):
             raise UserError("inputs", ascii(one[:40]), f"text {number} {HALF}")

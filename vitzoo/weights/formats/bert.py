@@ -115,7 +115,8 @@ class BERT:
         }
         unread = config.head_kind == "token_classes"
         kept = {path: leaf for path, leaf in params.items() if not (unread and path.startswith("pooler/"))}
-        longest = min(config.context_length, (input_of(description, "text") or {}).get("length", 512))
+        text = input_of(description, "text")
+        longest = min(config.context_length, 512 if text is None else text.get("length", 512))
         masking = config.head_kind == "pretraining"
         files = tokenizer_files(tokenizer, opening=True, closing=True, masking=masking, model_max_length=longest)
         if config.head_kind == "none":

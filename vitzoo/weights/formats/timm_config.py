@@ -260,7 +260,8 @@ def written(config: ViTConfig, description: Description) -> tuple[dict[str, Any]
         UserError: timm's model has no place for a setting (named).
     """
     check(config)
-    names, images = description["classes"], input_of(description, "image") or {}
+    names, images = description["classes"], input_of(description, "image")
+    assert images is not None
     height, width, channels = config.image_shape
     pretrained = {
         "input_size": [channels, height, width],

@@ -13,6 +13,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from vitzoo.data.described import TokenizerDescription
 from vitzoo.errors import UserError
 
 Ids = np.ndarray  # int32 [tokens]
@@ -131,7 +132,7 @@ class TextTokenizer(abc.ABC):
             digest.update(content)
         return digest.hexdigest()
 
-    def save(self, folder: str | pathlib.Path) -> dict[str, Any]:
+    def save(self, folder: str | pathlib.Path) -> TokenizerDescription:
         """Writes the tokenizer's files; gives `{"kind", "file", "sha256"}`, and `ends` if stated, from which
         `load_tokenizer` reads it.
         """
@@ -139,8 +140,10 @@ class TextTokenizer(abc.ABC):
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in files.items():
             (folder / name).write_bytes(content)
-        stated = {"ends": list(self.ends)} if self.ends else {}
-        return {"kind": self.kind, "file": next(iter(files)), "sha256": self.sha256, **stated}
+        description: TokenizerDescription = {"kind": self.kind, "file": next(iter(files)), "sha256": self.sha256}
+        if self.ends:
+            description["ends"] = list(self.ends)
+        return description
 
     @property
     def pad_id(self) -> int | None:

@@ -2,9 +2,8 @@
 
 import json
 import pathlib
-from collections.abc import Mapping
-from typing import Any
 
+from vitzoo.data.described import TokenizerDescription
 from vitzoo.data.text.tokenizers.base import TextTokenizer
 from vitzoo.data.text.tokenizers.characters import ByteTokenizer, CharacterTokenizer
 from vitzoo.errors import UserError
@@ -12,7 +11,7 @@ from vitzoo.errors import UserError
 SAVED = {"bytes": ByteTokenizer, "characters": CharacterTokenizer}
 
 
-def load_tokenizer(folder: str | pathlib.Path, description: Mapping[str, Any]) -> TextTokenizer:
+def load_tokenizer(folder: str | pathlib.Path, description: TokenizerDescription) -> TextTokenizer:
     """The tokenizer whose `save(folder)` gave `description`.
 
     Raises:
