@@ -16,6 +16,7 @@ from vitzoo.checkpoints.locate import Located
 from vitzoo.checkpoints.manifest import Damaged
 from vitzoo.checkpoints.orbax import quiet
 from vitzoo.errors import UserError
+from vitzoo.nn import state
 from vitzoo.nn.paths import flatten
 
 LARGEST_RATIO = 16
@@ -38,7 +39,7 @@ Shapes = collections.Counter[tuple[int, ...]]
 _DESCRIPTION = ".zarray"
 
 
-def shapes_of(leaves: Iterable[Any]) -> Shapes:
+def shapes_of(leaves: Iterable[np.ndarray | jax.Array]) -> Shapes:
     """How many arrays there are of each shape."""
     return collections.Counter(np.shape(leaf) for leaf in leaves)
 
@@ -85,7 +86,7 @@ def _parts(size: int, chunk: int) -> int:
     return -(-size // chunk)
 
 
-def read_arrays(folder: Path) -> Any:
+def read_arrays(folder: Path) -> state.HostParams:
     """An item saved as a tree of arrays, read as nested dicts of numpy arrays [as saved].
 
     Raises:
@@ -111,7 +112,7 @@ def _sizes(tree: Any) -> dict[str, int]:
     return {path: math.prod(leaf.shape) * np.dtype(leaf.dtype).itemsize for path, leaf in flatten(tree).items()}
 
 
-def restore_arrays(folder: Path, abstract: Any) -> Any:
+def restore_arrays(folder: Path, abstract: state.Shapes) -> state.Params:
     """An item restored into `abstract`: a tree of ShapeDtypeStruct with shardings, which may be of another mesh.
 
     Raises:
@@ -127,13 +128,12 @@ def restore_arrays(folder: Path, abstract: Any) -> Any:
         reader.close()
 
 
-def read_params(located: Located, weights: str = "auto", abstract: Any = None) -> tuple[Any, str]:
+def read_params(located: Located, weights: str = "auto") -> tuple[state.HostParams, str]:
     """A checkpoint's weights, and nothing else of it.
 
     Args:
         located: what `locate` found.
         weights: "ema", "raw", or "auto" for the moving average where there is one.
-        abstract: a tree of ShapeDtypeStruct with shardings to restore into; None for numpy arrays.
 
     Returns:
         The nested dict of parameters, and which they are: "ema" or "raw".
@@ -144,7 +144,7 @@ def read_params(located: Located, weights: str = "auto", abstract: Any = None) -
     which = chosen_weights(located, weights)
     folder = located.folder / {"ema": "ema", "raw": "params"}[which]
     try:
-        return (read_arrays(folder) if abstract is None else restore_arrays(folder, abstract)), which
+        return read_arrays(folder), which
     except Damaged as error:
         raise UserError("checkpoint", str(located.folder), str(error)) from error
 

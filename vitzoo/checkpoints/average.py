@@ -2,8 +2,8 @@
 
 import contextlib
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import jax
 import numpy as np
@@ -17,8 +17,10 @@ from vitzoo.checkpoints.steps import CHECKPOINTS
 from vitzoo.checkpoints.store import Store
 from vitzoo.errors import UserError
 from vitzoo.nn.paths import flatten
+from vitzoo.nn.state import HostParams
 from vitzoo.outputs import checked_new_folder, whole_folder
 from vitzoo.paths import check_checkpoint_can_be_read, named_path
+from vitzoo.strict_json import JSON
 
 
 def average(run: str | Path, last: int, output: str | Path) -> list[int]:
@@ -102,13 +104,13 @@ def check_has_mean(flag: str, checkpoint: str | Path, description: Description) 
         raise UserError(flag, str(checkpoint), message)
 
 
-def mean_params(folders: list[Path]) -> Any:
+def mean_params(folders: list[Path]) -> HostParams:
     """The mean of the item `params` of checkpoints, leaf by leaf, in the leaves' type.
 
     Raises:
         UserError: one is damaged, holds what is not finite, or has other leaves than the first.
     """
-    total: Any = None
+    total: HostParams | None = None
     for folder in folders:
         try:
             params = read_arrays(folder / "params")
@@ -123,7 +125,7 @@ def mean_params(folders: list[Path]) -> Any:
     return jax.tree.map(lambda sums, leaf: (sums / len(folders)).astype(leaf.dtype), total, like)
 
 
-def check_finite(flag: str, checkpoint: str | Path, params: Any) -> None:
+def check_finite(flag: str, checkpoint: str | Path, params: HostParams) -> None:
     """Refuses parameters of which no mean can be made.
 
     Args:
@@ -148,7 +150,7 @@ def _no_run(folder: Path) -> UserError:
     return UserError("--workdir", str(folder), "names one checkpoint; name its run's folder")
 
 
-def _check_alike(first: Path, total: Any, folder: Path, params: Any) -> None:
+def _check_alike(first: Path, total: HostParams, folder: Path, params: HostParams) -> None:
     sizes = [{path: leaf.shape for path, leaf in flatten(tree).items()} for tree in (total, params)]
     for path in sorted(sizes[0].keys() | sizes[1].keys()):
         before, here = (one.get(path, "missing") for one in sizes)
@@ -170,7 +172,7 @@ def _verified(run: Path, step: int) -> Path:
 
 
 @one_at_a_time
-def write_mean(newest: Located, mean: Any, averaged: list[Any], target: Path) -> None:
+def write_mean(newest: Located, mean: HostParams, averaged: Sequence[JSON], target: Path) -> None:
     """Writes a run folder with one checkpoint of these parameters, which is otherwise as `newest`, without optimizer.
 
     Args:

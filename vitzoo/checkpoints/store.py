@@ -206,7 +206,9 @@ def restore(folder: Path, abstract: dict, field: str = "workdir") -> tuple[dict,
     """
     try:
         loop = metadata.read_loop(folder)
-        state = {name: restore_arrays(folder / name, abstract[name]) for name in TREES if name in abstract}
+        state: dict[str, Any] = {
+            name: restore_arrays(folder / name, abstract[name]) for name in TREES if name in abstract
+        }
     except manifest.Damaged as error:
         raise UserError(field, str(folder), str(error)) from error
     for name in COUNTERS:

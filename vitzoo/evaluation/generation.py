@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
+from typing import Any, ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
@@ -18,20 +18,10 @@ from vitzoo.evaluation.questions import AskingEvaluator
 from vitzoo.evaluation.settings import Rows
 from vitzoo.evaluation.text_metrics import BETTER, BLEU_TOKENIZERS, SACRE, Scores, make_sacre, scores
 from vitzoo.models.base import ModelConfig
-from vitzoo.models.text import kind_of
+from vitzoo.models.text import WithVocabulary, kind_of
 from vitzoo.schema import default_of, setting
 
 BEAM_SETTINGS = ("length_penalty", "length_normalisation", "early_stopping")
-
-
-@runtime_checkable
-class WithVocabulary(Protocol):
-    """Settings of a model that tells tokens."""
-
-    @property
-    def vocabulary_size(self) -> int:
-        """How many it knows."""
-        ...
 
 
 @dataclasses.dataclass(frozen=True)

@@ -19,6 +19,7 @@ from vitzoo.config.layers import Overrides, nested
 from vitzoo.errors import UserError
 from vitzoo.evaluation.checkpoint import make_ready, state_beside
 from vitzoo.evaluation.evaluate import bound
+from vitzoo.nn.state import HostParams
 from vitzoo.objectives.base import WithMemory
 from vitzoo.outputs import checked_new_folder
 from vitzoo.parallel.processes import place_all
@@ -30,7 +31,7 @@ ALIKE = {"model": "another model", "classes": "other classes", "inputs": "other 
 IN_TRAINING = ("variant", "dropout", "attention_dropout", "drop_path", "drop_path_schedule", "patch_dropout")
 """Settings of a model that its outputs don't depend on."""
 
-Score = Callable[[Any], float]
+Score = Callable[[HostParams], float]
 
 
 @dataclasses.dataclass
@@ -42,16 +43,16 @@ class WeightSum:
         count: of how many.
     """
 
-    total: Any = None
+    total: HostParams | None = None
     count: int = 0
 
-    def plus(self, params: Any) -> "WeightSum":
+    def plus(self, params: HostParams) -> "WeightSum":
         """The sum with one more."""
         wide = jax.tree.map(lambda leaf: leaf.astype(np.float64), params)
         total = wide if self.total is None else jax.tree.map(np.add, self.total, wide)
         return WeightSum(total, self.count + 1)
 
-    def mean(self, like: Any) -> Any:
+    def mean(self, like: HostParams) -> HostParams:
         """The mean, in the types of `like`."""
         return jax.tree.map(lambda sums, leaf: (sums / self.count).astype(leaf.dtype), self.total, like)
 
@@ -115,15 +116,16 @@ def soup(
     return {"output": str(output), "ingredients": rows, "score": score}
 
 
-def _uniform(names: Sequence[str], located: Sequence[Located], weights: str) -> Any:
+def _uniform(names: Sequence[str], located: Sequence[Located], weights: str) -> HostParams:
     total, like = WeightSum(), None
     for name, one in zip(names, located, strict=True):
         like = _params(name, one, weights)
         total = total.plus(like)
+    assert like is not None  # there are two or more
     return total.mean(like)
 
 
-def _params(name: str, located: Located, weights: str) -> Any:
+def _params(name: str, located: Located, weights: str) -> HostParams:
     """The parameters of an ingredient; UserError where they are not finite."""
     params = read_params(located, weights)[0]
     check_finite("CKPT", name, params)
@@ -132,7 +134,7 @@ def _params(name: str, located: Located, weights: str) -> Any:
 
 def _greedy(
     names: Sequence[str], located: Sequence[Located], metric: str, weights: str, overrides: Overrides, out: TextIO
-) -> tuple[Any, list[bool], list[float], float]:
+) -> tuple[HostParams, list[bool], list[float], float]:
     """The mean, which are in it, each one's score alone and the mean's."""
     score, better = _scorer(names[0], metric, weights, overrides)
     alone = []
@@ -173,7 +175,7 @@ def _scorer(checkpoint: str, metric: str, weights: str, overrides: Overrides) ->
         raise UserError("--greedy", metric, "is of an objective that remembers, and a mean of weights has no memory")
     state = state_beside(ready, evaluation)
 
-    def score(params: Any) -> float:
+    def score(params: HostParams) -> float:
         values = evaluation.metrics(evaluation.rows(place_all(params, places), state=state))
         if key not in values:
             raise UserError("--greedy", metric, f"these data give no {key}; take one of {', '.join(values)}")

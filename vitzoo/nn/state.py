@@ -25,6 +25,8 @@ Params = Tree[jax.Array]
 """A nested dict of arrays, as its module's attributes are nested."""
 Shapes = Tree[jax.ShapeDtypeStruct]
 """The same before anything is computed."""
+HostParams = Tree[np.ndarray]
+"""The same on the host, as they are read from a disk."""
 
 Module = TypeVar("Module", bound=nnx.Module)
 Node = TypeVar("Node")

@@ -11,6 +11,7 @@ from vitzoo.config.assembly import Assembly
 from vitzoo.data.inputs import Inputs
 from vitzoo.data.processors.image import ImageProcessor
 from vitzoo.errors import UserError
+from vitzoo.nn.state import HostParams
 from vitzoo.training.run_folder import read_config
 from vitzoo.weights.load import fitted
 from vitzoo.weights.open import open_weights
@@ -81,7 +82,7 @@ class Pretrained:
 
     def parameters(
         self, made: Assembly, classes: Sequence[str] | None, seed: int, inputs: Inputs
-    ) -> tuple[dict[str, Any], list[str]]:
+    ) -> tuple[HostParams, list[str]]:
         """The weights made to fit a model that this feeds, as nested NumPy arrays, and lines on what became of them."""
         images = inputs.find(ImageProcessor)
         params, report, which = fitted(

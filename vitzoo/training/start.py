@@ -18,7 +18,7 @@ from vitzoo.config import Resolved
 from vitzoo.config.fields import Differences
 from vitzoo.data.folders import is_moved
 from vitzoo.errors import UserError
-from vitzoo.nn.state import Params, initialise
+from vitzoo.nn.state import HostParams, Params, initialise
 from vitzoo.parallel.processes import place_all
 from vitzoo.steps.state import create
 from vitzoo.training import lock, records, run_folder
@@ -99,8 +99,8 @@ def _own_state(task: Task, store: Store, found: int | None) -> tuple[dict, dict[
         return _fresh(task, params), {"step": 0}, []
     if task.resolved.experiment.init_from_state:
         return _continued(task)
-    params, report = pretrained_parameters(task)
-    return _fresh(task, place_all(params, task.shardings["params"])), {"step": 0}, report
+    loaded, report = pretrained_parameters(task)
+    return _fresh(task, place_all(loaded, task.shardings["params"])), {"step": 0}, report
 
 
 def check(task: Task, store: Store, found: int | None) -> list[str]:
@@ -142,7 +142,7 @@ def check(task: Task, store: Store, found: int | None) -> list[str]:
     return changed
 
 
-def pretrained_parameters(task: Task) -> tuple[dict[str, Any], list[str]]:
+def pretrained_parameters(task: Task) -> tuple[HostParams, list[str]]:
     """The weights of `init_from` made to fit the model, and a line for each leaf that is not simply used."""
     assert task.pretrained is not None
     seed = task.resolved.experiment.seed

@@ -24,9 +24,11 @@ from vitzoo.errors import UserError
 from vitzoo.models.base import transfer_rules
 from vitzoo.nn.execution import Execution
 from vitzoo.nn.paths import flatten
+from vitzoo.nn.state import HostParams
 from vitzoo.outputs import check_takes_checkpoints, checked_file, checked_new_folder, whole_folder, write_whole
 from vitzoo.overwriting import Reads
 from vitzoo.registry import find
+from vitzoo.strict_json import JSON
 from vitzoo.weights.formats.registry import FORMATS, WRITERS, Writing, find_writer
 from vitzoo.weights.load import load
 from vitzoo.weights.open import Published, check_given, name_of, open_weights, read_weights
@@ -70,7 +72,7 @@ def convert(
     form: str = "",
     source_format: str = "",
     weights: str = "auto",
-    given: Mapping[str, Any] | None = None,
+    given: Mapping[str, JSON] | None = None,
 ) -> Converted:
     """Weights in another form.
 
@@ -136,7 +138,7 @@ def _check_format(form: str) -> None:
 
 
 @one_at_a_time
-def _write_own(located: Located, params: Any, target: Path) -> None:
+def _write_own(located: Located, params: HostParams, target: Path) -> None:
     """A run folder with one checkpoint."""
     counters = {"step": located.step, "updates": located.step, "skipped": 0}
     assets = located.folder / "assets"
@@ -231,7 +233,7 @@ SUFFIX = ".stablehlo"
 PLATFORMS = ("cpu", "cuda", "tpu")
 
 
-def write_stablehlo(checkpoint: str, output: str | Path, weights: str = "auto", **changes: Any) -> tuple[Path, str]:
+def write_stablehlo(checkpoint: str, output: str | Path, weights: str = "auto", **changes: JSON) -> tuple[Path, str]:
     """Writes a model, its parameters and its scaling of pixels as a serialised `jax.export.Exported`.
 
     Of images it takes uint8 [batch, height, width, channels] of the model's size, 0 to 255 (whole levels, whatever

@@ -7,6 +7,7 @@ import zlib
 from collections.abc import Mapping
 from typing import Any
 
+import jax
 import numpy as np
 from jax.sharding import Mesh
 
@@ -15,6 +16,7 @@ from vitzoo.checkpoints.metadata import FROZEN, Description
 from vitzoo.config.assembly import from_description, frozen_models
 from vitzoo.errors import UserError
 from vitzoo.nn.paths import flatten, unflatten
+from vitzoo.nn.state import Params
 from vitzoo.objectives.base import Frozen
 from vitzoo.parallel.processes import place
 from vitzoo.schema import checkpoints_of
@@ -68,12 +70,12 @@ class FrozenCheckpoints:
         descriptions = {name: one.description for name, one in located.items()}
         return cls(names, located, frozen_models(objective, descriptions, **student))
 
-    def load(self, mesh: Mesh) -> dict[str, Any]:
+    def load(self, mesh: Mesh) -> dict[str, Params]:
         """Their variables on the devices, as the state holds them under `frozen`."""
         places = frozen_shardings(self.models, mesh)
         return {name: self._load(name, flatten(places[name])) for name in self.models}
 
-    def _load(self, name: str, places: Mapping[str, Any]) -> dict[str, Any]:
+    def _load(self, name: str, places: Mapping[str, jax.sharding.Sharding]) -> Params:
         located, shapes = self.located[name], flatten(self.models[name].shapes)
         made = from_description(located.description)
         params, _, which = fitted(located, made, located.description["classes"])

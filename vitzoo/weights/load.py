@@ -20,10 +20,12 @@ from vitzoo.data.processors.image import for_channels, preprocessing_of
 from vitzoo.data.settings import Preprocessing
 from vitzoo.errors import UserError
 from vitzoo.models.base import ModelConfig, Scales
-from vitzoo.models.geometry import image_shape
+from vitzoo.models.geometry import ImageConfig, image_shape
 from vitzoo.nn import state
 from vitzoo.nn.execution import DEFAULT, Execution
+from vitzoo.nn.state import HostParams
 from vitzoo.registry import find
+from vitzoo.strict_json import JSON
 from vitzoo.weights.info import Info, only_processor
 from vitzoo.weights.open import name_of, open_weights, read_weights
 from vitzoo.weights.transfer import Report, match_head, scale_of, transfer
@@ -75,7 +77,7 @@ class Opened:
         return model, info
 
 
-def open_model(checkpoint: "str | Path | Opened", changes: Mapping[str, Any] | None = None) -> Opened:
+def open_model(checkpoint: "str | Path | Opened", changes: Mapping[str, JSON] | None = None) -> Opened:
     """A checkpoint found and checked, its weights not yet read; one that is open already as it is.
 
     Raises:
@@ -94,7 +96,7 @@ def open_model(checkpoint: "str | Path | Opened", changes: Mapping[str, Any] | N
 
 @checked()
 def load(
-    checkpoint: str | Path, weights: str = "auto", *, execution: Execution = DEFAULT, **changes: Any
+    checkpoint: str | Path, weights: str = "auto", *, execution: Execution = DEFAULT, **changes: JSON
 ) -> tuple[Any, Info]:
     """A model from a checkpoint.
 
@@ -123,7 +125,7 @@ def information(
     checkpoint: str,
     located: Located,
     inputs: Inputs,
-    config: Any,
+    config: ModelConfig,
     classes: Sequence[str] | None,
     weights: str,
     report: Report,
@@ -149,7 +151,7 @@ def fitted(
     weights: str = "auto",
     seed: int = 0,
     preprocessing: Preprocessing | None = None,
-) -> tuple[dict[str, Any], Report, str]:
+) -> tuple[HostParams, Report, str]:
     """A checkpoint's weights made to fit a model.
 
     Args:
@@ -185,20 +187,20 @@ def fitted(
     return params, report, which
 
 
-def _scales(description: Description, now: Preprocessing | None, old: Any, new: Any) -> Scales | None:
+def _scales(description: Description, now: Preprocessing | None, old: ModelConfig, new: ModelConfig) -> Scales | None:
     """Mean and deviation of pixels in a checkpoint and in a model of this Config; None for text."""
     images = input_of(description, "image")
-    if images is None or not hasattr(new, "channels"):
+    if images is None or not isinstance(new, ImageConfig) or not isinstance(old, ImageConfig):
         return None
     then, channels = preprocessing_of(images), image_shape(new)[2]
     return scale_of(then, image_shape(old)[2]), scale_of(now or for_channels(then, channels), channels)
 
 
-def _classes(config: Any) -> int:
+def _classes(config: ModelConfig) -> int:
     return getattr(config, "num_classes", None) or 0
 
 
-def check_family(old: Any, new: Any) -> None:
+def check_family(old: ModelConfig, new: ModelConfig) -> None:
     """Raises UserError if the Configs are of different models."""
     if type(old) is not type(new):
         raise UserError("model.name", type(new).__module__, f"can't take the weights of a {type(old).__module__}")

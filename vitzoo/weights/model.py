@@ -10,6 +10,7 @@ from vitzoo.config.assembly import from_description
 from vitzoo.errors import UserError
 from vitzoo.nn import state
 from vitzoo.nn.paths import flatten
+from vitzoo.nn.state import HostParams
 from vitzoo.objectives.inputs import made_inputs
 from vitzoo.registry import PARTS
 from vitzoo.schema import to_json
@@ -30,18 +31,20 @@ class Part(Located):
     path: str
     whole: str
 
-    def params(self, params: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    def params(self, params: HostParams) -> tuple[HostParams, list[str]]:
         """The part of the whole's nested parameters, and a line for the report.
 
         Raises:
             UserError: there is none, as after a change to the whole's model.
         """
-        others = len(flatten(params))
+        others, part = len(flatten(params)), params
         for key in self.path.split("/"):
-            if not isinstance(params := params.get(key, {}), Mapping) or not params:
+            below = part.get(key)
+            if not isinstance(below, Mapping) or not below:
                 raise UserError("checkpoint", self.name, f"holds no leaves below {self.path}")
-        others -= len(flatten(params))
-        return dict(params), [f"part    {self.path} of {self.whole}, whose other {others} leaves are left"]
+            part = below
+        others -= len(flatten(part))
+        return dict(part), [f"part    {self.path} of {self.whole}, whose other {others} leaves are left"]
 
 
 def part_of(located: Located, path: str, name: str) -> Part:

@@ -20,11 +20,14 @@ from vitzoo.data.settings import Preprocessing
 from vitzoo.data.text.settings import Text
 from vitzoo.errors import UserError
 from vitzoo.models.geometry import image_shape
+from vitzoo.models.text import WithVocabulary
 from vitzoo.nn.paths import unflatten
+from vitzoo.nn.state import HostParams
 from vitzoo.paths import named_path, readable_path
 from vitzoo.schema import build, convert_fields, to_json
 from vitzoo.spelling import nearest, shared_note
 from vitzoo.staging import temporary_folder
+from vitzoo.strict_json import JSON
 from vitzoo.version import version
 from vitzoo.weights import catalogue
 from vitzoo.weights.files.open import is_published, open_weights_file
@@ -51,7 +54,7 @@ class Published(Located):
     reading: Reading
     form: str
 
-    def params(self) -> tuple[dict[str, Any], list[str]]:
+    def params(self) -> tuple[HostParams, list[str]]:
         """Nested parameters, and lines for the report.
 
         Raises:
@@ -63,7 +66,7 @@ class Published(Located):
         return unflatten(flat), [f"format  {self.form}", *source.notes, *reading.notes, *shared, *ignored]
 
 
-def open_published(name: str, given: Mapping[str, Any] | None = None, form: str = "", place: str = "") -> Published:
+def open_published(name: str, given: Mapping[str, JSON] | None = None, form: str = "", place: str = "") -> Published:
     """Published weights by path.
 
     Args:
@@ -94,6 +97,7 @@ def open_published(name: str, given: Mapping[str, Any] | None = None, form: str 
                 "is a model of text without its tokenizer: put tokenizer.json (or vocab.txt, vocab.json with "
                 f"merges.txt, spiece.model) into {source.folder}"
             )
+        assert isinstance(config, WithVocabulary)
         folder = _scratch()
         ends = stated_ends(source, config.vocabulary_size)
         if ends == reading.tokenizer.end_ids:
@@ -134,7 +138,7 @@ def _scratch() -> Path:
     return Path(tempfile.mkdtemp(dir=temporary_folder()))
 
 
-def open_weights(checkpoint: str | Path, given: Mapping[str, Any] | None = None, form: str = "") -> Located:
+def open_weights(checkpoint: str | Path, given: Mapping[str, JSON] | None = None, form: str = "") -> Located:
     """Weights by name, found and checked; their arrays are read by `read_weights`.
 
     Args:
@@ -188,7 +192,7 @@ def locate_own(checkpoint: str | Path) -> Located:
     return locate(checkpoint)
 
 
-def check_given(located: Located, given: Mapping[str, Any]) -> None:
+def check_given(located: Located, given: Mapping[str, JSON]) -> None:
     """Checks that what a user states of a model is what its weights are, where nothing is to be changed.
 
     Args:
@@ -243,7 +247,7 @@ def _path(text: str) -> Path:
     return readable_path("checkpoint", text) if text.strip() and path.exists() else path
 
 
-def read_weights(located: Located, weights: str = "auto") -> tuple[dict[str, Any], str, list[str]]:
+def read_weights(located: Located, weights: str = "auto") -> tuple[HostParams, str, list[str]]:
     """The arrays.
 
     Args:

@@ -8,16 +8,17 @@ Everything else that is missing, left over or of another shape is refused by nam
 import dataclasses
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
+import jax
 import numpy as np
 
 from vitzoo import spelling
 from vitzoo.data.mixing import MIDDLE
 from vitzoo.data.settings import Preprocessing
 from vitzoo.errors import UserError
-from vitzoo.models.base import Flat, Scale, Scales, TransferRules, transfer_rules
+from vitzoo.models.base import Flat, ModelConfig, Scale, Scales, TransferRules, transfer_rules
 from vitzoo.nn.paths import flatten, is_stacked, unflatten
+from vitzoo.nn.state import HostParams, Params, Shapes
 
 KINDS = ("resized", "adapted", "new", "dropped")
 
@@ -88,17 +89,17 @@ def match_head(old: Sequence[str] | None, old_count: int, new: Sequence[str] | N
 
 
 def transfer(
-    source: Mapping[str, Any],
-    old: Any,
-    new: Any,
-    shapes: Mapping[str, Any],
+    source: HostParams,
+    old: ModelConfig,
+    new: ModelConfig,
+    shapes: Shapes,
     *,
     model: type,
     head: Head,
-    fresh: Callable[[], Mapping[str, Any]],
+    fresh: Callable[[], Params],
     where: str | None = None,
     scales: Scales | None = None,
-) -> tuple[dict[str, Any], Report]:
+) -> tuple[HostParams, Report]:
     """The source's parameters made to fit a target model.
 
     Args:
@@ -135,7 +136,9 @@ def transfer(
     other = getattr(old, "num_classes", None) != getattr(new, "num_classes", None)
     hint = "; new for other classes are only leaves below `head`" if other else ""
     new_paths = check_leaves(taken, want, explained, rules, hint, where)
-    taken |= {path: leaf for path, leaf in flatten(fresh() if new_paths else {}).items() if path in new_paths}
+    taken |= {
+        path: np.asarray(leaf) for path, leaf in flatten(fresh() if new_paths else {}).items() if path in new_paths
+    }
     for path in new_paths:
         report.add("new", path, "initialised")
     for path in sorted(have.keys() - want.keys()):
@@ -146,7 +149,12 @@ def transfer(
 
 
 def take_head(
-    params: Flat, want: Mapping[str, Any], new: Any, head: Head, report: Report, rules: TransferRules
+    params: Flat,
+    want: Mapping[str, jax.ShapeDtypeStruct],
+    new: ModelConfig,
+    head: Head,
+    report: Report,
+    rules: TransferRules,
 ) -> Flat:
     """The parameters with their head kept, put in order, or made new: zeros, the bias `head_bias_init`."""
     params, leaves = dict(params), [path for path in want if re.fullmatch(rules.head, path)]
@@ -164,7 +172,7 @@ def take_head(
 
 def check_leaves(
     taken: Flat,
-    want: Mapping[str, Any],
+    want: Mapping[str, jax.ShapeDtypeStruct],
     explained: Sequence[str],
     rules: TransferRules,
     hint: str = "",
@@ -201,7 +209,7 @@ def name_some(verb: str, names: list[str], most: int = 4) -> list[str]:
     return [f"{verb} {len(names)} {'leaf' if len(names) == 1 else 'leaves'}: {', '.join(names[:most])}{more}"]
 
 
-def shapes_of(path: str, taken: Flat, want: Mapping[str, Any]) -> str:
+def shapes_of(path: str, taken: Flat, want: Mapping[str, jax.ShapeDtypeStruct]) -> str:
     """A leaf with the two shapes that don't agree, in layers where that is the difference."""
     have, wanted = taken[path].shape, tuple(want[path].shape)
     if is_stacked(path) and have[1:] == wanted[1:]:

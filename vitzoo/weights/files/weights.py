@@ -10,7 +10,7 @@ import numpy as np
 
 from vitzoo.data.text.lines import HALF, is_whole
 from vitzoo.errors import UserError
-from vitzoo.strict_json import parsed
+from vitzoo.strict_json import JSON, parsed
 
 LARGEST = 2**26  # bytes; a model of 10,000 arrays has an index of about a million
 DEEPEST = 32  # lists and objects within each other
@@ -65,7 +65,7 @@ def _check(content: Any) -> None:
     raise ValueError("is nested too deeply")
 
 
-def shown(value: Any) -> str:
+def shown(value: JSON) -> str:
     """A value in a message, with its type to be seen (`'12'` isn't `12`), shortened."""
     try:
         text = repr(value)

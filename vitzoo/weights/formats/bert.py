@@ -15,6 +15,7 @@ from vitzoo.data.text.tokenizers.base import TextTokenizer
 from vitzoo.errors import UserError
 from vitzoo.models.base import Flat
 from vitzoo.models.bert import BERTConfig
+from vitzoo.strict_json import JSON
 from vitzoo.weights.files.weights import Weights, read_json, shown
 from vitzoo.weights.formats import settings
 from vitzoo.weights.formats.registry import Given, Reading, Writing, architecture_of
@@ -26,7 +27,7 @@ PREFIX = "bert."
 BUFFERS = Ignored(r"(bert\.)?embeddings\.(position_ids|token_type_ids)", "0, 1, 2 ..., not weights")
 MASK_FOUND = "transformers finds the names of special tokens in a text, as its mask's must be; here others are text"
 WITHOUT_CONFIG = "there is no config.json: taken for a BERT, with exact GELU and epsilon 1e-12"
-ONLY = {"position_embedding_type": "absolute", "is_decoder": False, "add_cross_attention": False}
+ONLY: dict[str, JSON] = {"position_embedding_type": "absolute", "is_decoder": False, "add_cross_attention": False}
 SIZES = {
     "vocabulary_size": "vocab_size",
     "context_length": "max_position_embeddings",
@@ -200,7 +201,7 @@ def head_of(source: Weights, prefix: str) -> Head:
     return Head({"head": "none", "pooler": pooler}, {"name": "masked_lm"})
 
 
-def written_head(config: BERTConfig, description: Description) -> tuple[str, dict[str, Any]]:
+def written_head(config: BERTConfig, description: Description) -> tuple[str, dict[str, JSON]]:
     """transformers' class for the head of a model of ours, and settings of `config.json`."""
     kind = config.head_kind
     if config.head_input not in (None, "pooler"):
@@ -325,7 +326,7 @@ def read_sentence(source: Weights, places: int, width: int) -> Sentence:
     )
 
 
-def sentence_files(config: BERTConfig, longest: int) -> dict[str, Any]:
+def sentence_files(config: BERTConfig, longest: int) -> dict[str, JSON]:
     """The files of such a folder, by name."""
     parts = [("", "Transformer"), ("1_Pooling", "Pooling"), ("2_Normalize", "Normalize")]
     parts = parts if config.unit_embedding else parts[:2]

@@ -237,7 +237,7 @@ def _places(
 
 
 def find_grid(
-    source: Weights, table: str, count: int, patch: Grid, class_token: bool, given: Any
+    source: Weights, table: str, count: int, patch: Grid, class_token: bool, given: int | Grid | None
 ) -> tuple[Grid, int, list[str]]:
     """What a table of positions is of.
 

@@ -15,6 +15,7 @@ from vitzoo.checkpoints.metadata import Description
 from vitzoo.data.text.tokenizers.base import TextTokenizer
 from vitzoo.models.base import Flat
 from vitzoo.models.gpt import GPTConfig
+from vitzoo.strict_json import JSON
 from vitzoo.weights.files.weights import Weights
 from vitzoo.weights.formats import settings
 from vitzoo.weights.formats.registry import Given, Reading, Writing
@@ -35,7 +36,7 @@ BLOCK = {
 MASKS = Ignored(r"(transformer\.)?h\.\d+\.attn\.(bias|masked_bias)", "masks, not weights")
 TIED = Ignored(r"lm_head\.weight", "the embedding again")
 POSITION_IDS = Ignored(r"(transformer\.)?position_ids", "0, 1, 2 ..., not weights")
-PLAIN = {"norm": "layer_norm", "positions": "learned", "gated_mlp": False, "qk_norm": False}
+PLAIN: dict[str, JSON] = {"norm": "layer_norm", "positions": "learned", "gated_mlp": False, "qk_norm": False}
 """Settings of a GPT of ours that have one value in these formats."""
 ONLY = {
     "scale_attn_weights": True,
@@ -72,7 +73,7 @@ class GPT2:
     tables: ClassVar[tuple[str, str]] = ("wte", "wpe")
     marks: ClassVar[tuple[str, ...]] = ("h.0.attn.c_attn.weight", "wpe.weight")
     transposed: ClassVar[bool] = False
-    fixed: ClassVar[Mapping[str, Any]] = {"pre_norm": True}
+    fixed: ClassVar[Mapping[str, JSON]] = {"pre_norm": True}
     activation: ClassVar[tuple[str, str]] = ("activation_function", "gelu_new")
     activations: ClassVar[Mapping[str, str]] = {"gelu_new": "gelu_tanh", **settings.GELUS}
     ignored: ClassVar[tuple[Ignored, ...]] = (MASKS,)

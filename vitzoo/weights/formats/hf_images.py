@@ -7,6 +7,7 @@ from typing import Any
 from vitzoo.checkpoints.metadata import Description
 from vitzoo.data.inputs import input_of
 from vitzoo.errors import UserError
+from vitzoo.strict_json import JSON
 from vitzoo.weights.files.weights import Weights, read_json, shown
 from vitzoo.weights.formats.settings import flag, is_number, of_channels, only, theirs_of
 from vitzoo.weights.formats.vit_common import LARGEST_SIDE, SMALLEST_CROP, Size, departures
@@ -54,7 +55,7 @@ ONLY = {"do_resize": True, "do_pad": False, "rescale_offset": False}
 
 def read(
     source: Weights, usual: str, whole: Size, size: Size, channels: int = 3, *, any_size: bool = False
-) -> tuple[dict[str, Any], list[str]]:
+) -> tuple[dict[str, JSON], list[str]]:
     """Fields of `Preprocessing`, and notes.
 
     Args:
@@ -86,7 +87,7 @@ def read(
     shares = {kept[axis] / resized[axis] for axis in (0, 1)}
     if len(shares) > 1 or not SMALLEST_CROP <= max(shares) <= 1:
         raise source.refused(f"{FILE} cuts {kept} out of {resized}; here both sides are cut by one share")
-    fields = {
+    fields: dict[str, JSON] = {
         "resize": resize,
         "interpolation": RESAMPLES[values["resample"]],
         "crop_fraction": shares.pop() * seen,
@@ -102,7 +103,7 @@ def read(
     return fields, notes
 
 
-def written(description: Description, where: str) -> tuple[dict[str, Any], tuple[str, ...]]:
+def written(description: Description, where: str) -> tuple[dict[str, JSON], tuple[str, ...]]:
     """The file of a model of ours, by name, and notes on what transformers will do otherwise; nothing where its
     preprocessing isn't known.
 
@@ -127,7 +128,7 @@ def written(description: Description, where: str) -> tuple[dict[str, Any], tuple
     if not images["antialias"] and images["interpolation"] != "nearest":
         raise UserError("inputs.image.antialias", False, f"has no place in {where}, which filters as PIL does")
     names = {str(index): name for index, name in enumerate(RESAMPLES)}
-    content = {
+    content: dict[str, JSON] = {
         "image_processor_type": kind,
         "do_resize": True,
         "size": size,

@@ -8,6 +8,7 @@ from vitzoo.checkpoints.metadata import Description
 from vitzoo.errors import UserError
 from vitzoo.models.base import Flat
 from vitzoo.models.vit_config import ViTConfig
+from vitzoo.strict_json import JSON
 from vitzoo.weights.files.weights import Weights, shown
 from vitzoo.weights.formats import hf_images, settings
 from vitzoo.weights.formats.hf_vit_config import as_table, body, reading, written
@@ -21,7 +22,7 @@ STACK = "encoder.layers"
 TEXT = Ignored(r"text_model[.].*|logit_(scale|bias)", "the text tower and what compares it with images")
 BUFFER = Ignored(r"(vision_model[.])?embeddings[.]position_ids", "0, 1, 2 ..., not weights")
 PROBE = Ignored(r"vision_model[.]head[.].*", "pooling by attention, which the head of classes doesn't read")
-ONLY = {
+ONLY: dict[str, JSON] = {
     "class_token": False,
     "distillation": "none",
     "registers": 0,

@@ -14,6 +14,7 @@ from vitzoo.data.text.tokenizers.base import TextTokenizer
 from vitzoo.errors import UserError
 from vitzoo.models.base import Flat
 from vitzoo.models.vit_config import ViTConfig
+from vitzoo.strict_json import JSON
 from vitzoo.weights.files.weights import Weights
 from vitzoo.weights.formats import hf_images, settings
 from vitzoo.weights.formats.hf_siglip import SigLIP
@@ -179,7 +180,7 @@ def _heads(distilled: str, prefix: str) -> dict[str, str]:
 
 MULTIPLES = range(1, 65)
 """Of the width, that an MLP's size can be."""
-DINOV2_ONLY = {"distillation": "none", "pre_logits": False}
+DINOV2_ONLY: dict[str, JSON] = {"distillation": "none", "pre_logits": False}
 
 
 class DINOv2:
@@ -206,11 +207,12 @@ class DINOv2:
         settings.only(source, {"qkv_bias": found["qkv_bias"], "use_swiglu_ffn": gated, "num_register_tokens": count})
         if type_of(source) == "dinov2" and count:
             raise source.refused(f"{what_it_says(source)}, and the file has registers, which it has not")
+        scale = settings.value(source, "layerscale_value", 1.0, settings.is_number, "a number")
         fields = shared | {
             **found,
             "pooling": "cls_gap" if outputs else "cls",
             "gated_mlp": gated,
-            "layer_scale": settings.value(source, "layerscale_value", None, settings.is_number, "a number") or 1.0,
+            "layer_scale": scale or 1.0,
             "position_antialias": count > 0,
             **settings.shares(source, DROPOUTS),
         }

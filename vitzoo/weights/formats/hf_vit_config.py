@@ -10,6 +10,7 @@ from vitzoo.errors import UserError
 from vitzoo.models.base import Flat
 from vitzoo.models.vit_config import ViTConfig
 from vitzoo.nn.positions import SinCos2D
+from vitzoo.strict_json import JSON
 from vitzoo.weights.files.weights import Weights, shown
 from vitzoo.weights.formats import hf_images, settings
 from vitzoo.weights.formats.registry import Given, Reading
@@ -151,7 +152,7 @@ def _pair(source: Weights, field: str, usual: Size) -> Size:
     return values[0], values[1]
 
 
-def written(config: ViTConfig, where: str) -> dict[str, Any]:
+def written(config: ViTConfig, where: str) -> dict[str, JSON]:
     """Settings of `config.json` that every family has."""
     size, patch = config.image_shape, config.patch_shape
     return {

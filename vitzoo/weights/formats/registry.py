@@ -15,7 +15,7 @@ from vitzoo.config.assembly import Assembly
 from vitzoo.config.model import ModelChoice
 from vitzoo.data.text.tokenizers.base import TextTokenizer
 from vitzoo.errors import UserError
-from vitzoo.models.base import Flat
+from vitzoo.models.base import Flat, ModelConfig
 from vitzoo.nn.paths import flatten
 from vitzoo.weights.files.weights import Weights, shown
 from vitzoo.weights.mapping import Ignored, LeafMap, NameMap
@@ -61,7 +61,7 @@ class Reading:
     notes: tuple[str, ...] = ()
 
     @functools.cached_property
-    def config(self) -> Any:
+    def config(self) -> ModelConfig:
         """The model's Config.
 
         Raises:

@@ -1,7 +1,7 @@
 """Reading and writing transformers' `config.json`: what a setting means here, what has no place, the classes' names."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TypeGuard, TypeVar, overload
 
 import numpy as np
 
@@ -9,7 +9,8 @@ from vitzoo import spelling
 from vitzoo.checkpoints.metadata import Description
 from vitzoo.errors import UserError
 from vitzoo.limits import LARGEST_INTEGER
-from vitzoo.schema import default_of
+from vitzoo.schema import Settings, default_of
+from vitzoo.strict_json import JSON
 from vitzoo.weights.files.weights import Weights, shown
 from vitzoo.weights.formats.registry import Given, type_of, what_it_says
 
@@ -32,12 +33,15 @@ PROBLEMS = ("single_label_classification", "multi_label_classification", "regres
 """What transformers' heads of classes are for."""
 
 
+Stated = TypeVar("Stated")
+
+
 def give(setting: str) -> str:
     """How a user states what a file doesn't say."""
     return f"give --config.model.{setting}=VALUE (of predict and generate, which take no settings, convert it first)"
 
 
-def only(source: Weights, plain: Mapping[str, Any]) -> None:
+def only(source: Weights, plain: Mapping[str, JSON]) -> None:
     """Refuses a file whose `config.json` gives a setting another value than the one that it has here."""
     for name, value in plain.items():
         stated = source.config.get(name, value)
@@ -68,24 +72,36 @@ def named(source: Weights, field: str, usual: str, names: Mapping[str, str]) -> 
     return names[stated]
 
 
-def whole(source: Weights, field: str, usual: Any = None, *, least: int = 0, most: int = LARGEST_INTEGER) -> Any:
+@overload
+def whole(source: Weights, field: str, *, least: int = 0, most: int = LARGEST_INTEGER) -> int | None: ...
+@overload
+def whole(source: Weights, field: str, usual: int, *, least: int = 0, most: int = LARGEST_INTEGER) -> int: ...
+def whole(
+    source: Weights, field: str, usual: int | None = None, *, least: int = 0, most: int = LARGEST_INTEGER
+) -> int | None:
     """An integer of `config.json`; `usual` where it says none; UserError if it is no integer within limits."""
-    fits = lambda stated: type(stated) is int and least <= stated <= most  # noqa: E731
+
+    def fits(stated: JSON) -> TypeGuard[int]:
+        return type(stated) is int and least <= stated <= most
+
     return value(source, field, usual, fits, f"an integer from {least:,} to {most:,}")
 
 
 def flag(source: Weights, field: str, usual: bool) -> bool:
     """True or false of `config.json`; `usual` where it says neither."""
-    return value(source, field, usual, lambda stated: isinstance(stated, bool), "true or false")
+    return value(source, field, usual, is_bool, "true or false")
 
 
 def epsilon(source: Weights, field: str, usual: float) -> float:
     """What `config.json` says that norms add."""
-    fits = lambda stated: is_number(stated) and 0 < stated <= LARGEST_EPSILON  # noqa: E731
+
+    def fits(stated: JSON) -> TypeGuard[float]:
+        return is_number(stated) and 0 < stated <= LARGEST_EPSILON
+
     return value(source, field, usual, fits, f"a number above 0 and at most {LARGEST_EPSILON}")
 
 
-def value(source: Weights, field: str, usual: Any, fits: Callable[[Any], bool], right: str) -> Any:
+def value(source: Weights, field: str, usual: Stated, fits: Callable[[JSON], TypeGuard[Stated]], right: str) -> Stated:
     """What `config.json` says; `usual` where it says nothing; UserError if it doesn't fit, with what is right."""
     stated = source.config.get(field)
     if stated is None:
@@ -95,31 +111,40 @@ def value(source: Weights, field: str, usual: Any, fits: Callable[[Any], bool], 
     return stated
 
 
-def is_number(value: Any) -> bool:
+def is_bool(value: JSON) -> TypeGuard[bool]:
+    """Whether a value of JSON is true or false."""
+    return isinstance(value, bool)
+
+
+def is_number(value: JSON) -> TypeGuard[float]:
     """Whether a value of JSON is a number that float32 holds."""
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e38
 
 
-def of_channels(source: Weights, field: str, stated: Any, channels: int) -> list[float]:
+def of_channels(source: Weights, field: str, stated: JSON, channels: int) -> list[float]:
     """A mean or a deviation of pixels: one number, or one for each of the model's channels; deviations are above 0.
 
     Three equal numbers are one to a model of grey images.
     """
     values = stated if isinstance(stated, list) else [stated]
-    if len(values) not in (1, 3) or not all(map(is_number, values)) or ("std" in field and min(values) <= 0):
+    numbers = [one for one in values if is_number(one)]
+    if len(values) not in (1, 3) or len(numbers) < len(values) or ("std" in field and min(numbers) <= 0):
         right = "a number, or one for each channel, is right" + (", above 0" if "std" in field else "")
         raise source.refused(f"{source.config_name} has {field} = {shown(stated)}; {right}")
-    if len(values) > channels and len(set(values)) > 1:
+    if len(numbers) > channels and len(set(numbers)) > 1:
         right = "its images have one channel, so one number is right"
         raise source.refused(f"{source.config_name} has {field} = {shown(stated)}; {right}")
-    return values[:channels]
+    return numbers[:channels]
 
 
 def shares(source: Weights, names: Mapping[str, str]) -> dict[str, float]:
     """Dropouts and the like: our settings → what `config.json` says under these names, from 0 to below 1."""
-    fits = lambda stated: is_number(stated) and 0 <= stated < 1  # noqa: E731
-    found = {ours: value(source, theirs, None, fits, "a number from 0 to below 1") for ours, theirs in names.items()}
-    return {ours: stated for ours, stated in found.items() if stated is not None}
+
+    def fits(stated: JSON) -> TypeGuard[float]:
+        return is_number(stated) and 0 <= stated < 1
+
+    stated = {ours: theirs for ours, theirs in names.items() if source.config.get(theirs) is not None}
+    return {ours: value(source, theirs, 0.0, fits, "a number from 0 to below 1") for ours, theirs in stated.items()}
 
 
 def problem_of(source: Weights) -> str | None:
@@ -172,12 +197,12 @@ def same(source: Weights, name: str, other: str) -> bool:
     return name in source.tensors and bool(np.array_equal(source.numbers(name), source.numbers(other)))
 
 
-def defaults(config_class: type, *names: str) -> dict[str, Any]:
+def defaults(config_class: type[Settings], *names: str) -> dict[str, JSON]:
     """Settings of a model and their defaults: for `must_be`, those that a format has no place for."""
-    return {name: default_of(config_class.__dataclass_fields__[name]) for name in names}  # type: ignore[attr-defined]
+    return {name: default_of(config_class.__dataclass_fields__[name]) for name in names}
 
 
-def must_be(config: Any, fields: Mapping[str, Any], where: str) -> None:
+def must_be(config: Settings, fields: Mapping[str, JSON], where: str) -> None:
     """Refuses a model of ours with a setting that a format has no place for."""
     for field, value in fields.items():
         stated = getattr(config, field)
@@ -223,14 +248,16 @@ def _check_way_back(source: Weights, names: Sequence[str]) -> None:
             raise source.refused(f"config.json has label2id {name} = {shown(index)}, and {of}")
 
 
-def checked_names(source: Weights, field: str, names: Sequence[Any]) -> tuple[str, ...]:
+def checked_names(source: Weights, field: str, names: Sequence[JSON]) -> tuple[str, ...]:
     """Names of a setting, which two classes may share; UserError if one isn't text, or shows nothing."""
+    found = []
     for index, name in enumerate(names):
         if not isinstance(name, str):
             raise source.refused(f"config.json has {field} {index} = {shown(name)}; text is right")
         if spelling.is_blank(name):
             raise source.refused(f"config.json has {field} {index} = {name!r}; a name that can be read is right")
-    return tuple(names)
+        found.append(name)
+    return tuple(found)
 
 
 def placeholders(outputs: int) -> list[str]:
@@ -238,7 +265,7 @@ def placeholders(outputs: int) -> list[str]:
     return [f"LABEL_{index}" for index in range(outputs)]
 
 
-def written_labels(outputs: int, description: Description) -> dict[str, Any]:
+def written_labels(outputs: int, description: Description) -> dict[str, JSON]:
     """Names of classes, and whether an example may have several; nothing without a head."""
     if not outputs:
         return {}

@@ -5,12 +5,13 @@ import dataclasses
 import math
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 from vitzoo.checkpoints.metadata import Description
 from vitzoo.data.inputs import input_of
 from vitzoo.errors import UserError
 from vitzoo.models.vit_config import ViTConfig
+from vitzoo.strict_json import JSON
 from vitzoo.weights.files.weights import Weights, shown
 from vitzoo.weights.formats.registry import Given
 from vitzoo.weights.formats.settings import (
@@ -76,8 +77,8 @@ WITHOUT_EFFECT = (
 
 
 def of_architecture(
-    source: Weights, name: str, arguments: Mapping[str, Any], given: Given, width: int
-) -> tuple[dict[str, Any], list[str]]:
+    source: Weights, name: str, arguments: Mapping[str, JSON], given: Given, width: int
+) -> tuple[dict[str, JSON], list[str]]:
     """Heads, GELU, epsilon and whether pooling sees the tokens before the patches.
 
     Args:
@@ -96,7 +97,7 @@ def of_architecture(
     _check(source, name, arguments)
     heads, notes = _heads(source, name, arguments, given, width)
     clip = "_clip_" in name if name else "norm_pre.weight" in source.tensors
-    found = {
+    found: dict[str, JSON] = {
         "num_heads": heads,
         "gelu": _gelu(source, name, arguments),
         "norm_epsilon": 1e-5 if clip else 1e-6,
@@ -110,7 +111,7 @@ def of_architecture(
     return found | {field: given[field] for field in ("gelu", "norm_epsilon") if field in given}, notes
 
 
-def _check(source: Weights, name: str, arguments: Mapping[str, Any]) -> None:
+def _check(source: Weights, name: str, arguments: Mapping[str, JSON]) -> None:
     words = name.removeprefix("test_").split("_") if name else []
     known = (*SIZES, *KINDS, *(("vit2", "vit3") if name.startswith("test_") else ()))
     strange = [word for word in words if word not in known and not re.fullmatch(r"(patch|reg)?\d+", word)]
@@ -122,7 +123,9 @@ def _check(source: Weights, name: str, arguments: Mapping[str, Any]) -> None:
             raise source.refused(f"config.json has model_args.{argument} = {shown(stated)}, which has no place here")
 
 
-def _heads(source: Weights, name: str, arguments: Mapping[str, Any], given: Given, width: int) -> tuple[int, list[str]]:
+def _heads(
+    source: Weights, name: str, arguments: Mapping[str, JSON], given: Given, width: int
+) -> tuple[int, list[str]]:
     stated = arguments.get("num_heads")
     if stated is not None and type(stated) is not int:
         raise source.refused(f"config.json has model_args.num_heads = {shown(stated)}; an integer is right")
@@ -137,7 +140,7 @@ def _heads(source: Weights, name: str, arguments: Mapping[str, Any], given: Give
     return heads, [] if name or not note else [note]
 
 
-def _gelu(source: Weights, name: str, arguments: Mapping[str, Any]) -> str:
+def _gelu(source: Weights, name: str, arguments: Mapping[str, JSON]) -> str:
     stated = arguments.get("act_layer")
     if stated is not None and (not isinstance(stated, str) or stated not in ACTIVATIONS):
         raise source.refused(f"config.json has act_layer = {shown(stated)}; known: {', '.join(ACTIVATIONS)}")
@@ -167,12 +170,12 @@ PLAIN = {"head_dim": None, "out_bias": True, "patch_norms": False, "pad_to_patch
 """Settings that have one value there."""
 
 
-def _pretrained(source: Weights) -> Mapping[str, Any]:
+def _pretrained(source: Weights) -> Mapping[str, JSON]:
     """Older files have everything at the top."""
     return section(source, "pretrained_cfg") or source.config
 
 
-def section(source: Weights, name: str) -> Mapping[str, Any]:
+def section(source: Weights, name: str) -> Mapping[str, JSON]:
     """A part of `config.json` that holds settings; empty where there is none."""
     stated = source.config.get(name)
     if not isinstance(stated, Mapping | None):
@@ -180,11 +183,14 @@ def section(source: Weights, name: str) -> Mapping[str, Any]:
     return stated or {}
 
 
-def sizes(source: Weights) -> list[Any]:
+def sizes(source: Weights) -> list[int | tuple[int, int] | None]:
     """The image sizes that it says, likeliest first; None is none."""
     stated, size = section(source, "model_args").get("img_size"), _pretrained(source).get("input_size")
     sides = size[1:] if isinstance(size, list) else []
-    found = [tuple(stated) if isinstance(stated, list) else stated, tuple(sides) if len(sides) == 2 else None]
+    found: list[Any] = [
+        tuple(stated) if isinstance(stated, list) else stated,
+        tuple(sides) if len(sides) == 2 else None,
+    ]
     for one in found:
         for side in one if isinstance(one, tuple) else (one,):
             if one is not None and (type(side) is not int or not 0 < side < LARGEST_SIDE or one == ()):
@@ -200,21 +206,28 @@ def check_channels(source: Weights, channels: int) -> None:
         raise source.refused(f"config.json has input_size = {shown(size)}; {right}")
 
 
-def preprocessing(source: Weights, size: Size, channels: int) -> tuple[dict[str, Any], list[str]]:
+def preprocessing(source: Weights, size: Size, channels: int) -> tuple[dict[str, JSON], list[str]]:
     """The fields of `Preprocessing`, and a line where convention took their place.
 
     Raises:
         UserError: cropping or resizing is of a kind not known here.
     """
     if not source.config:
-        usual = {"resize": "short_side_crop", "interpolation": "bicubic", "crop_fraction": crop_fraction(0.875, size)}
+        usual: dict[str, JSON] = {
+            "resize": "short_side_crop",
+            "interpolation": "bicubic",
+            "crop_fraction": crop_fraction(0.875, size),
+        }
         note = "preprocessing as of DeiT and DINO (ImageNet's mean and deviation, bicubic, crop 0.875): no config.json"
         return {**usual, "crop_offset": OFFSET, **IMAGENET}, [note]
     config = dataclasses.replace(source, config=_pretrained(source))
-    fits = lambda stated: is_number(stated) and SMALLEST_CROP <= stated <= 1  # noqa: E731
+
+    def fits(stated: JSON) -> TypeGuard[float]:
+        return is_number(stated) and SMALLEST_CROP <= stated <= 1
+
     part = value(config, "crop_pct", 0.875, fits, f"a number from {SMALLEST_CROP} to 1")
     interpolations = {name: name for name in INTERPOLATIONS}
-    fields: dict[str, Any] = {
+    fields: dict[str, JSON] = {
         "resize": named(config, "crop_mode", "center", CROPS),
         "interpolation": named(config, "interpolation", "bicubic", interpolations),
         "crop_fraction": crop_fraction(part, size),
@@ -253,7 +266,7 @@ def classes(source: Weights, count: int) -> tuple[str, ...] | None:
     return checked_names(source, "label_names", found)
 
 
-def written(config: ViTConfig, description: Description) -> tuple[dict[str, Any], list[str]]:
+def written(config: ViTConfig, description: Description) -> tuple[dict[str, JSON], list[str]]:
     """`config.json` of a model of ours, and notes on what timm will do otherwise with images.
 
     Raises:
@@ -263,7 +276,7 @@ def written(config: ViTConfig, description: Description) -> tuple[dict[str, Any]
     names, images = description["classes"], input_of(description, "image")
     assert images is not None
     height, width, channels = config.image_shape
-    pretrained = {
+    pretrained: dict[str, JSON] = {
         "input_size": [channels, height, width],
         "fixed_input_size": True,
         "interpolation": images["interpolation"],
@@ -275,7 +288,7 @@ def written(config: ViTConfig, description: Description) -> tuple[dict[str, Any]
         "first_conv": "patch_embed.proj",
         "classifier": ["head", "head_dist"] if config.distillation == "head" else "head",
     }
-    content = {
+    content: dict[str, JSON] = {
         "architecture": _architecture(config),
         "num_classes": config.num_classes or 0,
         "num_features": config.width,

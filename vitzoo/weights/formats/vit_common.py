@@ -46,7 +46,7 @@ def table_of(
     rows: int,
     patch: Size,
     prefixes: Sequence[tuple[str, int]],
-    stated: Sequence[Any],
+    stated: Sequence[Size | int | None],
     given: Given,
 ) -> tuple[Size, str]:
     """The image size that a table of positions is for, and which tokens before the patches have rows in it.
@@ -74,7 +74,9 @@ def table_of(
     return found
 
 
-def square_or_given(rows: int, patch: Size, prefixes: Sequence[tuple[str, int]], given: Any) -> tuple[Size, str] | None:
+def square_or_given(
+    rows: int, patch: Size, prefixes: Sequence[tuple[str, int]], given: Size | int | None
+) -> tuple[Size, str] | None:
     """The image size that a table of positions is for, and its prefix, where its file doesn't say the size.
 
     As many patches as fill a square are one, whatever size a user states: that may be the size to which the positions
