@@ -18,7 +18,7 @@ from vitzoo.evaluation.questions import AskingEvaluator
 from vitzoo.evaluation.settings import Rows
 from vitzoo.evaluation.text_metrics import BETTER, BLEU_TOKENIZERS, SACRE, Scores, make_sacre, scores
 from vitzoo.models.base import ModelConfig
-from vitzoo.models.text import WithVocabulary, kind_of
+from vitzoo.models.text import kind_of, text_config
 from vitzoo.schema import default_of, setting
 
 BEAM_SETTINGS = ("length_penalty", "length_normalisation", "early_stopping")
@@ -88,11 +88,12 @@ class GenerationEvaluator(AskingEvaluator):
 
     def bind(self, *, inputs: Inputs, source: Source, config: ModelConfig) -> "Generation":
         questions = self.asked("generation", "prompts", source, config)
-        assert isinstance(config, WithVocabulary)
+        vocabulary_size = text_config(config).vocabulary_size
+        assert vocabulary_size is not None  # a checkpoint says it
         for metric in set(self.metrics) & set(SACRE):
             make_sacre(metric, self.bleu_tokenizer)
         tokenizer = inputs.text.tokenizer
-        allowed = tokenizer.writable(config.vocabulary_size)
+        allowed = tokenizer.writable(vocabulary_size)
         return Generation(self, questions, tokenizer, allowed, kind_of(config) == "decoder")
 
 

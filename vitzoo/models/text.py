@@ -22,16 +22,6 @@ from vitzoo.strict_json import JSON
 NORMS = ("layer_norm", "rms_norm")
 
 
-@runtime_checkable
-class WithVocabulary(Protocol):
-    """Settings of a model that reads or writes tokens."""
-
-    @property
-    def vocabulary_size(self) -> int:
-        """How many it knows."""
-        ...
-
-
 def named_variant(variant: str, variants: Mapping[str, Mapping[str, JSON]]) -> dict[str, JSON]:
     """The fields that a variant fixes.
 

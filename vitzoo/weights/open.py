@@ -20,7 +20,7 @@ from vitzoo.data.settings import Preprocessing
 from vitzoo.data.text.settings import Text
 from vitzoo.errors import UserError
 from vitzoo.models.geometry import image_shape
-from vitzoo.models.text import WithVocabulary
+from vitzoo.models.text import text_config
 from vitzoo.nn.paths import unflatten
 from vitzoo.nn.state import HostParams
 from vitzoo.paths import named_path, readable_path
@@ -97,9 +97,10 @@ def open_published(name: str, given: Mapping[str, JSON] | None = None, form: str
                 "is a model of text without its tokenizer: put tokenizer.json (or vocab.txt, vocab.json with "
                 f"merges.txt, spiece.model) into {source.folder}"
             )
-        assert isinstance(config, WithVocabulary)
+        vocabulary_size = text_config(config).vocabulary_size
+        assert vocabulary_size is not None  # the file says it
         folder = _scratch()
-        ends = stated_ends(source, config.vocabulary_size)
+        ends = stated_ends(source, vocabulary_size)
         if ends == reading.tokenizer.end_ids:
             ends = ()
         tokenizer = reading.tokenizer.ending_with(ends).save(folder / "assets")
