@@ -1,4 +1,4 @@
-"""Parts of a user's own, as the README writes them: trained, evaluated, used and fine-tuned; or refused in one line."""
+"""Parts of a user's own, as docs/extending.md has them: trained, evaluated, used, fine-tuned; or refused in a line."""
 
 import json
 import re
@@ -21,7 +21,7 @@ from vitzoo.config import resolve
 from vitzoo.nn.paths import flatten
 from vitzoo.parallel import mesh as meshes
 
-README = Path(vitzoo.__file__).parent.parent / "README.md"
+PAGE = Path(vitzoo.__file__).parent.parent / "docs" / "extending.md"
 OTHERS = """
 import numpy as np
 from vitzoo.data.arrays import from_arrays
@@ -36,7 +36,7 @@ def lines(data):
 
 @pytest.fixture(scope="module")
 def here(tmp_path_factory):
-    """A folder with the README's file of own parts, which is the current one, on one device."""
+    """A folder with the page's file of own parts, which is the current one, on one device."""
     folder = tmp_path_factory.mktemp("own")
     (folder / "my_parts.py").write_text("\n\n".join(blocks("python")))
     (folder / "my_lines.py").write_text(OTHERS)
@@ -53,8 +53,7 @@ def here(tmp_path_factory):
 
 
 def blocks(language: str) -> list[str]:
-    section = README.read_text().partition("\n## Adding your own\n")[2].partition("\n## ")[0]
-    return re.findall(rf"```{language}\n(.*?)```", section, re.DOTALL)
+    return re.findall(rf"```{language}\n(.*?)```", PAGE.read_text(), re.DOTALL)
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +64,7 @@ def commands():
 
 @pytest.fixture(scope="module")
 def run(here, commands):
-    """The README's first command, as typed."""
+    """The page's first command, as typed."""
     assert main(commands[0]) == 0
     return here / "runs" / "mine"
 
