@@ -183,6 +183,19 @@ def save_picture(picture: Any, file: Path) -> None:
     picture.save(file, exif=marks)
 
 
+def check_holds_no_images(flag: str, path: Any, folder: Path) -> None:
+    """Refuses a folder to be filled with pictures and tables that holds others' images, by themselves or in folders of
+    classes: what is written there would be examples of them.
+
+    Raises:
+        UserError: it holds some.
+    """
+    for file in (*folder.glob("*"), *folder.glob("*/*")):
+        if file.suffix.lower() in IMAGE_ENDINGS and file.is_file() and not _is_own_picture(file):
+            message = f"holds images ({file.relative_to(folder)}), among which what is written would be taken for one"
+            raise UserError(flag, str(path), f"{message}; name a folder of its own")
+
+
 def check_stays_outside(flag: str, path: Any, folder: Path, reads: Reads) -> None:
     """Refuses a folder to be filled within a checkpoint, or within a folder whose images are read.
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from vitzoo.cli import main
-from vitzoo.cli.arguments import expand_flagfiles, split_overrides
+from vitzoo.cli.arguments import Parser, expand_flagfiles, split_overrides
 from vitzoo.cli.output import last_line
 from vitzoo.errors import RunError, UserError
 from vitzoo.inference import predict as inference
@@ -169,6 +169,15 @@ def test_a_run_is_resumed_from_its_own_config(tmp_path, trained):
 
 def test_what_follows_two_dashes_is_left_alone():
     assert split_overrides(["a", "--config.x=1", "--", "--config.y=2"]) == (["a", "--", "--config.y=2"], ["x=1"])
+
+
+@pytest.mark.parametrize("name", ["-x.png", "--top", "--", "-", "a b"])
+def test_what_follows_two_dashes_is_a_file(name):
+    parser = Parser("vitzoo predict", "reads files", "")
+    parser.add_argument("files", nargs="*")
+    parser.add_argument("--top")
+    parsed = parser.parse(["first", "--top", "3", "--", name, "last"])
+    assert (parsed.files, parsed.top) == (["first", name, "last"], "3")
 
 
 def test_a_negative_value_may_follow_its_flag():

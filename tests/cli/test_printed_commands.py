@@ -33,9 +33,9 @@ def name(request, tmp_path, monkeypatch):
 @pytest.mark.parametrize(("model", "best"), [("vit", {"step": 1, "value": 0.5}), ("gpt", None), ("bert", None)])
 def test_what_a_training_says_at_its_end(name, model, best):
     experiment = SimpleNamespace(checkpoint=SimpleNamespace(keep_best="val/loss"))
-    kind = "image" if model == "vit" else "text"
-    inputs = SimpleNamespace(find=lambda _: SimpleNamespace(), described=lambda _: {"any": {"kind": kind}})
-    parts = {"choice": SimpleNamespace(name=model), "inputs": inputs, "model_config": None}
+    own = {"kind": "image"} if model == "vit" else {"kind": "text", "tokenizer": {}}
+    parts = {"choice": SimpleNamespace(name=model), "inputs": SimpleNamespace(described=lambda _: {"any": own})}
+    parts |= {"model_config": SimpleNamespace(num_classes=2 if model == "vit" else None)}
     parts |= {"state": {"params": {}}, "resolved": SimpleNamespace(experiment=experiment)}
     task = SimpleNamespace(total_steps=3, **parts)
     out = io.StringIO()

@@ -14,7 +14,7 @@ from PIL import Image, TiffImagePlugin
 
 import vitzoo
 from vitzoo.cli import main
-from vitzoo.data.image_files import BadImage, readable_kinds
+from vitzoo.data.image_files import BadImage, open_image, readable_kinds
 from vitzoo.data.images import decode
 from vitzoo.data.modes import stored_channels
 from vitzoo.data.sources.index import examine
@@ -285,3 +285,10 @@ def test_sixteen_bits_turned_by_exif_keep_their_brightness():
     directory[274] = 6
     shown = decode(encoded(Image.fromarray(GREY.astype(np.uint16)), "TIFF", tiffinfo=directory), 1)
     assert shown[:, 0, 0].tolist() == [0, 39, 255]
+
+
+@pytest.mark.parametrize("kind", ["PNG", "JPEG", "GIF", "BMP", "TIFF", "ICO", "AVIF"])
+def test_a_file_that_is_cut_off_in_its_head_is_called_damaged(kind):
+    content = encoded(Image.fromarray(np.zeros((9, 9, 3), np.uint8)), kind)
+    with pytest.raises(BadImage, match=f"^damaged: it begins as {kind}, and no image can be read from it$"):
+        open_image(content[: 4 if kind == "JPEG" else 12])

@@ -115,6 +115,11 @@ REFUSED = {
     "another photo as JPEG": ["data", "show", "folder:ROOT/photos", "--output", "ROOT/mine/photo.jpg"],
     "what is no picture": ["data", "show", "folder:ROOT/photos", "--output", "ROOT/mine/notes.png"],
     "another's picture among results": ["eval", "--checkpoint", "ROOT/run", "--output", "ROOT/mine"],
+    "among other photos": ["eval", "--checkpoint", "ROOT/run", "--output", "ROOT/photos"],
+    "as a class of photos": ["eval", "--checkpoint", "ROOT/run", "--output", "ROOT/photos/class0"],
+    "of text, among photos": ["eval", "--checkpoint", "ROOT/text", "--output", "ROOT/photos"],
+    "of a benchmark, among photos": ["eval", "--checkpoint", "ROOT/run", "--benchmark", "cifar10", "--output",
+                                     "ROOT/photos"],
     "curves": ["data", "show", "folder:ROOT/photos", "--output", "ROOT/run/curves.png"],
     "prepared among photos": ["data", "prepare", "folder:ROOT/photos", "--dir", "ROOT/photos"],
     "a tokenizer in a step": ["data", "prepare", "text:ROOT/book.txt", "--config.inputs.tokens.tokenizer.kind=bpe",
@@ -175,7 +180,10 @@ def test_an_output_in_the_place_of_an_input_is_refused_and_all_stays(case, made,
     assert main(command) == 2
     line = capsys.readouterr().err
     assert line.count("\n") == 1
-    assert any(why in line for why in ("which is read", "are read", "the run ", "lies in the checkpoint", MADE))
+    assert any(
+        why in line
+        for why in ("which is read", "are read", "the run ", "lies in the checkpoint", "holds images (", MADE)
+    )
     assert contents(made) == before
 
 

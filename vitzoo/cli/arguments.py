@@ -25,6 +25,10 @@ from vitzoo.spelling import misspelt, nearest, shell_flag
 CONFIG_FLAG = re.compile(r"--(no)?config\.(.+)", re.DOTALL)
 
 
+_NO_FLAG = "\0"  # no argument of a process holds it
+"""Before what stands behind `--`: argparse takes it for no flag."""
+
+
 class Parser(argparse.ArgumentParser):
     """An argument parser whose faults are refusals that name the nearest flag.
 
@@ -58,6 +62,9 @@ class Parser(argparse.ArgumentParser):
         for action in [argument for argument in arguments if argument in self.by_action][:1]:
             self._help_with(action)
         self._typed = list(arguments)
+        if "--" in arguments:
+            at = arguments.index("--")
+            arguments = [*arguments[:at], *(_NO_FLAG + argument for argument in arguments[at + 1 :])]
         parsed, unknown = self.parse_known_intermixed_args(arguments)
         if unknown:
             raise self._no_such(unknown)
@@ -69,7 +76,7 @@ class Parser(argparse.ArgumentParser):
             value = self._get_value(action, "--")
             self._check_value(action, value)
             return value if action.nargs is None else [value]
-        return super()._get_values(action, arg_strings)
+        return super()._get_values(action, [text.removeprefix(_NO_FLAG) for text in arg_strings])
 
     def _no_such(self, unknown: Sequence[str]) -> UserError:
         """Of an argument that the command hasn't, and what stands behind it."""

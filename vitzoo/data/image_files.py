@@ -52,6 +52,9 @@ def open_image(content: bytes) -> Image.Image:
     try:
         return Image.open(io.BytesIO(content), formats=kinds)
     except UnidentifiedImageError as error:
+        begun = [kind for kind in kinds if (begins := Image.OPEN[kind][1]) and begins(content[:16]) is True]
+        if begun:
+            raise BadImage(f"damaged: it begins as {begun[0]}, and no image can be read from it") from error
         raise BadImage(f"not an image of a kind that is read ({', '.join(kinds)})") from error
 
 

@@ -120,7 +120,9 @@ def refuse_unknown(model: tuple[str, ...], data: tuple[str, ...]) -> None:
     unknown = [name for name in data if spelling.normalise(name) not in places]
     if unknown:
         shown, more = ", ".join(unknown[:5]), f" and {len(unknown) - 5} more" if len(unknown) > 5 else ""
-        raise UserError("classes", shown + more, f"aren't among the model's {len(model)} ({', '.join(model[:5])} …)")
+        theirs = ", ".join(model[:5]) + (", ..." if len(model) > 5 else "")
+        wanted = "call the data's classes as the model's are called, or fine-tune it on these data"
+        raise UserError("classes", shown + more, f"aren't among the model's {len(model)} ({theirs}); {wanted}")
     twice = [name for name in data if len(places[spelling.normalise(name)]) > 1]
     if twice:
         raise UserError("classes", twice[0], "names two classes of the model")

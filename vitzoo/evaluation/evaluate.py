@@ -17,7 +17,7 @@ from vitzoo.evaluation.results import Result, Results
 from vitzoo.evaluation.run import Evaluation, Rows
 from vitzoo.evaluation.settings import WithSignatures, of_evaluator
 from vitzoo.outputs import checked_file, checked_folder, only_writer
-from vitzoo.overwriting import Reads, check_apart, check_files_in, check_is_none_of
+from vitzoo.overwriting import Reads, check_apart, check_files_in, check_holds_no_images, check_is_none_of
 from vitzoo.parallel import processes
 from vitzoo.parallel.mesh import show_mesh
 from vitzoo.registry import UserPartFaults
@@ -112,7 +112,7 @@ def _check_outputs(predictions: str | Path | None, output: str | Path | None, re
     if predictions is not None:
         checked_file("--predictions", predictions, (".csv", ".jsonl"), reads)
     if output is not None:
-        checked_folder("--output", output, reads)
+        check_holds_no_images("--output", output, checked_folder("--output", output, reads))
 
 
 def _check_files(ready: Ready, folders: dict[str, Path | None], predictions: str | Path | None, reads: Reads) -> None:

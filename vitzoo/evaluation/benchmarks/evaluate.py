@@ -22,7 +22,7 @@ from vitzoo.evaluation.report import safe, written
 from vitzoo.evaluation.results import Result, Results
 from vitzoo.evaluation.run import Evaluation, Rows
 from vitzoo.outputs import checked_folder, only_writer
-from vitzoo.overwriting import Reads, check_files_in
+from vitzoo.overwriting import Reads, check_files_in, check_holds_no_images
 from vitzoo.parallel import processes
 from vitzoo.registry import find
 
@@ -129,7 +129,8 @@ def evaluate_benchmarks(
     check_data(rows, data)
     check_effect(rows, flags, shots)
     if output is not None:
-        checked_folder("--output", output, Reads.of(flags, [checkpoint]))
+        whole = checked_folder("--output", output, Reads.of(flags, [checkpoint]))
+        check_holds_no_images("--output", output, whole)
     ready = make_ready(str(checkpoint), overrides, weights, instead=data.get("name") or rows[0].dataset or "text")
     folder = folder_of(ready, output)
     if folder is not None:
