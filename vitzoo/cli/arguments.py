@@ -76,7 +76,10 @@ class Parser(argparse.ArgumentParser):
             value = self._get_value(action, "--")
             self._check_value(action, value)
             return value if action.nargs is None else [value]
-        return super()._get_values(action, [text.removeprefix(_NO_FLAG) for text in arg_strings])
+        return super()._get_values(action, arg_strings)
+
+    def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
+        return super()._get_value(action, arg_string.removeprefix(_NO_FLAG))
 
     def _no_such(self, unknown: Sequence[str]) -> UserError:
         """Of an argument that the command hasn't, and what stands behind it."""
