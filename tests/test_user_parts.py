@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from flax import nnx
 from PIL import Image
 
 import vitzoo
@@ -127,6 +128,7 @@ MODEL = "class Bad(MyModel):\n    {body}\n"
 STATISTICS = """def __init__(self, config, **how):
         super().__init__(config, **how)
         self.norm = nnx.BatchNorm(3, rngs=nnx.Rngs(0))"""
+CALL = "def __call__(self, images, train=False, key=None): return"
 CONFIG = "@dataclasses.dataclass(frozen=True)\n    class Config:\n        {field}"
 
 
@@ -363,6 +365,9 @@ CONTRASTS = """sums = None
         return """
 OTHER_SUMS = "def sums(self, model, batch, key=None, **how):\n        one = jax.numpy.ones(())\n        return "
 RIGHT = '{"squares": one}'
+OUTPUTS = """def outputs(self, model, batch):
+        weight = {"example_weight": batch["example_weight"]}
+        return"""
 OTHER_METHOD = "def method(self): return optax.GradientTransformation("
 HELD = "def __init__(self, config, **how):\n        super().__init__(config, **how)\n        self.table = "
 UNITS = r"float32\[\]"
@@ -480,6 +485,41 @@ UNITS = r"float32\[\]"
             r"gives float32\[\d+, 3\]",
         ),
         ("objective", CONTRASTS.replace("])}", "]).sum()}") + "1", rf"`embeddings` gives {UNITS} for rows"),
+        (
+            "evaluate.margin",
+            "def bind(self, **how): return None",
+            "`bind` gives None; wanted is what has `outputs` and",
+        ),
+        ("evaluate.margin", "def bind(self, **how): return 'self'", "`bind` gives 'self'"),
+        ("evaluate.margin", "def bind(self, **how): return self.outputs", "`bind` gives `outputs`"),
+        (
+            "evaluate.margin",
+            f"{OUTPUTS} None",
+            r"`outputs` gives None; wanted is a dict of arrays \[batch, ...\], here with",
+        ),
+        ("evaluate.margin", f"{OUTPUTS} batch['image']", r"`outputs` gives uint8|float32\[\d+, 8, 8, 1\]"),
+        ("evaluate.margin", f"{OUTPUTS} {{**weight, 'margin': 'wide'}}", "`outputs` gives 'wide' for margin"),
+        ("evaluate.margin", f"{OUTPUTS} {{**weight, 'margin': [1.0]}}", "`outputs` gives a list of 1 for margin"),
+        ("evaluate.margin", f"{OUTPUTS} {{**weight, 'margin': 3.0}}", "`outputs` gives 3.0 for margin"),
+        ("evaluate.margin", f"{OUTPUTS} {{**weight, 3: batch['label']}}", "`outputs` gives 3 as a name"),
+        ("evaluate.margin", f"{OUTPUTS} {{**weight, 'margin': batch['label'].sum()}}", r"gives int32\[\] for margin"),
+        ("evaluate.margin", f"{OUTPUTS} {{**weight, 'margin': batch['label'][:1]}}", r"gives int32\[1\] for margin"),
+        (
+            "evaluate.margin",
+            f"{OUTPUTS} {{'margin': batch['label']}}",
+            r"a dict of margin; wanted is example_weight \[batch\]",
+        ),
+        ("evaluate.margin", f"{OUTPUTS} {{**weight, 'id': batch['label']}}", "wanted is another name for id"),
+        (
+            "evaluate.margin",
+            f"{OUTPUTS} {{**weight, 'sums': batch['label']}}",
+            "gives int32.* wanted is a dict of arrays of",
+        ),
+        (
+            "evaluate.margin",
+            f"{OUTPUTS} {{**weight, 'sums': {{'all': None}}}}",
+            "`outputs` gives None for all; wanted is",
+        ),
         ("model", f"{HELD}np.ones(3)", "holds table, a plain array: make it in the call, or an nnx.Param"),
         (
             "model",
@@ -507,6 +547,156 @@ def test_a_value_of_another_form_is_told_with_its_method_before_anything_is_writ
     assert said.startswith(f"vitzoo: {field}.name = {name}:Bad: {'' if field == 'model' else 'its '}"), said
     assert re.search(message, said), said
     assert not (here / "runs" / "value").exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("None", "gives None; wanted is a dict of numbers"),
+        ("[1.0]", "gives a list of 1"),
+        ("{'margin': None}", "gives None for margin"),
+        ("{'margin': 'wide'}", "gives 'wide' for margin"),
+        ("{'margin': rows['margin']}", r"gives float32\[3\] for margin"),
+        ("{1: 0.5}", "gives 1 as a name"),
+        ("{'step': 0.5}", "wanted is another name for step, which each line has"),
+    ],
+)
+def test_metrics_of_another_form_are_the_failure_of_a_run_that_has_begun(here, given, message):
+    from vitzoo import registry
+    from vitzoo.evaluation.own_evaluators import checked_metrics
+
+    name = f"my_metrics_{zlib.crc32(given.encode())}"
+    (here / f"{name}.py").write_text(
+        f"from my_parts import *\nclass Bad(Margin):\n    def metrics(self, rows, count): return {given}\n"
+    )
+    evaluator = registry.find("evaluator", f"{name}:Bad", "evaluate.margin.name")()
+    faults = registry.UserPartFaults()
+    faults.begun = True
+    with pytest.raises(vitzoo.RunError, match=message) as failure, faults:
+        checked_metrics(evaluator, evaluator.metrics({"margin": np.ones(3, np.float32)}, 0))
+    assert str(failure.value).startswith(f"evaluate.margin.name = {name}:Bad: its `metrics` gives ")
+    right = {"a": np.float32(0.5), "b": jnp.ones(()), "c": 3, "d": float("nan")}
+    assert {type(value) for value in checked_metrics(evaluator, right).values()} == {int, float}
+
+
+EXAMPLES = """
+import numpy as np
+from vitzoo.data.sources.base import Table
+
+def data(data, count=2, kind="label"):
+    fields, splits = {"image": "image", "label": kind}, {"train": np.arange(2)}
+    return Table("mine", fields, splits, np.arange(2, dtype=np.uint64), read, classes=("a", "b"), channels=1)
+
+def read(index):
+    image = np.zeros((8, 8), np.uint8)
+    return """
+
+
+@pytest.mark.parametrize(
+    ("example", "message"),
+    [
+        ("None", "gives None as an example; wanted is a dict of image, label"),
+        ("image", r"gives uint8\[8, 8\] as an example"),
+        ("[image, 0]", "gives a list of 2 as an example"),
+        ("{'image': image}", "gives a dict of image as an example; it lacks label"),
+        ("{'label': 0}", "gives a dict of label as an example; it lacks image"),
+        ("{'image': image, 'label': 'a'}", "has the label 'a'; wanted is the number of a class"),
+        ("{'image': image, 'label': 0.5}", "has the label 0.5; wanted is the number of a class"),
+        ("{'image': image, 'label': None}", "has the label None"),
+        ("{'image': image, 'label': 7}", "has the label 7"),
+        ("{'image': None, 'label': 0}", "gives None as image; wanted is a picture, the bytes of a file, or an array"),
+        ("{'image': 'a.png', 'label': 0}", "gives 'a.png' as image"),
+        ("{'image': image[0], 'label': 0}", r"gives uint8\[8\] as image"),
+    ],
+)
+def test_an_example_of_another_form_is_refused(here, example, message):
+    from vitzoo.data.open import open_source
+    from vitzoo.data.settings import Data
+
+    name = f"my_examples_{zlib.crc32(example.encode())}"
+    (here / f"{name}.py").write_text(f"{EXAMPLES}{example}\n")
+    with pytest.raises(vitzoo.UserError, match=message) as caught:
+        open_source(Data(name=f"{name}:data"))
+    assert str(caught.value).startswith(f"data.name = {name}:data: ")
+
+
+@pytest.mark.parametrize(
+    ("attribute", "message"),
+    [
+        ("info = dataclasses.replace(RIGHT.info, n=3)", "its `info.n` is 3, and there are 2 examples"),
+        ("info = None", "its `info.n` is None"),
+        ("ids = None", r"its `ids` are None; wanted is int64\[2\]"),
+        ("ids = ['a', 'b']", "its `ids` are a list of 2"),
+        ("ids = np.arange(3)", r"its `ids` are int64\[3\]"),
+    ],
+)
+def test_a_source_that_does_not_count_its_examples_is_refused(here, attribute, message):
+    from vitzoo.data.open import open_source
+    from vitzoo.data.settings import Data
+
+    name = f"my_source_{zlib.crc32(attribute.encode())}"
+    source = f"""
+import dataclasses
+RIGHT = data(None).open("train")
+class Source:
+    info, ids, fields, where = RIGHT.info, RIGHT.ids, RIGHT.fields, RIGHT.where
+    {attribute}
+    def __len__(self): return 2
+    def __getitem__(self, index): return RIGHT[index]
+class Mine:
+    def __init__(self, data): ...
+    def open(self, split): return Source()
+"""
+    (here / f"{name}.py").write_text(f"{EXAMPLES}{{'image': image, 'label': 0}}\n{source}")
+    with pytest.raises(vitzoo.UserError, match=message):
+        open_source(Data(name=f"{name}:Mine"))
+
+
+@pytest.mark.parametrize(
+    ("method", "message"),
+    [
+        ("def shape(self): return None", "its `shape` gives None; wanted is a shape and a type"),
+        ("def shape(self): return (64,)", "its `shape` gives a tuple of 1"),
+        ("def shape(self): return jax.ShapeDtypeStruct((-1,), np.float32)", r"its `shape` gives float32\[-1\]"),
+        ("def array(self, value, random): return None", r"gives None; its shape is float32\[64\]"),
+        ("def array(self, value, random): return 'series'", "gives 'series'"),
+        ("def array(self, value, random): return [[1.0], [2.0, 3.0]]", "gives a list of 2"),
+        ("def array(self, value, random): return np.ones(3)", r"gives float64\[3\]"),
+        ("def model_fields(self): return None", "its `model_fields` gives None"),
+        ("def model_fields(self): return ['length']", "its `model_fields` gives a list of 1"),
+        ("def model_fields(self): return {3: 4}", "its `model_fields` gives 3 as a name"),
+    ],
+)
+def test_an_input_of_another_form_is_refused(here, method, message):
+    from vitzoo import registry
+    from vitzoo.data.processors.array import ArrayProcessor, OwnArrays
+
+    name = f"my_input_{zlib.crc32(method.encode())}"
+    (here / f"{name}.py").write_text(f"from my_parts import *\nclass Bad(Series):\n    {method}\n")
+    settings = registry.find("input", f"{name}:Bad", "inputs.series")()
+    source = type("Source", (), {"info": type("Info", (), {"classes": None})})
+
+    def use():
+        OwnArrays(settings, "series", "series").check(np.ones(64, np.float32))
+        ArrayProcessor(settings, "series", f"{name}:Bad").model_fields(source)
+
+    with pytest.raises(vitzoo.UserError, match=message) as caught:
+        use()
+    assert str(caught.value).startswith("inputs.series = ")
+
+
+@pytest.mark.parametrize("given", ["None", "'logits'", "images.sum()", "(images, images)", "images > 0"])
+def test_what_is_no_logits_of_a_batch_is_refused(here, given):
+    from vitzoo import registry
+    from vitzoo.objectives.inputs import logits_of
+
+    name = f"my_logits_{zlib.crc32(given.encode())}"
+    (here / f"{name}.py").write_text(f"from my_parts import *\n{MODEL.format(body=f'{CALL} {given}')}")
+    model = registry.find("model", f"{name}:Bad")
+    batch = {"image": jnp.ones((2, 4, 4, 1))}
+    made = model(model.Config(2, (4, 4), 1, 3), rngs=nnx.Rngs(0), execution=None)
+    with pytest.raises(vitzoo.UserError, match=r"`__call__` gives .*; wanted is logits \[2, classes\] for float32"):
+        logits_of(made, batch)
 
 
 @pytest.mark.parametrize(

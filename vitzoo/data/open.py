@@ -8,6 +8,7 @@ from vitzoo import registry
 from vitzoo.data.folders import PATH_KINDS, TFDS_VERSION, check_path
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.base import Dataset, Source, holds
+from vitzoo.data.sources.own import OwnSource
 from vitzoo.errors import RunError, UserError
 
 SOURCE = ("info", "ids", "fields", "where", "__len__", "__getitem__")
@@ -33,7 +34,13 @@ def open_source(data: Data, split: str | None = None, needs: str = "") -> Source
     """
     if needs:
         refuse_other_kind(data.name, needs)
-    source = open_dataset(data).open(data.split if split is None else split)
+    dataset, own = open_dataset(data), data.name in registry.USER_PARTS
+    try:
+        source = dataset.open(data.split if split is None else split)
+    except UserError as refusal:
+        if not own or refusal.field != "data.name":
+            raise
+        raise UserError("data.name", data.name, refusal.message) from refusal  # a table has another name for it
     refuse_lacking(data.name, source, SOURCE)
     if not isinstance(source.fields, Mapping):
         right = "the kind of each field: dict(image='image', label='label')"
@@ -42,7 +49,8 @@ def open_source(data: Data, split: str | None = None, needs: str = "") -> Source
         )
     if needs:
         refuse_without(data.name, source.fields, needs)
-    return source
+    checked: Any = OwnSource(data.name, source) if own else source
+    return checked
 
 
 def open_with(data: Data, split: str | None, fields: Mapping[str, str]) -> Source:

@@ -11,6 +11,7 @@ from typing import Any, TextIO
 from vitzoo.argument_types import checked
 from vitzoo.config.layers import Overrides, nested
 from vitzoo.errors import RunError, UserError
+from vitzoo.evaluation import own_evaluators
 from vitzoo.evaluation.checkpoint import Ready, bound_objective, make_ready, state_beside
 from vitzoo.evaluation.report import ClassReport, free_folder, has_predictions, write_report, write_text_report, written
 from vitzoo.evaluation.results import Result, Results
@@ -207,6 +208,7 @@ def measure(
     say_metrics(name, ready.info.weights, n, count - kept, metrics, out, evaluation.left_out)
     result: Result = {"dataset": data.name, "split": data.split, "n": n, "metrics": metrics, "skipped": None}
     if isinstance(evaluation.evaluator, WithSignatures) and (signatures := evaluation.evaluator.signatures(rows)):
+        own_evaluators.check_signatures(evaluation.settings, signatures)
         result["signatures"] = signatures
     return rows, result
 

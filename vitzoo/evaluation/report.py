@@ -15,7 +15,7 @@ import numpy as np
 from vitzoo import streams, strict_json
 from vitzoo.data.image_files import BadImage
 from vitzoo.data.images import decode
-from vitzoo.evaluation import pictures, tables
+from vitzoo.evaluation import own_evaluators, pictures, tables
 from vitzoo.evaluation.classes import ClassMapping
 from vitzoo.evaluation.run import Evaluation
 from vitzoo.evaluation.settings import Rows, WithExamples, WithPredictions
@@ -99,9 +99,11 @@ def write_text_report(
     if isinstance(evaluator, WithPredictions):  # texts, of which no class or number is right
         if predictions is not None:
             said = evaluator.predictions(rows)
+            own_evaluators.check_predictions(evaluation.settings, said)
             written(predictions, lambda path: tables.write_rows(path, said), out)
         return
     examples = evaluator.examples(rows) if isinstance(evaluator, WithExamples) else rows
+    own_evaluators.check_examples(evaluation.settings, examples)
     names = None
     if evaluation.classes is not None:
         names = tables.names_of(evaluation.classes.names, evaluation.classes.count)

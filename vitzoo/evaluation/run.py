@@ -17,6 +17,7 @@ from vitzoo.data.rows import Spread
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.base import SourceInfo
 from vitzoo.errors import UserError
+from vitzoo.evaluation import own_evaluators
 from vitzoo.evaluation.classes import ClassMapping, match
 from vitzoo.objectives.base import Objective
 from vitzoo.parallel.mesh import padded_batch_size
@@ -136,7 +137,9 @@ class Evaluation:
     ):
         self.mesh, self.data, inputs = mesh, evaluation_data(data, evaluator), inputs.evaluating(evaluator)
         self.source = evaluator.examples_of(inputs, self.data)
+        self.settings = evaluator
         self.evaluator = with_loss(evaluator, objective).bind(inputs=inputs, source=self.source, config=config)
+        own_evaluators.check_bound(evaluator, "bind", self.evaluator)
         self.left_out, self._label = evaluator.LEFT_OUT, evaluator.LABEL
         info = self.source.info
         self.classes: ClassMapping | None = None
@@ -148,6 +151,7 @@ class Evaluation:
             count = len(info.classes or ()) or logits
             self.classes = match(classes, logits, info.classes, count, restrict=restrict)
             self.evaluator = self.evaluator.of_classes(self.classes.names)
+            own_evaluators.check_bound(evaluator, "of_classes", self.evaluator)
         self.examples = inputs.rows(self.source, self.data, config, train=False)
         if (most := getattr(evaluator, "max_rows", None)) is not None:
             self.examples = Spread(self.examples, most)
@@ -166,7 +170,9 @@ class Evaluation:
         if self.classes is not None:
             label = self.classes.relabel(batch[self._label])
             model, batch = self.classes.select(model), {**batch, self._label: label}
-        return self.evaluator.outputs(model, batch, **beside)
+        outputs = self.evaluator.outputs(model, batch, **beside)
+        own_evaluators.check_outputs(self.settings, outputs, len(batch["example_weight"]))
+        return outputs
 
     def _beside(self, state: Mapping[str, Any] | None) -> dict[str, Any]:
         if self.objective is None:
@@ -208,7 +214,8 @@ class Evaluation:
 
     def metrics(self, rows: Rows) -> dict[str, float]:
         """The evaluator's metrics of those rows."""
-        return self.evaluator.metrics(rows, 0 if self.classes is None else self.classes.count)
+        found = self.evaluator.metrics(rows, 0 if self.classes is None else self.classes.count)
+        return own_evaluators.checked_metrics(self.settings, found)
 
     def __call__(self, params: Any) -> dict[str, float]:
         """One pass: `n` (real examples) and the metrics."""

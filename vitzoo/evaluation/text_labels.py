@@ -20,7 +20,7 @@ from vitzoo.evaluation.classification import rank
 from vitzoo.evaluation.label_metrics import f1_scores
 from vitzoo.evaluation.settings import Rows, TextEvaluator, check_rows
 from vitzoo.models.base import ModelConfig
-from vitzoo.objectives.inputs import logits_of
+from vitzoo.objectives.inputs import logits_of, numbers_of
 from vitzoo.objectives.language_modelling import scored, token_losses
 from vitzoo.schema import setting
 
@@ -205,7 +205,7 @@ class RegressionEvaluator(TextEvaluator):
 
     def outputs(self, model: Callable[..., jax.Array], batch: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
         """What a pass keeps of each row, computed on device: float32 [batch], `label` and `prediction`."""
-        prediction = logits_of(model, batch, train=False).astype(jnp.float32)
+        prediction = numbers_of(model, batch, train=False)
         return {"example_weight": batch["example_weight"], "label": batch["label"], "prediction": prediction}
 
     def metrics(self, rows: Rows, num_classes: int = 0) -> dict[str, float]:

@@ -19,7 +19,7 @@ from vitzoo.data.text.user_texts import TextInput
 from vitzoo.errors import UserError
 from vitzoo.inference.tasks import Classes, OnDevice, Outputs, Prediction, Task, TokenAnswer, Unusable
 from vitzoo.models.text import is_prefix_lm
-from vitzoo.objectives.inputs import given, logits_of
+from vitzoo.objectives.inputs import given, logits_of, numbers_of
 from vitzoo.weights.info import Info
 
 SHORTEST = 16  # tokens that a row is filled up to at least
@@ -165,7 +165,7 @@ class Number(TextTask):
     says = "a number"
 
     def outputs(self, model: nnx.Module, batch: OnDevice, top: int) -> dict[str, jax.Array]:
-        return {"value": logits_of(model, batch, train=False).astype(jnp.float32)}
+        return {"value": numbers_of(model, batch, train=False)}
 
     def row(self, one: TextInput, asked: Asked, outputs: Outputs, top: int) -> Prediction:
         return {"value": float(outputs["value"])}

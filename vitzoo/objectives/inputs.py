@@ -4,6 +4,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import jax
+import jax.numpy as jnp
+
+from vitzoo import own_values
+from vitzoo.registry import name_of
 
 EXAMPLE_WEIGHT = "example_weight"
 """How much each row counts, `[batch]`: given to a model that has it among its `INPUTS`, as one that keeps statistics
@@ -51,12 +55,33 @@ def given(model: Any, batch: Mapping[str, jax.Array]) -> tuple[jax.Array, dict[s
 
 def logits_of(model: Any, batch: Mapping[str, jax.Array], **how: Any) -> jax.Array:
     """What a model makes of a batch: float32 [batch, classes] of images and of whole texts, [batch, tokens, classes] or
-    [batch, tokens, vocabulary] of their tokens.
+    [batch, tokens, vocabulary] of their tokens; [batch] where it is a number.
 
     Args:
         model: of any inputs; the first is given by position, the others by name.
         batch: what each of its `INPUTS` is.
         how: `train` and `key`, as the model takes them.
+
+    Raises:
+        UserError: a user's own model gives no such floats.
     """
     first, others = given(model, batch)
-    return model(first, **others, **how)
+    logits = model(first, **others, **how)
+    if name_of(model):
+        rows = batch["targets"].shape if "targets" in batch else (len(first),)
+        if not own_values.is_numbers(logits, jnp.floating) or logits.shape[: len(rows)] != rows:
+            wanted = f"logits [{', '.join(map(str, rows))}, classes] for {own_values.shown(first)}"
+            raise own_values.refusal(model, "__call__", logits, wanted)
+    return logits
+
+
+def numbers_of(model: Any, batch: Mapping[str, jax.Array], **how: Any) -> jax.Array:
+    """What a model makes of a batch whose labels are numbers to predict, float32 [batch]; arguments as `logits_of`.
+
+    Raises:
+        UserError: a user's own model gives something else.
+    """
+    numbers = logits_of(model, batch, **how)
+    if name_of(model) and numbers.ndim != 1:
+        raise own_values.refusal(model, "__call__", numbers, f"a number for each row, float32[{len(numbers)}]")
+    return numbers.astype(jnp.float32)

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from vitzoo.objectives.base import Batch, Sums, TrainingData
 from vitzoo.objectives.classification import Classification
-from vitzoo.objectives.inputs import logits_of
+from vitzoo.objectives.inputs import numbers_of
 from vitzoo.objectives.language_modelling import TokenObjective, real, summed
 from vitzoo.schema import setting
 
@@ -61,7 +61,7 @@ class Regression:
 
     def sums(self, model: Any, batch: Batch, key: jax.Array | None = None, *, train: bool = True, **_: Any) -> Sums:
         """Sums over the rows of a (micro-)batch: `{term: sum}`, `{metric: (sum, count)}` and no notes."""
-        errors = logits_of(model, batch, train=train, key=key).astype(jnp.float32) - batch["label"]
+        errors = numbers_of(model, batch, train=train, key=key) - batch["label"]
         rows = real(batch)
         metrics = {"absolute_error": (summed(jnp.abs(errors), rows), rows.sum())}
         return {TERM: summed(jnp.square(errors), rows)}, metrics, {}

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Self
 import jax
 import numpy as np
 
+from vitzoo import own_values
 from vitzoo.data import draws, user_inputs
 from vitzoo.data.described import InputDescription
 from vitzoo.data.examples import Draw, ExampleRows, InputArrays
@@ -71,7 +72,7 @@ class ArrayProcessor:
 
     def model_fields(self, source: Source) -> dict[str, JSON]:
         classes = source.info.classes
-        return {"num_classes": None if classes is None else len(classes), **self.settings.model_fields()}
+        return {"num_classes": None if classes is None else len(classes), **_fields_of(self.settings)}
 
     def complete(self, config: ModelConfig, source: Source) -> ModelConfig:
         return config
@@ -104,7 +105,7 @@ class ArrayProcessor:
         return as_it_is
 
     def gather(self, inputs: Values) -> list[Input]:
-        return user_inputs.gather(inputs, user_inputs.arrays(self.noun, 1 + len(self.settings.shape().shape)))
+        return user_inputs.gather(inputs, user_inputs.arrays(self.noun, 1 + len(shape_of(self.settings).shape)))
 
     def example(self, given: Input, config: ModelConfig) -> Row:
         value = _loaded(given.value) if isinstance(given.value, Path) else np.asarray(given.value)
@@ -122,18 +123,18 @@ class ArrayProcessor:
     def exported(
         self, model: Callable[..., Outputs], config: ModelConfig, batch: Any
     ) -> tuple[Callable, dict[str, jax.ShapeDtypeStruct]]:
-        shape = self.settings.shape()
+        shape = shape_of(self.settings)
         return lambda array: model(array), {self.name: jax.ShapeDtypeStruct((batch, *shape.shape), shape.dtype)}
 
     def assets(self, folder: Path) -> Path | None:
         return None
 
     def arguments(self, config: ModelConfig) -> tuple[jax.ShapeDtypeStruct, ...]:
-        shape = self.settings.shape()
+        shape = shape_of(self.settings)
         return (jax.ShapeDtypeStruct((1, *shape.shape), shape.dtype),)
 
     def shown(self, config: ModelConfig) -> str:
-        return f"{self.name} {' × '.join(map(str, self.settings.shape().shape))}"
+        return f"{self.name} {' × '.join(map(str, shape_of(self.settings).shape))}"
 
     def details(self, config: ModelConfig) -> tuple[str, str]:
         return self.shown(config), "inputs"
@@ -153,7 +154,7 @@ class OwnArrays:
         return self.settings, self.name
 
     def padding(self) -> Row:
-        shape = self.settings.shape()
+        shape = shape_of(self.settings)
         return {self.name: np.zeros(shape.shape, shape.dtype)}
 
     def arrays(self, value: Any, index: int, draw: Draw | None) -> Row:
@@ -170,14 +171,41 @@ class OwnArrays:
 
     def made(self, value: Any, random: np.random.Generator | None) -> tuple[np.ndarray, str]:
         """The array of a value, and what is wrong with it where it is another than the settings say."""
-        array, wanted = np.asarray(self.settings.array(value, random)), self.settings.shape()
+        given, wanted = self.settings.array(value, random), shape_of(self.settings)
+        array = given if isinstance(given, np.ndarray) else _array_of(given)
         if (array.shape, array.dtype) == (wanted.shape, wanted.dtype):
             return array, ""
-        wants = f"{np.dtype(wanted.dtype)}{list(wanted.shape)}"
-        return array, f"gives {array.dtype}{list(array.shape)}; its shape is {wants}"
+        text = own_values.shown(array if own_values.is_numbers(array) else given)
+        return array, f"gives {text}; its shape is {own_values.shown(wanted)}"
 
     def vary(self, batch: Batch, seed: int, positions: np.ndarray) -> Batch:
         return batch
+
+
+def shape_of(settings: ArrayInput) -> jax.ShapeDtypeStruct:
+    """An input's `shape`.
+
+    Raises:
+        UserError: it is none.
+    """
+    shape = settings.shape()
+    if not (own_values.is_numbers(shape) and all(isinstance(size, int) and size > 0 for size in shape.shape)):
+        raise own_values.refusal(settings, "shape", shape, "a shape and a type: jax.ShapeDtypeStruct((8,), np.float32)")
+    return shape
+
+
+def _fields_of(settings: ArrayInput) -> Mapping[str, Any]:
+    fields = settings.model_fields()
+    if (wrong := own_values.fault(fields, lambda _: True)) is not None:
+        raise own_values.refusal(settings, "model_fields", wrong, 'a dict of settings of the model, {"length": 8}')
+    return fields
+
+
+def _array_of(given: Any) -> np.ndarray:
+    try:
+        return np.asarray(given)
+    except (ValueError, TypeError):  # lists of several lengths
+        return np.asarray(None)
 
 
 def _loaded(path: Path) -> np.ndarray:

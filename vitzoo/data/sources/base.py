@@ -10,6 +10,7 @@ import numpy as np
 
 from vitzoo.data import splits
 from vitzoo.data.sources.labels import class_names, is_unlabelled
+from vitzoo.data.sources.own import lacking
 from vitzoo.errors import UserError
 from vitzoo.streams import on_one_line
 
@@ -228,6 +229,8 @@ class TableSource:
         rows: list[int] = []
         for index in range(len(self)):
             example = self[index]
+            if problem := lacking(example, self.fields):
+                raise UserError("data.name", name, f"gives {problem} (example {index})")
             several = list(example[field]) if field == "tags" else [example[field]]
             if other := [one for one in several if not isinstance(one, int | np.integer)]:
                 message = f"{self.where(index)} has the {what} {other[0]!r}; wanted is the number of a class"
@@ -254,7 +257,9 @@ class TableSource:
     def __getitem__(self, index: int) -> Example:
         row = int(self.ids[index])
         example, labels = self.table.read(row), self.table.labels
-        return example if labels is None or "label" in example else {**example, "label": labels[row]}
+        if labels is None or not isinstance(example, Mapping) or "label" in example:
+            return example
+        return {**example, "label": labels[row]}
 
     def where(self, index: int) -> str:
         row = int(self.ids[index])
