@@ -55,7 +55,7 @@ def read(file: Path) -> Any:
     return parsed(file.read_bytes())
 
 
-def record_of(content: str | bytes) -> dict[str, Any]:
+def record_of(content: str | bytes) -> dict[str, JSON]:
     """The record that a line of JSON holds, its fields' names normalised.
 
     Raises:

@@ -19,9 +19,10 @@ from vitzoo.data.sources.prepared_files import read_through
 from vitzoo.data.splits import filled
 from vitzoo.data.text.examples import strings
 from vitzoo.schema import build
+from vitzoo.strict_json import JSON
 
 
-def check(name: str, *, split: str | None = None, **settings: Any) -> dict[str, Any]:
+def check(name: str, *, split: str | None = None, **settings: JSON) -> dict[str, Any]:
     """Reads every example of every split, or of `split`, and decodes its image.
 
     Args:
@@ -43,7 +44,7 @@ def check(name: str, *, split: str | None = None, **settings: Any) -> dict[str, 
         return _checked(name, split, settings)
 
 
-def _checked(name: str, split: str | None, settings: Mapping[str, Any]) -> dict[str, Any]:
+def _checked(name: str, split: str | None, settings: Mapping[str, JSON]) -> dict[str, Any]:
     data = dataclasses.replace(build(Data, {"name": name, **settings}, "data"), bad_files="skip")
     with left_out.collected() as unreadable:
         dataset = open_dataset(data)

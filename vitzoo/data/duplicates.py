@@ -4,9 +4,18 @@ import hashlib
 import pathlib
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Protocol
 
 import numpy as np
+
+from vitzoo.strict_json import JSON
+
+
+class WithIds(Protocol):
+    """A source; one that knows them has `contents`, a number for each example, the same for equal ones."""
+
+    ids: np.ndarray
+
 
 NAMED = 3  # pairs that a note lists
 
@@ -46,7 +55,7 @@ def checksum(content: bytes) -> int:
     return zlib.crc32(content) << 32 | zlib.crc32(content[half:] + content[:half], len(content) & 0xFFFFFFFF)
 
 
-def copies(measured: Any, trained: Any) -> int:
+def copies(measured: WithIds, trained: WithIds) -> int:
     """How many examples of one source are equal to some of another and not the same ones; 0 where it isn't known.
 
     Args:
@@ -98,7 +107,7 @@ def hold_out(ranked: Sequence[int] | np.ndarray, units: np.ndarray, wanted: int)
     return np.sort(rows[taken[members.reshape(-1)]])
 
 
-def differing(units: np.ndarray, labels: Sequence[Any]) -> list[tuple[int, int]]:
+def differing(units: np.ndarray, labels: Sequence[JSON | frozenset[str]]) -> list[tuple[int, int]]:
     """Of each unit whose rows don't all have one label: its first row, and the first that has another."""
     pairs = []
     for rows in repeated(units):

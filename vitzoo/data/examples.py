@@ -12,8 +12,7 @@ from vitzoo.data.image_files import BadImage
 from vitzoo.data.memory import fits, gather
 from vitzoo.data.rows import Batch, Row
 from vitzoo.data.settings import Data
-from vitzoo.data.sources.base import Source, SourceInfo
-from vitzoo.data.sources.labels import refuse_unlabelled
+from vitzoo.data.sources.base import Source, SourceInfo, refuse_unlabelled
 from vitzoo.errors import RunError
 
 Draw = tuple[int, int]

@@ -4,11 +4,11 @@ import os
 import pathlib
 import re
 from collections.abc import Mapping
-from typing import Any
 
 from vitzoo.data.settings import Data
 from vitzoo.paths import expanded, home, named_path, readable_path
 from vitzoo.staging import temporary_folder
+from vitzoo.strict_json import JSON
 
 PATH_KINDS = ("folder", "csv", "text", "jsonl")
 """What `data.name` may be a path of: `folder:PATH`."""
@@ -33,7 +33,7 @@ def check_path(name: str) -> None:
         readable_path("data.name", path)
 
 
-def absolute_places(fields: Mapping[str, Any]) -> dict[str, Any]:
+def absolute_places(fields: Mapping[str, JSON]) -> dict[str, str]:
     """Those of a data section's fields that say where data lie, `name` and `dir`, with absolute paths: they are kept in
     `config.json`, and mean the same from any folder.
     """
@@ -46,7 +46,7 @@ def absolute_places(fields: Mapping[str, Any]) -> dict[str, Any]:
     return places
 
 
-def is_moved(then: Any, now: Any) -> bool:
+def is_moved(then: JSON, now: JSON) -> bool:
     """Whether two values of `data.name` are a file or folder of one name at two places."""
     if not (isinstance(then, str) and isinstance(now, str)):
         return False

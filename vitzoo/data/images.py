@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import numpy as np
 from PIL import Image
 
@@ -21,8 +22,11 @@ INTERPOLATIONS = {
     "lanczos": Image.Resampling.LANCZOS,
 }
 
+Picture = bytes | str | os.PathLike[str] | Image.Image | np.ndarray | jax.Array
+"""An image as it is stored, or given: a file's bytes or path, a PIL image, an array."""
 
-def decode(image: Any, channels: int = 3, finished: contextlib.ExitStack | None = None) -> np.ndarray:
+
+def decode(image: Picture, channels: int = 3, finished: contextlib.ExitStack | None = None) -> np.ndarray:
     """Any stored image as uint8 [height, width, channels], `channels` being 1 or 3.
 
     Right for: grey, up to 16 bits (scaled to 8, not clipped), white as zero, palette, CMYK, and a wrong file ending.
@@ -80,7 +84,7 @@ def _path(image: Any) -> str:
     return os.fspath(image) if isinstance(image, str | os.PathLike) else ""
 
 
-def model_pixels(image: Any, channels: int, resize: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+def model_pixels(image: Picture, channels: int, resize: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
     """A stored image as `resize` makes it of its decoded pixels; arguments and errors as of `decode`."""
     with contextlib.ExitStack() as finished:
         return resize(decode(image, channels, finished))

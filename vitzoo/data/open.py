@@ -137,7 +137,7 @@ def open_dataset(data: Data) -> Dataset:
     return TfdsDataset(data)
 
 
-def _from_class(found: Callable[[Data], Any], data: Data) -> Dataset:
+def _from_class(found: Any, data: Data) -> Dataset:
     """A dataset of ours or the user's, from a builder class of TFDS or what makes one from the data section."""
     if hasattr(found, "download_and_prepare"):
         from vitzoo.data.sources.tfds import TfdsDataset
@@ -146,7 +146,7 @@ def _from_class(found: Callable[[Data], Any], data: Data) -> Dataset:
     return made(found, data)
 
 
-def made(make: Callable[[Data], Any], data: Data) -> Dataset:
+def made(make: Callable[[Data], Dataset], data: Data) -> Dataset:
     """The dataset that a class or function makes of the data section, all of whose splits open.
 
     Raises:
@@ -175,7 +175,7 @@ def made(make: Callable[[Data], Any], data: Data) -> Dataset:
     return dataset
 
 
-def refuse_lacking(name: str, made: Any, wanted: Sequence[str]) -> None:
+def refuse_lacking(name: str, made: Dataset | Source, wanted: Sequence[str]) -> None:
     """Refuses what a user's own dataset gives where it lacks something that is read of it."""
     lacking = ", ".join(f"`{one}`" for one in wanted if not hasattr(made, one))
     if lacking:

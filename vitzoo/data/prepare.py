@@ -18,6 +18,7 @@ from vitzoo.overwriting import Reads, check_stays_outside
 from vitzoo.paths import expanded, home
 from vitzoo.schema import build
 from vitzoo.spelling import shell_flag
+from vitzoo.strict_json import JSON
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Prepared:
     notes: Sequence[str] = ()
 
 
-def prepare(name: str, *, shards: int = 0, **settings: Any) -> Prepared:
+def prepare(name: str, *, shards: int = 0, **settings: JSON) -> Prepared:
     """Writes a dataset as ArrayRecord into `dir`, else $TFDS_DATA_DIR, else ~/tensorflow_datasets.
 
     `folder:PATH`, `csv:FILE`, `jsonl:FILE` and a class of the user's are written in TFDS's layout, images as they are,

@@ -1,13 +1,13 @@
 """What batches are made of: rows of one split, by index, whatever they hold."""
 
 import dataclasses
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from vitzoo.data.sources.base import SourceInfo
 
-Row = dict[str, Any]
+Row = dict[str, np.ndarray | np.generic]
 Batch = dict[str, np.ndarray]
 
 

@@ -3,7 +3,6 @@
 import pathlib
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
@@ -19,13 +18,14 @@ from vitzoo.fonts import font_file, tell_missing
 from vitzoo.outputs import checked_file, write_whole
 from vitzoo.overwriting import Reads, check_is_none_of, save_picture
 from vitzoo.schema import build
+from vitzoo.strict_json import JSON
 
 PICTURE = "examples.png"
 MANY, FEW = 64, 5  # images and texts that are shown
 
 
 def show(
-    name: str, output: str | pathlib.Path | None = None, *, split: str = "train", count: int = 0, **settings: Any
+    name: str, output: str | pathlib.Path | None = None, *, split: str = "train", count: int = 0, **settings: JSON
 ) -> pathlib.Path | list[tuple[str, Example]]:
     """Examples taken evenly from a whole split: of images a picture of them with their labels, which is written; else
     where each comes from, and its fields with labels by name.

@@ -14,8 +14,7 @@ from vitzoo import spelling
 from vitzoo.data.inputs import Inputs
 from vitzoo.data.rows import Row
 from vitzoo.data.settings import Data
-from vitzoo.data.sources.base import Source, fingerprint
-from vitzoo.data.sources.labels import refuse_unlabelled
+from vitzoo.data.sources.base import Source, fingerprint, refuse_unlabelled
 from vitzoo.data.text.row_kinds import EXAMPLES
 from vitzoo.errors import UserError
 from vitzoo.evaluation.settings import Evaluator, Rows

@@ -21,7 +21,7 @@ OnDevice = Mapping[str, jax.Array]
 """A batch, or what is kept of it."""
 Outputs = Mapping[str, np.ndarray]
 """What is kept of one row of a batch."""
-Arrays = Mapping[str, np.ndarray]
+Arrays = Mapping[str, np.ndarray | np.generic]
 """A value as its processor makes it."""
 TOP = 5
 

@@ -7,7 +7,6 @@ import re
 import struct
 import zlib
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
@@ -28,7 +27,7 @@ class Sums:
     def __init__(self, digits: int):
         self.digits = digits
 
-    def __call__(self, index: int) -> dict[str, Any]:
+    def __call__(self, index: int) -> dict[str, str]:
         first, second = divmod(index, 10**self.digits)
         total = f"{first + second:0{self.digits + 1}}"
         return {"prompt": f"{first:0{self.digits}}+{second:0{self.digits}}=", "completion": total[::-1]}

@@ -11,7 +11,7 @@ from typing import Any
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.base import SourceInfo, kinds_of
 from vitzoo.data.sources.tfds import TfdsRecords
-from vitzoo.data.sources.values import Template, plain, read_field
+from vitzoo.data.sources.values import Stored, Template, plain, read_field
 from vitzoo.data.text.examples import WITHHELD
 from vitzoo.errors import UserError
 from vitzoo.spelling import nearest
@@ -130,7 +130,8 @@ class TaskSource:
             return question | {"answers": right_answers(task, record)}
         choices = self.choices
         if task.choices and len(choices) == 1:
-            choices = tuple(plain(record[choices[0]]))
+            listed: Any = plain(record[choices[0]])
+            choices = tuple(listed)
         return question | {"choices": list(choices), "answer": self._answer(record, index, len(choices))}
 
     def _answer(self, record: Mapping[str, Any], index: int, count: int) -> int:
@@ -157,12 +158,12 @@ def right_answers(task: Task, record: Mapping[str, Any]) -> list[str]:
     if "{" in task.answers:
         return [filled(task.answers, record)]
     first, *within = task.answers.split("/")
-    found = plain(record[first])
+    found: Any = plain(record[first])
     for key in within:
         found = found[key]
     return list(dict.fromkeys(found))
 
 
-def filled(template: str, record: Mapping[str, Any]) -> str:
+def filled(template: str, record: Mapping[str, Stored]) -> str:
     """A template with the fields of a record."""
-    return read_field(record, Template(template))
+    return str(read_field(record, Template(template)))

@@ -4,7 +4,7 @@ of a record.
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from vitzoo.data.sources.tfds import TfdsRecords
 from vitzoo.errors import UserError
 from vitzoo.spelling import nearest
 
+if TYPE_CHECKING:
+    from tensorflow_datasets.core.features import FeatureConnector
+
 Record = Mapping[str, Any]
 
 
@@ -26,7 +29,7 @@ class Label(Protocol):
         """The class of a record."""
         ...
 
-    def names(self, features: Mapping[str, Any]) -> tuple[str, ...]:
+    def names(self, features: Mapping[str, "FeatureConnector"]) -> tuple[str, ...]:
         """The classes, where `features` are TFDS's."""
         ...
 
@@ -43,7 +46,7 @@ class Feature:
         value = int(record[self.key])
         return value * self.classes // self.values if self.classes else value
 
-    def names(self, features: Mapping[str, Any]) -> tuple[str, ...]:
+    def names(self, features: Mapping[str, "FeatureConnector"]) -> tuple[str, ...]:
         if self.classes:
             return tuple(str(number) for number in range(self.classes))
         feature = features[self.key]
@@ -62,7 +65,7 @@ class Count:
     def __call__(self, record: Record) -> int:
         return len(record[self.sequence][self.key]) - self.least
 
-    def names(self, features: Mapping[str, Any]) -> tuple[str, ...]:
+    def names(self, features: Mapping[str, "FeatureConnector"]) -> tuple[str, ...]:
         return tuple(str(number) for number in range(self.least, self.most + 1))
 
 
@@ -92,7 +95,7 @@ class Nearest:
             distance = distance[np.isin(np.asarray(objects["type"]), self.kinds)]
         return int(np.searchsorted(self.bounds, distance.min(initial=self.without), side="left")) - 1
 
-    def names(self, features: Mapping[str, Any]) -> tuple[str, ...]:
+    def names(self, features: Mapping[str, "FeatureConnector"]) -> tuple[str, ...]:
         return tuple(f"{low:g} to {high:g}" for low, high in zip(self.bounds, (*self.bounds[1:], np.inf), strict=True))
 
 

@@ -33,7 +33,7 @@ from vitzoo.data.text.tokenizers.open import open_tokenizer
 from vitzoo.data.text.tokenizers.published import differing
 from vitzoo.data.text.tokenizers.saved import load_tokenizer
 from vitzoo.data.text.user_texts import TextInput, gather_texts
-from vitzoo.data.user_inputs import Values
+from vitzoo.data.user_inputs import Input, Values
 from vitzoo.errors import UserError
 from vitzoo.models.base import ModelConfig
 from vitzoo.models.text import is_prefix_lm, kind_of, known_vocabulary, text_config
@@ -287,7 +287,7 @@ class TextProcessor:
             more |= {"encodes": kind == "encoder_decoder", "context": getattr(config, "context_length", None)}
         return make(source, self.tokenizer, text, **more)
 
-    def arrays(self, source: Any, config: ModelConfig, *, train: bool) -> TextArrays:
+    def arrays(self, source: Source, config: ModelConfig, *, train: bool) -> TextArrays:
         tokens = token_array(source, self.tokenizer, prefix=self.text.prefix, ends=True)
         return TextArrays(tokens, self.text.length, self.tokenizer.fill_id, self.tokenizer.end_id, self.name)
 
@@ -300,7 +300,8 @@ class TextProcessor:
     def gather(self, inputs: Values) -> list[TextInput]:
         return gather_texts(inputs, self.text)
 
-    def example(self, given: Any, config: ModelConfig) -> Row:
+    def example(self, given: Input, config: ModelConfig) -> Row:
+        assert isinstance(given, TextInput)
         tokenizer, kind, length = self.tokenizer, kind_of(config), self.text.length
         first, *second = given.parts
         parts = [tokenizer.encode(part) for part in (self.text.prefix + first, *second)]

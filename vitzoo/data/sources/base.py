@@ -91,6 +91,13 @@ class SourceInfo:
         return tuple(int(count) for count in counts)
 
 
+def refuse_unlabelled(info: SourceInfo) -> None:
+    """Refuses data without labels where they are needed."""
+    if info.unlabelled:
+        message = f"is unlabelled in {info.name} (all labels are -1): nothing is learnt from it or measured on it"
+        raise UserError("data.split", info.split, f"{message}; vitzoo predict takes such images and texts")
+
+
 class Source(Protocol):
     """Random access to the examples of one split.
 

@@ -1,13 +1,13 @@
 """Which fields of a record mean what: as the settings name them, else by their usual names."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
 
 from vitzoo import spelling
 from vitzoo.data.image_files import is_image
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.values import Template, converter, names_of
 from vitzoo.errors import UserError
+from vitzoo.strict_json import JSON
 
 # canonical name: (setting that names the field, usual names)
 USUAL: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -67,7 +67,7 @@ USUAL_ONLY = ("prompt", "completion")
 """Fields that a setting doesn't rename: a pair whose fields are named is a source and a target."""
 
 
-def recognise(record: Mapping[str, Any], data: Data, forms: Sequence[tuple[str, ...]] = FORMS) -> dict[str, str]:
+def recognise(record: Mapping[str, JSON], data: Data, forms: Sequence[tuple[str, ...]] = FORMS) -> dict[str, str]:
     """Canonical name to the record's own name of each field, for the first form of several that the record has; or of
     images, where one field names a file of an image.
 
@@ -135,7 +135,7 @@ def usual_field(
     return found[0] if found else None
 
 
-def image_field(record: Mapping[str, Any], data: Data, thing: str = "field") -> str | None:
+def image_field(record: Mapping[str, JSON], data: Data, thing: str = "field") -> str | None:
     """The field that names the file of an image: as is stated, else one with a usual name and an image's ending. None
     where there is none, or where settings say that the record is one of texts.
     """
@@ -158,7 +158,7 @@ def image_text(record: Iterable[str], data: Data, thing: str = "field") -> str |
     return Template(data.template)
 
 
-def _of_image(image: str, record: Mapping[str, Any], data: Data) -> dict[str, str]:
+def _of_image(image: str, record: Mapping[str, JSON], data: Data) -> dict[str, str]:
     """The fields of an image with a text, a label or both."""
     rest = [name for name in record if name != image]
     own = {"image": image, "text": image_text(rest, data)}
@@ -170,7 +170,7 @@ def _of_image(image: str, record: Mapping[str, Any], data: Data) -> dict[str, st
     return found
 
 
-def several_fit(own: Mapping[str, Any], record: Mapping[str, Any], data: Data) -> str:
+def several_fit(own: Mapping[str, str], record: Mapping[str, JSON], data: Data) -> str:
     """What to say of a record in which several fields have a usual name of one part of its form, and are no other
     part; empty where each part is one field's, or `data.*_field` says which it is.
 
@@ -199,7 +199,7 @@ def asked_for(data: Data, settings: Sequence[str] = SETTINGS) -> dict[str, str]:
 
 
 def form_of(
-    record: Mapping[str, Any], data: Data, forms: Sequence[tuple[str, ...]], settings: Sequence[str] = SETTINGS
+    record: Mapping[str, JSON], data: Data, forms: Sequence[tuple[str, ...]], settings: Sequence[str] = SETTINGS
 ) -> dict[str, str] | None:
     """Canonical to own names of the form that a record has; None where it has none of `forms`.
 
@@ -223,7 +223,7 @@ def _in_template(data: Data) -> tuple[str, ...]:
         raise UserError("data.template", data.template, str(error)) from None
 
 
-def _templated(record: Mapping[str, Any], data: Data, settings: Sequence[str]) -> dict[str, str] | None:
+def _templated(record: Mapping[str, JSON], data: Data, settings: Sequence[str]) -> dict[str, str] | None:
     """The form of a record whose text, source or question is made by `data.template`; None where a field lacks."""
     made = Template(data.template)
     if not set(made.names) <= set(record):
@@ -241,7 +241,7 @@ def _templated(record: Mapping[str, Any], data: Data, settings: Sequence[str]) -
     return {"text": made}
 
 
-def _own_names(form: Sequence[str], record: Mapping[str, Any], data: Data) -> dict[str, str] | None:
+def _own_names(form: Sequence[str], record: Mapping[str, JSON], data: Data) -> dict[str, str] | None:
     """What a record calls the fields of a form; None where it lacks one, or one would be two of them."""
     own: dict[str, str] = {}
     for field in form:
@@ -254,7 +254,7 @@ def _own_names(form: Sequence[str], record: Mapping[str, Any], data: Data) -> di
     return own
 
 
-def _usual_name(usual: Sequence[str], record: Mapping[str, Any]) -> str | None:
+def _usual_name(usual: Sequence[str], record: Mapping[str, JSON]) -> str | None:
     """The first of the usual names that a record has, in whatever case where none is written so."""
     if (name := next((name for name in usual if name in record), None)) is not None:
         return name
@@ -268,7 +268,7 @@ def _uses(own: Mapping[str, str], asked: Mapping[str, str]) -> bool:
     return used >= set(asked.items())
 
 
-def _can_be_read(record: Mapping[str, Any], own: Mapping[str, str]) -> bool:
+def _can_be_read(record: Mapping[str, JSON], own: Mapping[str, str]) -> bool:
     try:
         converter(own)(record)
         return True

@@ -21,6 +21,7 @@ from vitzoo.data.sources.labels import sorted_classes
 from vitzoo.data.splits import SPLIT_NAMES
 from vitzoo.errors import UserError
 from vitzoo.paths import expanded
+from vitzoo.strict_json import JSON
 
 NAMED = 5  # bad files that a message lists
 LEFT_OUT = "files left out, can't be read"
@@ -36,11 +37,11 @@ class ImageFile:
     name: str
     split: str
     labels: tuple[Any, ...]
-    texts: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    texts: Mapping[str, JSON] = dataclasses.field(default_factory=dict)
 
 
 def image_file(
-    written: str, folder: pathlib.Path, split: str, labels: tuple[Any, ...], texts: Mapping[str, Any]
+    written: str, folder: pathlib.Path, split: str, labels: tuple[Any, ...], texts: Mapping[str, JSON]
 ) -> ImageFile:
     """A file that a record names, relative to a folder: as it is written where there is one of that name, which spaces
     may begin or end; else without these.

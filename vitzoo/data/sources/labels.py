@@ -4,20 +4,20 @@ said when data are opened, not when their row comes up.
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 import numpy as np
 
 from vitzoo import literals, spelling
 from vitzoo.data.text.lines import HALF, is_whole
 from vitzoo.errors import UserError
+from vitzoo.strict_json import JSON
 
 LARGEST = float(np.finfo(np.float32).max)
 ALIKE = "all are text, all numbers or all booleans"
 SHOWN = 40  # characters of a label in a message
 
 
-def class_name(label: Any) -> str:
+def class_name(label: JSON) -> str:
     """The class that a label names: 1, 1.0 and "1" are one, true and false are `true` and `false`, and spellings of
     text that look alike are one.
 
@@ -37,14 +37,14 @@ def class_name(label: Any) -> str:
     return str(whole)
 
 
-def whole_number(value: Any) -> int | None:
+def whole_number(value: JSON) -> int | None:
     """A whole number as an int, whether it is written 1 or 1.0; None for anything else."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     return int(value) if isinstance(value, float) and value.is_integer() else None
 
 
-def number(label: Any, written: bool = False) -> float:
+def number(label: JSON, written: bool = False) -> float:
     """A label to predict.
 
     Args:
@@ -53,10 +53,9 @@ def number(label: Any, written: bool = False) -> float:
     Raises:
         ValueError: it is no number, or none that float32 holds.
     """
-    if written and (value := literals.number(label)) is not None:
+    if written and isinstance(label, str) and (value := literals.number(label)) is not None:
         label = value
-    is_number = isinstance(label, int | float) and not isinstance(label, bool)
-    if not is_number or not abs(label) <= LARGEST:  # false of NaN too
+    if not isinstance(label, int | float) or isinstance(label, bool) or not abs(label) <= LARGEST:  # true of NaN too
         raise ValueError(f"the label {_shown(label)} is no finite number, which data.regression asks for")
     return float(label)
 
@@ -75,7 +74,7 @@ class ClassNames:
         self.kind: str | None = None
         self.spellings: set[str] = set()
 
-    def __call__(self, labels: Iterable[Any]) -> list[str]:
+    def __call__(self, labels: Iterable[JSON]) -> list[str]:
         """The names of a record's labels.
 
         Raises:
@@ -94,11 +93,11 @@ class ClassNames:
         return found
 
 
-def _kind(label: Any) -> str:
+def _kind(label: JSON) -> str:
     return "text" if isinstance(label, str) else "a boolean" if isinstance(label, bool) else "a number"
 
 
-def _shown(label: Any) -> str:
+def _shown(label: JSON) -> str:
     return json.dumps(label)[:SHOWN]
 
 
@@ -183,10 +182,3 @@ def class_names(name: str, classes: Sequence[str]) -> tuple[str, ...]:
             which = " and ".join(f"{number} ({classes[number]!a})" for number in written)
             raise UserError("data.name", name, f"has one name for the classes {which}; each class has its own")
     return tuple(map(spelling.normalise, classes))
-
-
-def refuse_unlabelled(info: Any) -> None:
-    """Refuses data without labels where they are needed."""
-    if info.unlabelled:
-        message = f"is unlabelled in {info.name} (all labels are -1): nothing is learnt from it or measured on it"
-        raise UserError("data.split", info.split, f"{message}; vitzoo predict takes such images and texts")

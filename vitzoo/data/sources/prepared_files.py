@@ -8,12 +8,16 @@ import os
 import pathlib
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from vitzoo import checksums, strict_json
 from vitzoo.errors import UserError
+
+if TYPE_CHECKING:
+    from tensorflow_datasets.core import DatasetBuilder
+    from tensorflow_datasets.core.features import FeatureConnector
 
 CONTENTS = "image_keys.npz"
 LARGE = 4 << 20  # bytes: longer files are read through by `vitzoo data check` alone
@@ -86,7 +90,7 @@ def check_listed(name: str, folder: pathlib.Path) -> None:
         raise damaged(name, *found, folder)
 
 
-def builder_of_folder(name: str, folder: pathlib.Path) -> Any:
+def builder_of_folder(name: str, folder: pathlib.Path) -> "DatasetBuilder":
     """TFDS's builder of prepared data.
 
     Raises:
@@ -161,7 +165,7 @@ def _has_names(name: str, path: str, module: str) -> bool:
     return False
 
 
-def check_names(name: str, features: Any) -> None:
+def check_names(name: str, features: "FeatureConnector") -> None:
     """Refuses names of classes that TFDS's files, one name a line, would give back otherwise.
 
     Args:

@@ -147,7 +147,7 @@ class Records:
                 raise self.refused(f"{where}: {several}")
             self._unique.add(fields)
         try:
-            example = converter(own)(record)
+            example: Example = converter(own)(record)
             labels = self._named(example, where)
         except ValueError as error:
             raise self.refused(f"{where}: {error}") from None
@@ -233,7 +233,7 @@ class Reader:
         self.index = None if classes is None else {name: place for place, name in enumerate(classes)}
 
     def __call__(self, index: int) -> Example:
-        example = converter(self.own)(self.lines[index])
+        example: Example = converter(self.own)(self.lines[index])
         if "label" in example:
             label = example["label"]
             example["label"] = number(label, self.written) if self.index is None else self.index[class_name(label)]

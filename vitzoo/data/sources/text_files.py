@@ -59,7 +59,7 @@ class SpanReader:
     def __init__(self, paths: Sequence[str], spans: np.ndarray):
         self.files, self.spans = MappedFiles(paths), spans
 
-    def __call__(self, index: int) -> dict[str, Any]:
+    def __call__(self, index: int) -> dict[str, str]:
         file, start, stop = self.spans[index].tolist()
         return {"text": self.files.read(file, start, stop).decode("utf-8")}
 

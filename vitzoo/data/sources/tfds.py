@@ -33,7 +33,7 @@ from vitzoo.data.sources.tfds_folders import (
     shards_of,
 )
 from vitzoo.data.sources.tfds_prepare import prepare_class
-from vitzoo.data.sources.values import answers, read_field
+from vitzoo.data.sources.values import Stored, answers, plain, read_field
 from vitzoo.errors import UserError
 from vitzoo.schema import patch
 
@@ -51,10 +51,10 @@ class TfdsDataset:
         UserError: it isn't prepared in any of the data folders, or not as ArrayRecord, or its fields aren't known.
     """
 
-    def __init__(self, data: Data, builder_class: Any = None):
+    def __init__(self, data: Data, builder_class: type[tfds.core.DatasetBuilder] | None = None):
         self.data = data
-        own = builder_class is not None and ":" in data.name
-        match = NAME.fullmatch(builder_class.name if own else data.name)
+        own = builder_class if ":" in data.name else None
+        match = NAME.fullmatch(data.name if own is None else own.name)
         if not match:
             raise no_name(data)
         self.builder = _builder(data, builder_class, match["name"], match["config"], match["version"])
@@ -94,7 +94,7 @@ class TfdsDataset:
 class TfdsSource:
     """One split of a prepared dataset. Images stay encoded until the pipeline decodes them."""
 
-    def __init__(self, dataset: TfdsDataset, split: str, records: Sequence[Any], ids: np.ndarray):
+    def __init__(self, dataset: TfdsDataset, split: str, records: Sequence[Mapping[str, Stored]], ids: np.ndarray):
         self.records, self.ids, self.own = records, ids, dataset.own
         info, features = dataset.builder.info, dataset.features
         label: Any = features.get(self.own.get("label", ""))
@@ -158,7 +158,7 @@ class TfdsSource:
         labels = [self._label(self.records[index]) for index in range(len(self))]
         return np.array(labels, np.int32 if self.fields["label"] == "label" else np.float32)
 
-    def _label(self, record: dict) -> Any:
+    def _label(self, record: Mapping[str, Any]) -> Any:
         label = record[self.own["label"]]
         if not self.multi_label:
             return np.int32(label) if self.classes else float(label)
@@ -174,7 +174,7 @@ class TfdsSource:
         example = {field: self._value(field, record) for field in self.own}
         return example | {"answers": answers(example["answers"])} if "answers" in example else example
 
-    def _value(self, field: str, record: dict) -> Any:
+    def _value(self, field: str, record: Mapping[str, Any]) -> Any:
         if field == "image":
             return record[self.own[field]]
         if field == "label" and "image" in self.own:
@@ -189,7 +189,7 @@ class TfdsSource:
 class FileNames(Sequence):
     """The file of each example, read when it is asked for."""
 
-    def __init__(self, records: Sequence[Any], key: str):
+    def __init__(self, records: Sequence[Mapping[str, Stored]], key: str):
         self.records, self.key = records, key
 
     def __len__(self) -> int:
@@ -198,7 +198,7 @@ class FileNames(Sequence):
     def __getitem__(self, index: Any) -> Any:
         if not 0 <= index < len(self):  # which ends an iteration
             raise IndexError(index)
-        return self.records[int(index)][self.key].decode("utf-8", "replace")
+        return str(plain(self.records[int(index)][self.key]))
 
 
 class TfdsRecords:
@@ -223,7 +223,7 @@ class TfdsRecords:
             raise missing(self.data, known=True)
 
     @property
-    def features(self) -> Mapping[str, Any]:
+    def features(self) -> Mapping[str, tfds.features.FeatureConnector]:
         """TFDS's features by name."""
         return self.builder.info.features
 
@@ -231,7 +231,7 @@ class TfdsRecords:
         """The examples of each split."""
         return example_counts(self.builder)
 
-    def open(self, split: str) -> Any:
+    def open(self, split: str) -> Sequence[Mapping[str, Stored]]:
         """The records of a split, by position: dicts of NumPy values."""
         return open_records(self.data, self.builder, split)
 

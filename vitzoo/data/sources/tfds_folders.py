@@ -8,7 +8,7 @@ import pathlib
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,8 +18,12 @@ from vitzoo.data.folders import data_folders
 from vitzoo.data.image_files import IMAGE_ENDINGS
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.prepared_files import PreparedRecords, builder_of_folder, check_shards
+from vitzoo.data.sources.values import Stored
 from vitzoo.errors import UserError
 from vitzoo.spelling import shell_flag
+
+if TYPE_CHECKING:
+    from tensorflow_datasets.core import DatasetBuilder
 
 NAME = re.compile(r"(?P<name>\w+)(?:/(?P<config>[\w.\-]+))?(?::(?P<version>[\d.*]+))?")
 
@@ -70,7 +74,7 @@ def _version_number(path: pathlib.Path) -> tuple[int, ...]:
     return tuple(int(number) for number in re.findall(r"\d+", path.name))
 
 
-def class_config(builder_class: Any, config: str | None) -> str | None:
+def class_config(builder_class: "type[DatasetBuilder] | None", config: str | None) -> str | None:
     """The configuration asked for, or the class's default, for classes that have any."""
     configs = [] if builder_class is None else [entry.name for entry in builder_class.BUILDER_CONFIGS]
     if config and builder_class is not None and config not in configs:
@@ -126,7 +130,9 @@ def import_catalogue() -> None:
             importlib.import_module(f"tensorflow_datasets.{group}")
 
 
-def prepared_builder(data: Data, name: str, config: str | None = None, version: str | None = None) -> Any:
+def prepared_builder(
+    data: Data, name: str, config: str | None = None, version: str | None = None
+) -> "DatasetBuilder | None":
     """TFDS's builder of a dataset that is prepared in one of the data folders; None where it is in none.
 
     Raises:
@@ -138,7 +144,7 @@ def prepared_builder(data: Data, name: str, config: str | None = None, version: 
     return None
 
 
-def catalogue_builder(data: Data) -> Any:
+def catalogue_builder(data: Data) -> "DatasetBuilder":
     """That of a dataset of TFDS's catalogue, which isn't prepared: it reads mocked data.
 
     Raises:
@@ -154,7 +160,7 @@ def catalogue_builder(data: Data) -> Any:
         raise missing(data, known=known) from error
 
 
-def example_counts(builder: Any) -> dict[str, int]:
+def example_counts(builder: "DatasetBuilder") -> dict[str, int]:
     """The examples of each split; none where data are mocked."""
     return {name: info.num_examples for name, info in builder.info.splits.items()}
 
@@ -173,7 +179,7 @@ def positions(counts: Mapping[str, int], pieces: Sequence[splits.Piece], count: 
     return (joined if len(joined) == count else np.arange(count)).astype(np.int64)
 
 
-def shards_of(builder: Any) -> list[tuple]:
+def shards_of(builder: "DatasetBuilder") -> list[tuple]:
     """What tells the prepared files of a dataset apart from others: of each split its name, lengths and bytes."""
     return sorted((name, part.shard_lengths, part.num_bytes) for name, part in builder.info.splits.items())
 
@@ -185,7 +191,7 @@ def looked_at(count: int) -> np.ndarray:
     return np.arange(count) if count <= SMALL else np.unique(np.linspace(0, count - 1, SOME).astype(int))
 
 
-def open_records(data: Data, builder: Any, split: str) -> Any:
+def open_records(data: Data, builder: "DatasetBuilder", split: str) -> "Sequence[Mapping[str, Stored]]":
     """A split of a prepared dataset, by position; its images as they lie, for the pipeline to decode.
 
     Args:
@@ -216,7 +222,7 @@ def open_records(data: Data, builder: Any, split: str) -> Any:
     return PreparedRecords(data.name, builder.data_dir, records) if hasattr(records, "data_source") else records
 
 
-def _shards(builder: Any, parts: Sequence[str]) -> list[tuple[str, int]]:
+def _shards(builder: "DatasetBuilder", parts: Sequence[str]) -> list[tuple[str, int]]:
     """The files of some splits, and how many examples each holds."""
     infos = [builder.info.splits[part] for part in parts]
     return [
@@ -226,7 +232,7 @@ def _shards(builder: Any, parts: Sequence[str]) -> list[tuple[str, int]]:
     ]
 
 
-def not_array_record(data: Data, builder: Any) -> UserError:
+def not_array_record(data: Data, builder: "DatasetBuilder") -> UserError:
     return UserError(
         "data.name",
         data.name,

@@ -10,6 +10,7 @@ from typing import Any
 
 import tensorflow_datasets as tfds
 from etils import epath
+from tensorflow_datasets.core import DatasetBuilder
 
 from vitzoo.checksums import write_list
 from vitzoo.data.folders import data_folders
@@ -28,7 +29,7 @@ from vitzoo.errors import RunError, UserError, install_extra
 from vitzoo.staging import remove_leftovers, staged
 
 
-def prepare(builder: Any, shards: int = 0, keep_downloads: bool = False, name: str = "") -> pathlib.Path:
+def prepare(builder: DatasetBuilder, shards: int = 0, keep_downloads: bool = False, name: str = "") -> pathlib.Path:
     """Writes the dataset as ArrayRecord, in a temporary folder that is renamed when complete.
 
     Two processes may do so at once: the first to finish wins, the other uses what it wrote.
@@ -88,12 +89,14 @@ class _DownloadConfig(tfds.download.DownloadConfig):
         return _ShardConfig(self.num_shards, self.min_shard_size, self.max_shard_size)
 
 
-def _same_builder(builder: Any, folder: str) -> Any:
+def _same_builder(builder: DatasetBuilder, folder: str) -> Any:
     config = builder.builder_config
     return type(builder)(data_dir=folder, **({"config": config.name} if config else {}))
 
 
-def prepare_class(data: Data, builder_class: Any, folders: Sequence[pathlib.Path], shards: int = 0) -> pathlib.Path:
+def prepare_class(
+    data: Data, builder_class: type[DatasetBuilder], folders: Sequence[pathlib.Path], shards: int = 0
+) -> pathlib.Path:
     """Prepares a dataset of ours or of the user's in the first of the folders, unless one of them holds it."""
     match = NAME.fullmatch(data.name)
     config = class_config(builder_class, match["config"] if match else None)
@@ -150,7 +153,7 @@ def prepare_catalogue(data: Data, shards: int) -> pathlib.Path:
         raise _not_prepared(data.name, builder, folder, error) from error
 
 
-def _not_prepared(name: str, builder: Any, folder: pathlib.Path, error: Exception) -> UserError | RunError:
+def _not_prepared(name: str, builder: DatasetBuilder, folder: pathlib.Path, error: Exception) -> UserError | RunError:
     """Why a dataset of the catalogue could not be prepared, and what the user has to bring."""
     if builder.MANUAL_DOWNLOAD_INSTRUCTIONS:
         manual, files = folder / "downloads" / "manual", _one_line(builder.MANUAL_DOWNLOAD_INSTRUCTIONS)
@@ -167,7 +170,7 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def is_in_catalogue(name: str, own: Any = None) -> bool:
+def is_in_catalogue(name: str, own: type[DatasetBuilder] | None = None) -> bool:
     """Whether TFDS knows a dataset of this name (NAME, NAME/CONFIG or NAME:VERSION) that isn't `own`, a class of the
     user's, which TFDS knows by its name once it is imported.
     """

@@ -3,13 +3,18 @@
 """
 
 import string
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from vitzoo import literals, spelling
 from vitzoo.data.sources.labels import whole_number
 from vitzoo.data.text.lines import HALF, is_whole
+from vitzoo.strict_json import JSON
 
+Stored = JSON | bytes | np.ndarray | np.generic | Sequence["Stored"] | Mapping[str, "Stored"]
+"""What a record of TFDS has in a field."""
 FORM = "names fields in braces, `question: {question} context: {context}`; {{ and }} are braces themselves"
 
 
@@ -28,7 +33,7 @@ class Template(str):
             raise ValueError(FORM)
         return names
 
-    def __call__(self, record: Mapping[str, Any]) -> str:
+    def __call__(self, record: Mapping[str, JSON]) -> str:
         """The text.
 
         Raises:
@@ -54,28 +59,30 @@ def names_of(name: str) -> tuple[str, ...]:
     return name.names if isinstance(name, Template) else (name,)
 
 
-def value_of(record: Mapping[str, Any], name: str) -> Any:
+def value_of(record: Mapping[str, JSON], name: str) -> JSON:
     """What a record has under a name, or a template makes of it."""
     return name(record) if isinstance(name, Template) else record[name]
 
 
-def read_field(record: Mapping[str, Any], name: str) -> Any:
+def read_field(record: Mapping[str, Stored], name: str) -> JSON:
     """The same of a record of TFDS, in Python's own types."""
     return value_of({one: plain(record[one]) for one in names_of(name)}, name)
 
 
-def plain(value: Any) -> Any:
+def plain(value: Stored) -> JSON:
     """A value of a record of TFDS, bytes and NumPy's, as text, numbers, lists and dicts."""
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     if isinstance(value, Mapping):
         return {key: plain(part) for key, part in value.items()}
-    if isinstance(value, list | tuple) or getattr(value, "ndim", False):
+    if isinstance(value, np.ndarray | np.generic):
+        return plain(value.tolist())
+    if isinstance(value, Sequence) and not isinstance(value, str):
         return [plain(part) for part in value]
-    return plain(value.item()) if hasattr(value, "item") else value
+    return value
 
 
-def _shown(value: Any, name: str) -> str:
+def _shown(value: JSON, name: str) -> str:
     if isinstance(value, list) and all(isinstance(one, str) for one in value):
         value = ", ".join(value)
     if isinstance(value, bool) or not isinstance(value, str | int | float):
@@ -86,13 +93,13 @@ def _shown(value: Any, name: str) -> str:
     return text
 
 
-def converter(own: Mapping[str, str]) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
+def converter(own: Mapping[str, str]) -> Callable[[Mapping[str, JSON]], dict[str, JSON]]:
     """From a record to canonical fields, labels and tags still as they stand. What is of the wrong type, or doesn't go
     together, raises ValueError that names it.
     """
 
-    def convert(record: Mapping[str, Any]) -> dict[str, Any]:
-        example = {field: _value(field, value_of(record, name), name) for field, name in own.items()}
+    def convert(record: Mapping[str, JSON]) -> dict[str, JSON]:
+        example: dict[str, Any] = {field: _value(field, value_of(record, name), name) for field, name in own.items()}
         if "tags" in example and len(example["tags"]) != len(example["words"]):
             raise ValueError("words and tags differ in number")
         if "answer" in example and not 0 <= example["answer"] < len(example["choices"]):
@@ -102,7 +109,7 @@ def converter(own: Mapping[str, str]) -> Callable[[Mapping[str, Any]], dict[str,
     return convert
 
 
-def _value(field: str, value: Any, name: str) -> Any:
+def _value(field: str, value: JSON, name: str) -> JSON:
     if field == "image":
         return _file(value, name)
     if field == "label":
@@ -120,7 +127,7 @@ def _value(field: str, value: Any, name: str) -> Any:
     return _text(value, name)
 
 
-def _text(value: Any, name: str) -> str:
+def _text(value: JSON, name: str) -> str:
     if not isinstance(value, str):
         raise ValueError(f"field {name!r} must be text")
     if not is_whole(value):
@@ -128,14 +135,14 @@ def _text(value: Any, name: str) -> str:
     return value
 
 
-def _file(value: Any, name: str) -> str:
+def _file(value: JSON, name: str) -> str:
     file = _text(value, name)
     if not file.strip() or "\0" in file:
         raise ValueError(f"field {name!r} must name the file of an image")
     return file
 
 
-def _index(value: Any) -> int:
+def _index(value: JSON) -> int:
     """The number of a choice, which may be written as text."""
     index = literals.counted(value) if isinstance(value, str) else whole_number(value)
     if index is None:
@@ -143,7 +150,7 @@ def _index(value: Any) -> int:
     return index
 
 
-def answers(value: Any, name: str = "answers") -> list[str]:
+def answers(value: JSON, name: str = "answers") -> list[str]:
     """One answer, several, or SQuAD's {"text": several}, as a list; anything else raises ValueError."""
     value = value.get("text") if isinstance(value, dict) else value
     found = [value] if isinstance(value, str) else value
@@ -152,7 +159,7 @@ def answers(value: Any, name: str = "answers") -> list[str]:
     return [_text(one, name) for one in found]
 
 
-def _turns(value: Any, name: str) -> list[dict[str, str]]:
+def _turns(value: JSON, name: str) -> list[dict[str, str]]:
     if not isinstance(value, list) or not value:
         raise ValueError(f"field {name!r} must be a list of turns")
     turns = []

@@ -183,5 +183,5 @@ class LastWords:
         return self._row(None, -1, 0.0)
 
     def _row(self, pair: Pair | None, id: int, weight: float) -> Row:
-        told = {"example_weight": np.array(weight, np.float32), "id": np.array(id, np.int64)}
+        told: Row = {"example_weight": np.array(weight, np.float32), "id": np.array(id, np.int64)}
         return row_of(pair, self.shape, self.tokenizer) | told

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from vitzoo.data.sources.base import Source
-from vitzoo.data.sources.labels import LARGEST, refuse_unlabelled
+from vitzoo.data.sources.base import Source, refuse_unlabelled
+from vitzoo.data.sources.labels import LARGEST
 from vitzoo.data.text.examples import require
 from vitzoo.data.text.packing import Layout
 from vitzoo.data.text.rows import Row, TargetSide, rows_info

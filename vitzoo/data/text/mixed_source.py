@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from vitzoo.data.open import open_source
 from vitzoo.data.settings import OF_STREAM, Data
@@ -12,6 +12,7 @@ from vitzoo.data.text.settings import Mixture, Text
 from vitzoo.errors import UserError
 from vitzoo.schema import patch
 from vitzoo.spelling import nearest
+from vitzoo.strict_json import JSON
 
 NAME = "mixture"
 
@@ -24,7 +25,7 @@ class MixedSource:
 
     sources: Mapping[str, Source]
     texts: Mapping[str, Text]
-    stated: Mapping[str, Mapping[str, Any]]
+    stated: Mapping[str, Mapping[str, JSON]]
     """What the config states of each."""
 
     @property
@@ -75,7 +76,7 @@ def open_mixture(mixture: Mixture, data: Data, text: Text, split: str | None = N
     return MixedSource(sources, texts, mixture.sources)
 
 
-def settings_of(own: Any, data: Data, text: Text, field: str) -> tuple[Data, Text]:
+def settings_of(own: JSON, data: Data, text: Text, field: str) -> tuple[Data, Text]:
     """The data and text settings of one source.
 
     Raises:
@@ -97,7 +98,7 @@ def settings_of(own: Any, data: Data, text: Text, field: str) -> tuple[Data, Tex
     return patch(data, changed, field), patch(text, {k: v for k, v in own.items() if k in of_text}, field)
 
 
-def of_source(name: str, stated: Mapping[str, Any], refusal: UserError) -> UserError:
+def of_source(name: str, stated: Mapping[str, JSON], refusal: UserError) -> UserError:
     """A refusal of one source's data or text, by the source's setting where it states that one."""
     section, _, field = refusal.field.rpartition(".")
     if section not in ("data", "inputs.tokens") or field not in {"name", *stated}:

@@ -18,6 +18,7 @@ from vitzoo.outputs import checked_new_folder, whole_folder
 from vitzoo.overwriting import Reads
 from vitzoo.schema import build
 from vitzoo.spelling import shell_flag
+from vitzoo.strict_json import JSON
 
 KEPT = ("bpe", "unigram", "wordpiece")
 """Kinds that have a published form; the others need no preparing."""
@@ -45,8 +46,8 @@ class PreparedTokenizer:
 def prepare_tokenizer(
     name: str,
     output: str | pathlib.Path,
-    tokenizer: Mapping[str, Any],
-    **settings: Any,
+    tokenizer: Mapping[str, JSON],
+    **settings: JSON,
 ) -> PreparedTokenizer:
     """Trains a tokenizer on the train split (or `split`) and writes it: the one that a training with the same settings
     would make for itself.

@@ -4,12 +4,13 @@ The checks see a config alone: what an objective teaches and an evaluator measur
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import ClassVar, Protocol
 
 from vitzoo.errors import UserError
 from vitzoo.registry import PARTS, find
-from vitzoo.schema import annotations
+from vitzoo.schema import Settings, annotations
 from vitzoo.spelling import either, nearest
+from vitzoo.strict_json import JSON
 
 LEARNED = {
     "decoder": ("windows", "documents", "answers", "prefix"),
@@ -111,7 +112,7 @@ def check_learns(name: str, config_class: type, rows: str) -> None:
     raise UserError("model.name", name, message)
 
 
-def check_prefix(name: str, config_class: type, stated: Any, wanted: bool) -> None:
+def check_prefix(name: str, config_class: type, stated: JSON, wanted: bool) -> None:
     """Checks that a decoder can read a prefix in both directions where an objective teaches it.
 
     Args:
@@ -132,7 +133,7 @@ def check_prefix(name: str, config_class: type, stated: Any, wanted: bool) -> No
         raise UserError("model.prefix_lm", stated, f"isn't what this objective learns; take objective.name={other}")
 
 
-def check_head(name: str, config_class: type, head: Any, wanted: str) -> None:
+def check_head(name: str, config_class: type, head: JSON, wanted: str) -> None:
     """Checks that a model of text has room for the head that an objective teaches.
 
     Args:
@@ -165,7 +166,15 @@ def check_rows(rows: str) -> None:
         raise UserError("objective.rows", rows or "''", f"no such rows; {nearest(str(rows), ROWS)}")
 
 
-def check_evaluator(field: str, part: str, evaluator: Any, rows: str | None, model: str, config_class: Any) -> None:
+class Measuring(Protocol):
+    """An evaluator's settings; those of text may have `rows`."""
+
+    ROWS: ClassVar[tuple[str, ...]]
+
+
+def check_evaluator(
+    field: str, part: str, evaluator: Measuring, rows: str | None, model: str, config_class: type | None
+) -> None:
     """Checks that an evaluator measures what its model reads.
 
     Args:
@@ -199,7 +208,7 @@ def check_evaluator(field: str, part: str, evaluator: Any, rows: str | None, mod
     raise UserError(f"{field}.name", part, f"measures {either(known)} rows, and these are {rows}")
 
 
-def rows_of(objective: Any, evaluators: Mapping[str, Any]) -> list[str]:
+def rows_of(objective: Settings, evaluators: Mapping[str, Settings]) -> list[str]:
     """The rows that text makes for an objective and its evaluators."""
     rows = getattr(objective, "rows", EXAMPLES)
     return [rows, *(getattr(one, "rows", "") or rows for one in evaluators.values())]

@@ -16,6 +16,7 @@ Every array of a row has a fixed shape. Keys, for T = `length` and S = `source_l
 
 import abc
 import dataclasses
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -79,7 +80,7 @@ class TargetSide:
         self.segments[place] = np.repeat(np.arange(1, len(lengths) + 1), lengths)
         self.positions[place] = np.arange(len(tokens)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
 
-    def row(self, id: int, weight: float = 1.0, more: Row | None = None) -> Row:
+    def row(self, id: int, weight: float = 1.0, more: Mapping[str, np.ndarray | np.generic] | None = None) -> Row:
         return {
             "tokens": self.tokens,
             "targets": self.targets,

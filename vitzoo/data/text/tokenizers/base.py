@@ -15,6 +15,7 @@ import numpy as np
 
 from vitzoo.data.described import TokenizerDescription
 from vitzoo.errors import UserError
+from vitzoo.strict_json import JSON
 
 Ids = np.ndarray  # int32 [tokens]
 
@@ -243,5 +244,5 @@ def as_ids(ids: Sequence[int]) -> Ids:
     return np.asarray(ids, np.int32)
 
 
-def as_json(value: Any) -> bytes:
+def as_json(value: JSON) -> bytes:
     return json.dumps(value, ensure_ascii=False, sort_keys=True, indent=1).encode()

@@ -26,6 +26,7 @@ from vitzoo.data.text.tokenizers.base import (
 from vitzoo.data.text.tokenizers.definition import check_added, check_growth
 from vitzoo.data.text.tokenizers.panics import quiet_errors
 from vitzoo.errors import UserError
+from vitzoo.strict_json import JSON
 
 SPACE = "\u2581"  # stands for a space in Unigram's pieces
 _SENTINEL = re.compile(rf"{SPACE}?<extra_id_(\d+)>")
@@ -113,7 +114,7 @@ class LibraryTokenizer(TextTokenizer):
             raise UserError("tokenizer", self.kind, f"can't write what was found: {error}") from None
 
     def files(self) -> dict[str, bytes]:
-        roles = {"roles": self.roles, "special_in_text": self.special_in_text}
+        roles: dict[str, JSON] = {"roles": self.roles, "special_in_text": self.special_in_text}
         return {"tokenizer.json": as_json(self.definition), "tokenizer_roles.json": as_json(roles)}
 
     def with_special_in_text(self) -> Self:

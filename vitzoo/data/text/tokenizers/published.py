@@ -17,7 +17,7 @@ from vitzoo.data.text.tokenizers.library import LibraryTokenizer, roles_of, with
 from vitzoo.data.text.tokenizers.panics import quiet_errors
 from vitzoo.errors import UserError
 from vitzoo.paths import named_path
-from vitzoo.strict_json import parsed
+from vitzoo.strict_json import JSON, parsed
 
 FILES = ("tokenizer.json", "spiece.model", "tokenizer.model", "vocab.json", "encoder.json", "vocab.txt")
 MERGES = ("merges.txt", "vocab.bpe")
@@ -185,7 +185,7 @@ KINDS = {"sentencepiece": "unigram"}
 """Kinds of tokenizers that settings call otherwise."""
 
 
-def differing(settings: Tokenizer, stated: Iterable[str], tokenizer: TextTokenizer) -> dict[str, Any]:
+def differing(settings: Tokenizer, stated: Iterable[str], tokenizer: TextTokenizer) -> dict[str, JSON]:
     """Of the settings that are stated, by name, those that a tokenizer doesn't have, with what it has in their place.
 
     Published files are those of the tokenizer where they make the same one.
@@ -205,7 +205,7 @@ def _is_published(settings: Tokenizer, tokenizer: TextTokenizer) -> bool:
         return False
 
 
-def _settings_of(tokenizer: TextTokenizer) -> dict[str, Any]:
+def _settings_of(tokenizer: TextTokenizer) -> dict[str, JSON]:
     """The settings that would make such a tokenizer, as far as it tells."""
     return {
         "kind": KINDS.get(tokenizer.kind, tokenizer.kind),
