@@ -5,6 +5,7 @@ import re
 import shlex
 import sys
 from pathlib import Path
+from pkgutil import resolve_name
 
 import pytest
 import yaml
@@ -84,6 +85,11 @@ def test_the_generated_pages_have_every_setting():
     for text in pages.values():  # a bar within a cell would begin another
         rows = re.findall(r"^\| `.*$", text, re.MULTILINE)
         assert all(len(re.findall(r"(?<!\\)\|", row)) == 6 for row in rows)
+
+
+def test_what_the_python_api_lists_is_there():
+    for name in re.findall(r"^::: (\S+)$", (DOCS / "api.md").read_text(), re.MULTILINE):
+        assert resolve_name(name.rpartition(".")[0] + ":" + name.rpartition(".")[2]) is not None
 
 
 def commands(file: Path) -> list[str]:
