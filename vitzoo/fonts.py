@@ -6,9 +6,12 @@ import unicodedata
 import warnings
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Literal
 
 from vitzoo.version import SOFTWARE
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 PLAIN = "DejaVu Sans"
 """Comes with Matplotlib: Latin, Greek, Cyrillic, Arabic and symbols."""
@@ -19,7 +22,9 @@ SHOWN = 8  # characters that a note lists
 _said: set[str] = set()
 
 
-def save_figure(figure: Any, path: Path, **how: Any) -> None:
+def save_figure(
+    figure: "Figure", path: Path, *, dpi: float | Literal["figure"] = "figure", format: str | None = None
+) -> None:
     """Write a Matplotlib figure, its texts in fonts that have their characters.
 
     What no installed font has is told once, in one line on stderr.
@@ -27,7 +32,8 @@ def save_figure(figure: Any, path: Path, **how: Any) -> None:
     Args:
         figure: the figure.
         path: of the file.
-        how: arguments of `savefig`.
+        dpi: pixels to an inch; by default as the figure has them.
+        format: of the file; by default its name says it.
     """
     from matplotlib.text import Text
 
@@ -41,7 +47,7 @@ def save_figure(figure: Any, path: Path, **how: Any) -> None:
     tell_missing(missing)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", r"Glyph .* missing from", UserWarning)
-        figure.savefig(path, metadata={"Software": SOFTWARE}, **how)
+        figure.savefig(path, dpi=dpi, format=format, metadata={"Software": SOFTWARE})
 
 
 def families(text: str) -> tuple[list[str], str]:

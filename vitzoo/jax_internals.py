@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from jax._src import distributed
-from jax.extend.core import ClosedJaxpr, Jaxpr
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn
 
 VERSIONS = ("0.10", "0.11", "0.12")
 """The releases of JAX that the package allows; of 0.12 on, a closed jaxpr and an open one are of one class."""
@@ -31,18 +31,18 @@ class Scan:
     body: Jaxpr
 
 
-def scan_of(equation: Any) -> Scan | None:
+def scan_of(equation: JaxprEqn) -> Scan | None:
     """The loop that an equation is; None of any other."""
     if equation.primitive.name != "scan":
         return None
     body = equation.params["jaxpr"].jaxpr
     # what is stacked up has a dimension more than the body's result; how many are carried is named otherwise by release
     results = zip(equation.outvars, body.outvars, strict=True)
-    carried = sum(len(outside.aval.shape) == len(inside.aval.shape) for outside, inside in results)
+    carried = sum(len(outside.aval.shape) == len(inside.aval.shape) for outside, inside in results)  # type: ignore[attr-defined]
     return Scan(equation.params["length"], carried, body)
 
 
-def called(equation: Any) -> Jaxpr | None:
+def called(equation: JaxprEqn) -> Jaxpr | None:
     """The jaxpr that an equation does nothing but call: a jitted function, one with its own derivative."""
     if equation.primitive.name in _NOT_CALLS:
         return None
@@ -64,7 +64,7 @@ def held_by(value: Any) -> Iterator[Jaxpr]:
             yield from held_by(item)
 
 
-def repeats(equation: Any) -> int:
+def repeats(equation: JaxprEqn) -> int:
     """How often the jaxprs run that an equation holds, on all devices together; once, where that isn't known."""
     params = equation.params
     if equation.primitive.name == "scan":
@@ -76,17 +76,17 @@ def repeats(equation: Any) -> int:
     return 1
 
 
-def contracted(equation: Any) -> tuple[int, ...]:
+def contracted(equation: JaxprEqn) -> tuple[int, ...]:
     """Of a product, the axes of the left operand over which is summed."""
     (left, _), _ = equation.params["dimension_numbers"]
     return tuple(left)
 
 
-def output_axis(equation: Any) -> int:
+def output_axis(equation: JaxprEqn) -> int:
     """Of a convolution, the axis of its kernel that numbers the outputs."""
     return equation.params["dimension_numbers"].rhs_spec[0]
 
 
-def distributed_state() -> Any:
+def distributed_state() -> distributed.State:
     """The connection to the other processes: `client`, `num_processes`, `process_id`, `preemption_sync_manager`."""
     return distributed.global_state

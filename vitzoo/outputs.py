@@ -5,7 +5,6 @@ import os
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from vitzoo.errors import RunError, UserError
 from vitzoo.overwriting import Reads, check_replaces_nothing, check_stays_outside
@@ -137,7 +136,7 @@ def check_takes_checkpoints(flag: str, folder: Path) -> None:
         folder_of_checkpoints(flag, one)
 
 
-def write_whole(path: Path, write: Callable[[Path], Any]) -> bool:
+def write_whole(path: Path, write: Callable[[Path], int | None]) -> bool:
     """Calls `write` with a file beside `path`, then renames it; false where `write` returns False: nothing to write.
 
     Raises:

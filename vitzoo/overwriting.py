@@ -5,14 +5,18 @@ import contextvars
 import dataclasses
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from vitzoo import strict_json
 from vitzoo.errors import UserError
 from vitzoo.paths import expanded
+from vitzoo.strict_json import JSON
 from vitzoo.version import SOFTWARE
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 IMAGE_ENDINGS = (".png", ".jpg", ".jpeg")
 """Images that commands write, and that are examples where a folder of images is read."""
@@ -44,12 +48,12 @@ class Reads:
         prepared: folders of prepared datasets, `data.dir`.
     """
 
-    named: Sequence[Any] = ()
-    weights: Sequence[Any] = ()
-    prepared: Sequence[Any] = ()
+    named: Sequence[str | os.PathLike[str]] = ()
+    weights: Sequence[str | os.PathLike[str]] = ()
+    prepared: Sequence[str | os.PathLike[str]] = ()
 
     @classmethod
-    def of(cls, values: Any, weights: Sequence[Any] = ()) -> "Reads":
+    def of(cls, values: JSON, weights: Sequence[str | os.PathLike[str]] = ()) -> "Reads":
         """What a config's values and checkpoints name."""
         return cls(list(texts_in(values)), weights, list(texts_in(values, "dir")))
 
@@ -70,12 +74,12 @@ class Reads:
         return found
 
 
-def texts_in(values: Any, key: str = "") -> Iterator[str]:
+def texts_in(values: JSON, key: str = "") -> Iterator[str]:
     """Every text in nested settings, those that name what is read among them; or only those called `key`."""
     if isinstance(values, str):
         if not key:
             yield values
-    elif isinstance(values, dict):
+    elif isinstance(values, Mapping):
         for name, value in values.items():
             yield from texts_in(value, "" if name == key and isinstance(value, str) else key)
     elif isinstance(values, list | tuple):
@@ -83,7 +87,7 @@ def texts_in(values: Any, key: str = "") -> Iterator[str]:
             yield from texts_in(value, key)
 
 
-def check_replaces_nothing(flag: str, path: Any, file: Path, reads: Reads) -> None:
+def check_replaces_nothing(flag: str, path: str | os.PathLike[str], file: Path, reads: Reads) -> None:
     """Refuses a file to be written in the place of another that is needed.
 
     Args:
@@ -132,7 +136,9 @@ def check_apart(*outputs: tuple[str, Path | None]) -> None:
                 raise UserError(flag, str(file), f"is written by {other_flag} too ({other}); name another file")
 
 
-def _check_is_not_read(flag: str, path: Any, file: Path, reads: Reads, in_folders: bool = True) -> None:
+def _check_is_not_read(
+    flag: str, path: str | os.PathLike[str], file: Path, reads: Reads, in_folders: bool = True
+) -> None:
     for name in (*reads.named, *reads.weights):
         for one in _paths(name):
             if one.is_file() and _is_same(one, file):
@@ -158,7 +164,7 @@ def _check_is_not_read(flag: str, path: Any, file: Path, reads: Reads, in_folder
                 raise UserError(flag, str(path), f"lies in {name}, which is read; name another file")
 
 
-def _check_is_own_picture(flag: str, path: Any, file: Path) -> None:
+def _check_is_own_picture(flag: str, path: str | os.PathLike[str], file: Path) -> None:
     """Refuses a picture that is there and was not made here: a photo, whose place a picture of ours would take."""
     if file.suffix.lower() in IMAGE_ENDINGS and file.is_file() and not _is_own_picture(file):
         raise UserError(flag, str(path), f"is there, and no picture that {SOFTWARE} made; name another file")
@@ -172,7 +178,7 @@ def _is_own_picture(file: Path) -> bool:
     return False
 
 
-def save_picture(picture: Any, file: Path) -> None:
+def save_picture(picture: "Image.Image", file: Path) -> None:
     """Writes a PIL image as .png or .jpg that says it is ours, and may be replaced.
 
     Raises:
@@ -183,7 +189,7 @@ def save_picture(picture: Any, file: Path) -> None:
     picture.save(file, exif=marks)
 
 
-def check_holds_no_images(flag: str, path: Any, folder: Path) -> None:
+def check_holds_no_images(flag: str, path: str | os.PathLike[str], folder: Path) -> None:
     """Refuses a folder to be filled with pictures and tables that holds others' images, by themselves or in folders of
     classes: what is written there would be examples of them.
 
@@ -196,7 +202,7 @@ def check_holds_no_images(flag: str, path: Any, folder: Path) -> None:
             raise UserError(flag, str(path), f"{message}; name a folder of its own")
 
 
-def check_stays_outside(flag: str, path: Any, folder: Path, reads: Reads) -> None:
+def check_stays_outside(flag: str, path: str | os.PathLike[str], folder: Path, reads: Reads) -> None:
     """Refuses a folder to be filled within a checkpoint, or within a folder whose images are read.
 
     Raises:
@@ -208,7 +214,7 @@ def check_stays_outside(flag: str, path: Any, folder: Path, reads: Reads) -> Non
             _check_not_below(flag, path, folder, name)
 
 
-def check_is_none_of(flag: str, path: Any, file: Path, files: Iterable[str]) -> None:
+def check_is_none_of(flag: str, path: str | os.PathLike[str] | None, file: Path, files: Iterable[str]) -> None:
     """Refuses a file to be written that is one of those a dataset lists."""
     if file.exists():
         for one in files:
@@ -216,7 +222,7 @@ def check_is_none_of(flag: str, path: Any, file: Path, files: Iterable[str]) -> 
                 raise UserError(flag, str(path), f"is {one}, one of the files that are read; name another file")
 
 
-def check_spoils_no_run(flag: str, path: Any, output: Path) -> None:
+def check_spoils_no_run(flag: str, path: str | os.PathLike[str], output: Path) -> None:
     """Refuses what would lie within a checkpoint, or among a run's checkpoints, or replace one of a run's own files.
 
     Raises:
@@ -236,7 +242,7 @@ def check_spoils_no_run(flag: str, path: Any, output: Path) -> None:
                 raise UserError(flag, str(path), f"is a file of the run {run}; name another")
 
 
-def _check_not_below(flag: str, path: Any, output: Path, name: Any) -> None:
+def _check_not_below(flag: str, path: str | os.PathLike[str], output: Path, name: str | os.PathLike[str]) -> None:
     real = Path(os.path.realpath(output))
     for folder in _paths(name):
         if folder.is_dir() and real.is_relative_to(os.path.realpath(folder)):
@@ -244,7 +250,7 @@ def _check_not_below(flag: str, path: Any, output: Path, name: Any) -> None:
             raise UserError(flag, str(path), f"{message}; name another place")
 
 
-def _paths(name: Any) -> list[Path]:
+def _paths(name: str | os.PathLike[str]) -> list[Path]:
     """The paths that a name may stand for: PATH, KIND:PATH, PATH:part, RUN@STEP."""
     if not isinstance(name, str | os.PathLike):
         return []
@@ -297,7 +303,7 @@ def _lists(table: Path, file: Path) -> bool:
     return any(_is_same(table.parent / expanded(cell), file) for cell in cells if name in cell)
 
 
-def _datasets(folder: Path, named: Sequence[Any]) -> Iterator[Path]:
+def _datasets(folder: Path, named: Sequence[str | os.PathLike[str]]) -> Iterator[Path]:
     """The datasets in a folder of prepared ones: it may be one itself; one may be named and hold what it likes."""
     if any((folder / name).exists() for name in PREPARED):
         yield folder

@@ -4,7 +4,6 @@ import os
 import re
 import stat
 from pathlib import Path
-from typing import Any
 
 from vitzoo.errors import UserError
 
@@ -18,7 +17,7 @@ KINDS = {stat.S_ISFIFO: PIPE, stat.S_ISSOCK: "a socket", stat.S_ISCHR: "a device
 """What is neither a file nor a folder, in words."""
 
 
-def named_path(flag: str, path: Any) -> Path:
+def named_path(flag: str, path: str | os.PathLike[str]) -> Path:
     """A path that a user gave, `~` expanded, whether or not something is there.
 
     Args:
@@ -57,7 +56,7 @@ def named_path(flag: str, path: Any) -> Path:
     return file
 
 
-def expanded(path: Any) -> Path:
+def expanded(path: str | os.PathLike[str]) -> Path:
     """A path with `~` or `~user` for its home folder, where there is one; else as it is: a name may begin with `~`."""
     if not os.fsdecode(path).startswith("~"):  # `./~x` is a name, and Path makes `~x` of it
         return Path(path)
@@ -84,7 +83,7 @@ def home() -> Path | None:
         return None
 
 
-def folder_to_fill(flag: str, path: Any) -> Path:
+def folder_to_fill(flag: str, path: str | os.PathLike[str]) -> Path:
     """A folder that a user gave to be written to, whether or not it is there.
 
     Raises:
@@ -98,7 +97,7 @@ def folder_to_fill(flag: str, path: Any) -> Path:
     return folder
 
 
-def folder_of_checkpoints(flag: str, path: Any) -> Path:
+def folder_of_checkpoints(flag: str, path: str | os.PathLike[str]) -> Path:
     """A folder that a user gave for checkpoints to be written below, whether or not it is there.
 
     Raises:
@@ -113,7 +112,7 @@ def folder_of_checkpoints(flag: str, path: Any) -> Path:
     return folder
 
 
-def check_checkpoint_can_be_read(flag: str, path: Any) -> None:
+def check_checkpoint_can_be_read(flag: str, path: str | os.PathLike[str]) -> None:
     """Refuses a checkpoint at a path that the libraries which read checkpoints take for another."""
     for name in named_path(flag, path).absolute().parts:
         if found := UNREADABLE.search(name):
@@ -121,7 +120,7 @@ def check_checkpoint_can_be_read(flag: str, path: Any) -> None:
             raise UserError(flag, str(path), message)
 
 
-def readable_path(flag: str, path: Any, *, pipe: bool = False) -> Path:
+def readable_path(flag: str, path: str | os.PathLike[str], *, pipe: bool = False) -> Path:
     """A file or a folder that a user gave and that can be read.
 
     Args:

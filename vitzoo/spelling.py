@@ -9,7 +9,9 @@ import re
 import shlex
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TypeVar
+
+Value = TypeVar("Value")
 
 MISSPELT = 0.79  # difflib's likeness (0..1) from which a word is taken for a slip of another
 NAMED = 3  # names that a note lists
@@ -59,7 +61,7 @@ def find(name: str, names: Iterable[str]) -> str | None:
     return next((one for one in names if normalise(one) == wanted), None)
 
 
-def by_name(record: Mapping[str, Any]) -> dict[str, Any]:
+def by_name(record: Mapping[str, Value]) -> dict[str, Value]:
     """A record with its fields' names normalised.
 
     Raises:

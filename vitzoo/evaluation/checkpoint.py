@@ -134,9 +134,9 @@ def make_ready(
     made = dataclasses.replace(made, execution=execution_of(experiment, mesh))
     images = inputs.find(ImageProcessor)
     preprocessing = None if images is None else images.of(config)
-    params, report, which = fitted(located, made, classes, weights, preprocessing=preprocessing)
+    host, report, which = fitted(located, made, classes, weights, preprocessing=preprocessing)
     graph, shapes = made.abstract
-    params = place_all(params, param_shardings(shapes, made.rules, mesh))
+    params = place_all(host, param_shardings(shapes, made.rules, mesh))
     info = information(checkpoint, located, inputs, config, classes, which, report)
     # where benchmarks lie is stated by data.dir too, which the run's own data may have no use for
     notes = [f"config   {note}" for note in resolved.notes if not note.startswith("data.dir ")]

@@ -181,7 +181,7 @@ class Stack(nnx.Module):
         cache: KVCache | None = None,
         *,
         capture: Collection[str] = (),
-        **shared: Any,
+        **shared: jax.Array | Places | None,
     ) -> Run:
         """Runs the blocks as `execution` says; the result doesn't depend on it.
 

@@ -17,12 +17,16 @@ from typing import Any, TextIO, TypeVar
 
 import jax
 import numpy as np
+import numpy.typing as npt
 from jax.experimental import multihost_utils
 
 from vitzoo.errors import RunError, UserError
 from vitzoo.jax_internals import distributed_state
+from vitzoo.nn.state import HostParams, Params
+from vitzoo.parallel.sharding import Shardings
+from vitzoo.strict_json import JSON
 
-T = TypeVar("T")
+T = TypeVar("T", bound=JSON)
 _numbers = itertools.count()  # the same in every process, since all of them agree on the same things in the same order
 _LONGEST_PAUSE = 0.5  # seconds between two looks
 
@@ -108,7 +112,7 @@ def first_alone() -> Iterator[None]:
         raise UserErrorHere(str(refusal)) from refusal
 
 
-def gather(value: Any) -> list[Any]:
+def gather(value: T) -> list[T]:
     """Everyone's value, by process, in every process.
 
     Args:
@@ -190,7 +194,7 @@ def look_up(name: str) -> bytes | None:
         return None
 
 
-def _tell(name: str, value: Any, error: UserError | RunError | None = None) -> None:
+def _tell(name: str, value: JSON, error: UserError | RunError | None = None) -> None:
     """Gives a value to the others, or how it came to none."""
     client().key_value_set_bytes(name, packed(value, error))
 
@@ -199,7 +203,7 @@ def _told(name: str) -> Any:
     return unpacked(wait_for(name))
 
 
-def packed(value: Any, error: UserError | RunError | None = None) -> bytes:
+def packed(value: JSON, error: UserError | RunError | None = None) -> bytes:
     """A plain value, or the error in its place, for `unpacked`."""
     said: dict[str, Any] = {"value": value}
     if isinstance(error, UserError):
@@ -226,7 +230,7 @@ def unpacked(content: bytes) -> Any:
     return said["value"]
 
 
-def place(value: Any, sharding: jax.sharding.Sharding) -> jax.Array:
+def place(value: npt.ArrayLike | jax.Array, sharding: jax.sharding.Sharding) -> jax.Array:
     """A host's array on the devices, which may be other processes' too: each process puts its own parts of it.
 
     Args:
@@ -239,7 +243,7 @@ def place(value: Any, sharding: jax.sharding.Sharding) -> jax.Array:
     return jax.make_array_from_callback(whole.shape, sharding, lambda part: whole[part])
 
 
-def place_all(tree: Any, shardings: Any) -> Any:
+def place_all(tree: HostParams | Params, shardings: Shardings) -> Params:
     """`place` for every leaf."""
     return jax.tree.map(place, tree, shardings)
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import jax
 import numpy as np
+import numpy.typing as npt
 from flax import nnx
 from jax.sharding import Mesh
 
@@ -21,8 +22,11 @@ from vitzoo.parallel.sharding import activations, batch_sharding, replicated
 from vitzoo.steps.state import State
 from vitzoo.steps.train import Prepare, Step, over_devices, row_keys
 
+Results = jax.Array | Mapping[str, jax.Array]
+"""What an evaluation step gives of a name: a row for each example, or sums by name."""
 
-def batch_shapes(row: Mapping[str, Any], size: int) -> dict[str, jax.ShapeDtypeStruct]:
+
+def batch_shapes(row: Mapping[str, npt.ArrayLike], size: int) -> dict[str, jax.ShapeDtypeStruct]:
     """The shapes of a global batch of `size` rows like this one, to trace a step with; ids stay on the host."""
     arrays = {key: np.asarray(value) for key, value in row.items() if key != "id"}
     return {key: jax.ShapeDtypeStruct((size, *value.shape), value.dtype) for key, value in arrays.items()}
@@ -53,7 +57,7 @@ def compile_train_step(
     return lambda state, batch: compiled(state, batch, low_bits)
 
 
-def compile_eval_step(step: Callable, mesh: Mesh) -> Callable[..., dict[str, Any]]:
+def compile_eval_step(step: Callable, mesh: Mesh) -> Callable[..., dict[str, Results]]:
     """`(params, batch, first, beside) -> {name: [B, ...]}`, the results whole on every device and process. The place
     of the batch's first row in the split is 0, and nothing of the state is beside the parameters, unless given.
 
@@ -66,7 +70,7 @@ def compile_eval_step(step: Callable, mesh: Mesh) -> Callable[..., dict[str, Any
 
     def evaluate(
         params: State, batch: Batch, first: int = 0, beside: Mapping[str, Any] = MappingProxyType({})
-    ) -> dict[str, Any]:
+    ) -> dict[str, Results]:
         return compiled(params, batch, place(np.int32(first), replicated(mesh)), dict(beside))
 
     return evaluate
@@ -107,8 +111,8 @@ def _on(mesh: Mesh, step: Callable) -> Callable:
 
 
 def make_eval_step(
-    graph: nnx.GraphDef, outputs: Callable[..., Mapping[str, Any]], prepare: Prepare
-) -> Callable[..., dict[str, Any]]:
+    graph: nnx.GraphDef, outputs: Callable[..., Mapping[str, Results]], prepare: Prepare
+) -> Callable[..., dict[str, Results]]:
     """`step(params, batch, first, beside) -> {name: array [B, ...]}`, to be compiled by `steps.compile`. `first` is the
     place of the batch's first row in the split, by which each row's `key` is drawn; `beside` what of the state
     `outputs` takes besides the parameters.
@@ -120,7 +124,7 @@ def make_eval_step(
         prepare: (batch, key) to the batch that the model takes; called without a key.
     """
 
-    def step(params: State, batch: Batch, first: jax.Array, beside: Mapping[str, Any]) -> dict[str, Any]:
+    def step(params: State, batch: Batch, first: jax.Array, beside: Mapping[str, Any]) -> dict[str, Results]:
         batch = prepare(batch, None)
         rows = over_devices(batch | row_keys(batch, jax.random.key(0), first))
         return dict(outputs(merge(graph, params), rows, **beside))

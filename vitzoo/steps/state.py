@@ -20,10 +20,11 @@ import jax.numpy as jnp
 from jax.sharding import Mesh
 
 from vitzoo.errors import UserError
+from vitzoo.nn.paths import Leaf, Shaped, Tree
 from vitzoo.nn.state import Params, Shapes
 from vitzoo.objectives.base import Frozen, Memory, Objective, WithMemory
 from vitzoo.optim.build import Chain
-from vitzoo.parallel.sharding import Rules, optimizer_shardings, param_shardings, replicated
+from vitzoo.parallel.sharding import Rules, Shardings, Sized, optimizer_shardings, param_shardings, replicated
 
 State = dict[str, Any]
 NONE: Mapping[str, Frozen] = MappingProxyType({})
@@ -66,17 +67,24 @@ def memory_of(objective: WithMemory, params: Params) -> State:
     return jax.tree.map(jnp.array, dict(objective.init(params)))
 
 
-def memory(state: Mapping[str, Any]) -> Memory | None:
+def part(state: Tree[Leaf], name: str) -> Tree[Leaf]:
+    """A part of the state that is nested itself."""
+    found = state[name]
+    assert isinstance(found, Mapping)
+    return found
+
+
+def memory(state: Tree[Leaf]) -> Memory | None:
     """What an objective is called with: its own memory and the frozen models' variables; None without either."""
-    parts = [state[part] for part in ("objective", "frozen") if part in state]
-    return {name: held for part in parts for name, held in part.items()} if parts else None
+    parts = [part(state, name) for name in ("objective", "frozen") if name in state]
+    return {name: held for one in parts for name, held in one.items()} if parts else None
 
 
-def evaluated(state: Mapping[str, Any]) -> tuple[State, str]:
+def evaluated(state: Tree[Leaf]) -> tuple[Tree[Leaf], str]:
     """The parameters that a state is evaluated by, and which they are: `ema`, the moving average where there is one,
     or `raw`.
     """
-    return (state["ema"], "ema") if "ema" in state else (state["params"], "raw")
+    return (part(state, "ema"), "ema") if "ema" in state else (part(state, "params"), "raw")
 
 
 def abstract(
@@ -98,7 +106,7 @@ def abstract(
     return state | ({"frozen": {name: one.shapes for name, one in frozen.items()}} if frozen else {})
 
 
-def shardings(state: Mapping[str, Any], rules: Rules, mesh: Mesh, frozen: Mapping[str, Frozen] = NONE) -> State:
+def shardings(state: Tree[Shaped], rules: Rules, mesh: Mesh, frozen: Mapping[str, Frozen] = NONE) -> State:
     """A sharding for every leaf of the state.
 
     Args:
@@ -107,11 +115,12 @@ def shardings(state: Mapping[str, Any], rules: Rules, mesh: Mesh, frozen: Mappin
         mesh: from `parallel.mesh.make_mesh`.
         frozen: the models to learn from, by setting.
     """
-    params = param_shardings(state["params"], rules, mesh)
+    shapes = part(state, "params")
+    params = param_shardings(shapes, rules, mesh)
     places: State = {name: replicated(mesh) for name in ("step", "updates", "skipped")}
-    places |= {"params": params, "optimizer": optimizer_shardings(state["optimizer"], state["params"], params)}
+    places |= {"params": params, "optimizer": optimizer_shardings(part(state, "optimizer"), shapes, params)}
     if "objective" in state:
-        places["objective"] = optimizer_shardings(state["objective"], state["params"], params)
+        places["objective"] = optimizer_shardings(part(state, "objective"), shapes, params)
     if frozen:
         places["frozen"] = frozen_shardings(frozen, mesh)
     return places | ({"ema": params} if "ema" in state else {})
@@ -122,10 +131,10 @@ def frozen_shardings(frozen: Mapping[str, Frozen], mesh: Mesh) -> State:
     return {name: param_shardings(one.shapes, one.rules, mesh) for name, one in frozen.items()}
 
 
-def with_shardings(state: Mapping[str, Any], places: Mapping[str, Any]) -> State:
+def with_shardings(state: Tree[Sized], places: Shardings) -> State:
     """The abstract state with its shardings: the target of a restore, and what a step is lowered with."""
 
-    def place(leaf: Any, sharding: jax.sharding.Sharding) -> jax.ShapeDtypeStruct:
+    def place(leaf: Sized, sharding: jax.sharding.Sharding) -> jax.ShapeDtypeStruct:
         return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding)
 
     return jax.tree.map(place, dict(state), dict(places))

@@ -78,8 +78,8 @@ class FrozenCheckpoints:
     def _load(self, name: str, places: Mapping[str, jax.sharding.Sharding]) -> Params:
         located, shapes = self.located[name], flatten(self.models[name].shapes)
         made = from_description(located.description)
-        params, _, which = fitted(located, made, located.description["classes"])
-        params = {path: np.asarray(leaf, shapes[path].dtype) for path, leaf in flatten(params).items()}
+        fit, _, which = fitted(located, made, located.description["classes"])
+        params = {path: np.asarray(leaf, shapes[path].dtype) for path, leaf in flatten(fit).items()}
         checksum = 0
         for path, leaf in params.items():
             checksum = zlib.crc32(np.ascontiguousarray(leaf).data, zlib.crc32(path.encode(), checksum))
