@@ -9,7 +9,7 @@ nothing grows beyond what the pickle holds.
 import dataclasses
 import pickletools
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeAlias, TypeGuard
 
 import ml_dtypes
 import numpy as np
@@ -47,22 +47,33 @@ class Named:
     """
 
     name: str
-    make: Callable[..., Any] | None = None
+    make: "Callable[..., Value] | None" = None
 
 
-def dictionary(pairs: Iterable[tuple[Any, Any]], into: dict | None = None) -> dict:
+Plain: TypeAlias = bool | int | float | str | bytes | None
+Key: TypeAlias = Plain | tuple[Plain, ...]
+Value: TypeAlias = "Plain | list[Value] | tuple[Value, ...] | dict[Key, Value] | Named | Opaque | Storage | Tensor"
+"""What a pickle of weights holds."""
+
+
+def dictionary(pairs: Iterable[tuple[Value, Value]], into: dict[Key, Value] | None = None) -> dict[Key, Value]:
     """A dict of pairs, whose keys are plain: to hash what is nested without end would end the process."""
     into = {} if into is None else into
     for key, value in pairs:
-        parts = key if isinstance(key, tuple) else (key,)
-        if len(parts) > LONGEST_KEY or not all(isinstance(part, PLAIN) for part in parts):
+        if not _is_key(key):
             raise Unreadable(f"has a {type(key).__name__} for a key")
+        parts = key if isinstance(key, tuple) else (key,)
         if any(type(part) is int and part.bit_length() > MOST_KEY_BITS for part in parts):
             raise Unreadable(f"has an integer of more than {MOST_KEY_BITS} bits for a key")
         if key in into:
             raise Unreadable("sets a key of a dict twice")
         into[key] = value
     return into
+
+
+def _is_key(value: Value) -> TypeGuard[Key]:
+    parts = value if isinstance(value, tuple) else (value,)
+    return len(parts) <= LONGEST_KEY and all(isinstance(part, PLAIN) for part in parts)
 
 
 def shortened(name: str) -> str:
@@ -83,15 +94,15 @@ class Machine:
         stack, marks, memo: values, where groups of these begin, and values by number.
     """
 
-    def __init__(self, content: bytes, named: Callable[[str, str], Named], stored: Callable[[Any], Any]):
+    def __init__(self, content: bytes, named: Callable[[str, str], Named], stored: Callable[[Value], Value]):
         self._content, self._named, self._stored = content, named, stored
-        self.stack: list[Any] = []
+        self.stack: list[Value] = []
         self.marks: list[int] = []
-        self.memo: dict[int, Any] = {}
+        self.memo: dict[int, Value] = {}
         self._left = len(content)  # items that calls may copy: each was put there by a byte at least
         self.steps = 0
 
-    def run(self) -> Any:
+    def run(self) -> Value:
         """What the pickle holds.
 
         Raises:
@@ -117,7 +128,7 @@ class Machine:
                 raise Unreadable(f"has the instruction {name}, which no weights need")
         raise Unreadable("is cut off")
 
-    def since_mark(self) -> list[Any]:
+    def since_mark(self) -> list[Value]:
         """What was put on the stack since the last mark, taken off it."""
         start = self.marks.pop()
         items = self.stack[start:]
@@ -135,13 +146,13 @@ class Machine:
         """Remembers the last value."""
         self.memo[len(self.memo) if place is None else place] = self.stack[-1]
 
-    def extend(self, items: list[Any]) -> None:
+    def extend(self, items: list[Value]) -> None:
         """Appends to the last value, a list."""
         if type(self.stack[-1]) is not list:
             raise Unreadable(f"appends to a {type(self.stack[-1]).__name__}")
         self.stack[-1].extend(items)
 
-    def update(self, items: list[Any]) -> None:
+    def update(self, items: list[Value]) -> None:
         """Sets keys and values, one after the other, of the last value, a dict."""
         if not isinstance(self.stack[-1], dict):
             raise Unreadable(f"sets items of a {type(self.stack[-1]).__name__}")
@@ -153,11 +164,11 @@ class Machine:
             raise Unreadable(f"has a {type(name).__name__} of a {type(module).__name__} for a name")
         return self._named(module, name)
 
-    def outside(self) -> Any:
+    def outside(self) -> Value:
         """What stands for something that lies outside the pickle."""
         return self._stored(self.stack.pop())
 
-    def call(self) -> Any:
+    def call(self) -> Value:
         """What a call makes."""
         arguments, called = self.stack.pop(), self.stack.pop()
         if not isinstance(called, Named) or called.make is None or not isinstance(arguments, tuple):
@@ -170,7 +181,7 @@ class Machine:
         except (TypeError, ValueError) as error:
             raise Unreadable(f"calls {shortened(called.name)} with what it doesn't take ({error})") from None
 
-    def call_with_names(self) -> Any:
+    def call_with_names(self) -> Value:
         """The same, where there are no named arguments."""
         if self.stack.pop():
             raise Unreadable("calls something with named arguments")
@@ -191,7 +202,7 @@ VALUES = {
     *("BINBYTES", "SHORT_BINBYTES", "BINBYTES8", "BYTEARRAY8"),
 }
 """Instructions whose argument is the value."""
-MAKES: dict[str, Callable[[Machine, Any], Any]] = {
+MAKES: dict[str, Callable[[Machine, Any], Value]] = {
     "NONE": lambda machine, _: None,
     "NEWTRUE": lambda machine, _: True,
     "NEWFALSE": lambda machine, _: False,
@@ -228,7 +239,7 @@ CHANGES: dict[str, Callable[[Machine, Any], Any]] = {
 """Those that change what is there, or nothing."""
 
 
-def _pairs(items: list[Any]) -> Iterable[tuple[Any, Any]]:
+def _pairs(items: list[Value]) -> Iterable[tuple[Value, Value]]:
     """Keys and values, which stand one after the other."""
     return zip(items[::2], items[1::2], strict=True)
 
@@ -286,12 +297,12 @@ class Tensor:
     strides: tuple[int, ...]
 
 
-def read(content: bytes) -> Any:
+def read(content: bytes) -> Value:
     """The pickle's content: dicts, lists, tuples, numbers, text, `Tensor`s and `Opaque`s."""
     return read_counted(content)[0]
 
 
-def read_counted(content: bytes) -> tuple[Any, int]:
+def read_counted(content: bytes) -> tuple[Value, int]:
     """The pickle's content, and how many instructions it took.
 
     Raises:
@@ -315,11 +326,13 @@ def read_counted(content: bytes) -> tuple[Any, int]:
         raise Unreadable(f"is damaged ({type(error).__name__}{': ' * bool(said)}{said})") from None
 
 
-def _storage(told: Any) -> Storage:
+def _storage(told: Value) -> Storage:
     """Storages are named, not pickled: ("storage", kind, key, device, count)."""
-    if not isinstance(told, tuple) or len(told) != 5 or told[0] != "storage" or not isinstance(told[1], Named):
+    if not isinstance(told, tuple) or len(told) != 5:
         raise Unreadable("names a storage in an unknown way")
-    _, kind, key, _, count = told
+    word, kind, key, _, count = told
+    if word != "storage" or not isinstance(kind, Named):
+        raise Unreadable("names a storage in an unknown way")
     if (dtype := STORAGES.get(kind.name)) is None:
         raise Unreadable(f"has numbers of the kind {shortened(kind.name)}, which aren't read")
     if not isinstance(key, str) or not key.isalnum() or len(key) > LONGEST_NAME or not _is_size(count):
@@ -327,7 +340,7 @@ def _storage(told: Any) -> Storage:
     return Storage(key, np.dtype(dtype), count)
 
 
-def _is_size(value: Any) -> bool:
+def _is_size(value: Value) -> TypeGuard[int]:
     return type(value) is int and 0 <= value < LARGEST
 
 
