@@ -18,6 +18,7 @@ from vitzoo.checkpoints.steps import CHECKPOINTS, best_step
 from vitzoo.config.fields import first_other
 from vitzoo.errors import UserError
 from vitzoo.paths import check_checkpoint_can_be_read, named_path, readable_path
+from vitzoo.strict_json import JSON
 
 CONFIG = "config.json"
 _NAMES = (("model", "name"), ("model", "variant"), ("objective", "name"))
@@ -157,7 +158,7 @@ def _join(items: list) -> str:
     return ", ".join(shown) + (f" and {len(items) - 8} more" if len(items) > 8 else "")
 
 
-def other_name(values: Mapping[str, Any], description: Description) -> str:
+def other_name(values: Mapping[str, JSON], description: Description) -> str:
     """What tells a checkpoint's model or objective apart from its run's; empty where nothing does.
 
     Args:
@@ -187,7 +188,7 @@ def other_setting(wanted: Mapping[str, Any], found: Mapping[str, Any], section: 
     return ""
 
 
-def other_meaning(values: Mapping[str, Any], description: Description) -> str:
+def other_meaning(values: Mapping[str, JSON], description: Description) -> str:
     """The same of all settings of the run's meaning, where the checkpoint has kept them.
 
     Args:
@@ -203,7 +204,7 @@ def _plain(value: Any) -> Any:
     return value[0] if isinstance(value, list) and value and all(one == value[0] for one in value) else value
 
 
-def of_another_run(setting: str, found: Any, wanted: Any) -> str:
+def of_another_run(setting: str, found: JSON, wanted: JSON) -> str:
     """What is said of a checkpoint with another value of a setting than its run has."""
     here, there = ("none" if value in (None, "") else value for value in (found, wanted))
     return f"is of another run: its {setting} is {here}, this run's ({CONFIG}) {there}"
@@ -215,7 +216,7 @@ def stray(run: Path | None, description: Description) -> str:
     return (other_name(values, description) or other_meaning(values, description)) if values else ""
 
 
-def run_values(run: Path | None) -> dict[str, Any]:
+def run_values(run: Path | None) -> dict[str, JSON]:
     """The config's values that a run was started with; empty where there are none that can be read."""
     try:
         values = {} if run is None else strict_json.read(run / CONFIG)

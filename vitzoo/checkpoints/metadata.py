@@ -236,7 +236,41 @@ def _check_input(file: Path, name: str, own: Any) -> None:
         check(file, own, _OF_IMAGES, _OF_IMAGES_TOO, within)
 
 
-COUNTERS = ("step", "updates", "skipped")
+COUNTERS: Final = ("step", "updates", "skipped")
+
+
+class Best(TypedDict):
+    """The checkpoint that is kept for being the best: its step, and the value of the metric that says so."""
+
+    step: int
+    value: float
+
+
+class SavedWindow(TypedDict):
+    """What was measured since the last line of the metrics."""
+
+    sums: dict[str, list[float]]
+    last: dict[str, float]
+    skipped_in_a_row: int
+    uncounted: NotRequired[int]
+
+
+class Loop(TypedDict):
+    """What the loop remembers: batches, updates and steps that were skipped, and what a run needs to go on; before the
+    first batch, the step alone.
+    """
+
+    step: int
+    updates: NotRequired[int]
+    skipped: NotRequired[int]
+    best: NotRequired[Best | None]
+    evaluated: NotRequired[int]
+    total_steps: NotRequired[int]
+    evaluated_data: NotRequired[dict[str, str]]
+    averaged: NotRequired[list[JSON]]
+    window: NotRequired[SavedWindow | None]
+
+
 _KNOWN = {
     "best": optional(OBJECT),
     "evaluated": STEP,
@@ -252,7 +286,7 @@ _WINDOW = {
 }
 
 
-def read_loop(folder: Path) -> dict[str, Any]:
+def read_loop(folder: Path) -> Loop:
     """The loop's plain values in a checkpoint.
 
     Args:

@@ -13,7 +13,7 @@ from orbax.checkpoint import checkpoint_managers as policies
 
 from vitzoo.checkpoints import manifest, metadata, steps
 from vitzoo.checkpoints.arrays import Shapes, check_complete, restore_arrays, shapes_of
-from vitzoo.checkpoints.metadata import COUNTERS, Description
+from vitzoo.checkpoints.metadata import COUNTERS, Description, Loop
 from vitzoo.checkpoints.orbax import cause_of, quiet
 from vitzoo.errors import RunError, UserError
 from vitzoo.parallel import processes
@@ -132,7 +132,7 @@ class Store:
             if not self._broken:  # else it has been told
                 raise self._failed(error) from error
 
-    def restore(self, step: int, abstract: dict) -> tuple[dict, dict]:
+    def restore(self, step: int, abstract: dict) -> tuple[dict, Loop]:
         """Bring back a state, bit for bit, onto the shardings of `abstract` (of this or of another mesh).
 
         Args:
@@ -147,7 +147,7 @@ class Store:
         """
         return restore(self.folder / str(step), abstract)
 
-    def loop(self, step: int) -> dict:
+    def loop(self, step: int) -> Loop:
         """The loop's plain values in a checkpoint."""
         return metadata.read_loop(self.folder / str(step))
 
@@ -196,7 +196,7 @@ class Store:
         return RunError(f"checkpoint {step} could not be saved in {self.folder}: {cause_of(error)}{intact}")
 
 
-def restore(folder: Path, abstract: dict, field: str = "workdir") -> tuple[dict, dict]:
+def restore(folder: Path, abstract: dict, field: str = "workdir") -> tuple[dict, Loop]:
     """The state and the loop's plain values of one verified checkpoint folder; see `Store.restore`.
 
     Args:

@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> Result:
         entries = catalogue.table(args.pattern)
         listed = [entry.to_json() for entry in entries]
         if not args.json:
-            print(_published(entries, sum(row["fetched"] for row in listed)))
+            print(_published(entries, sum(row["fetched"] is True for row in listed)))
         return Result({"models": listed})
     from vitzoo.planning import models
 

@@ -26,6 +26,7 @@ from vitzoo.data.processors.image import ImageProcessor
 from vitzoo.data.sources.base import SourceInfo
 from vitzoo.errors import UserError
 from vitzoo.evaluation.run import Evaluation
+from vitzoo.evaluation.settings import Evaluator
 from vitzoo.nn.execution import Execution
 from vitzoo.objectives.base import Objective, WithMemory
 from vitzoo.objectives.binding import bound
@@ -72,7 +73,7 @@ class Ready:
 
     located: Located
     experiment: Experiment
-    evaluators: dict[str, Any]
+    evaluators: dict[str, Evaluator]
     own: bool
     info: Info
     notes: list[str]
@@ -162,7 +163,7 @@ def config_of_run(located: Located, flags: dict[str, Any], instead: str = "") ->
     return {**base, **HERE, "model": description["model"], "data": data, "checkpoint": kept}
 
 
-def evaluators_of(experiment: Experiment, flags: dict[str, Any], with_classes: bool) -> dict[str, Any]:
+def evaluators_of(experiment: Experiment, flags: dict[str, Any], with_classes: bool) -> dict[str, Evaluator]:
     """The run's own evaluators; or, where a dataset or split is asked for, one of the objective's kind on that: of a
     model of images that has no classes, the objective itself.
 
@@ -188,7 +189,7 @@ def evaluators_of(experiment: Experiment, flags: dict[str, Any], with_classes: b
     return experiment.evaluate
 
 
-def over_all(evaluator: Any) -> Any:
+def over_all(evaluator: Evaluator) -> Evaluator:
     """The evaluator with predictions among all of the model's classes.
 
     Raises:
@@ -196,10 +197,11 @@ def over_all(evaluator: Any) -> Any:
     """
     if not hasattr(evaluator, "all_classes"):
         raise UserError("--all-classes", None, "the evaluator predicts no classes")
-    return dataclasses.replace(evaluator, all_classes=True)
+    changes: dict[str, Any] = {"all_classes": True}
+    return dataclasses.replace(evaluator, **changes)
 
 
-def with_shots(evaluators: dict[str, Any], shots: int) -> dict[str, Any]:
+def with_shots(evaluators: dict[str, Evaluator], shots: int) -> dict[str, Evaluator]:
     """The evaluators, those that ask questions with so many solved ones before each.
 
     Raises:

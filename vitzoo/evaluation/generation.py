@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +13,7 @@ from vitzoo.data.sources.base import Source
 from vitzoo.data.text.questions import AskedSource
 from vitzoo.data.text.tokenizers.base import TextTokenizer
 from vitzoo.decoding.generate import GREEDY, How, how_of, write
+from vitzoo.decoding.start import Writer
 from vitzoo.errors import UserError
 from vitzoo.evaluation.questions import AskingEvaluator
 from vitzoo.evaluation.settings import Rows
@@ -119,7 +120,7 @@ class Generation:
         """The metrics that a best checkpoint can be chosen by."""
         return self.settings.metrics
 
-    def outputs(self, model: Any, batch: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
+    def outputs(self, model: Writer, batch: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
         """What a pass keeps of each question, computed on device: `ids` int32 [batch, new tokens], `length` int32."""
         settings, ends = self.settings, self.tokenizer.end_ids
         written = write(

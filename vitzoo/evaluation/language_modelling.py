@@ -232,11 +232,11 @@ class LastWord:
         mean = float(rows["loss"].mean(dtype=np.float64))
         return {"accuracy": float(rows["right"].mean()), "perplexity": perplexity(mean)}
 
-    def predictions(self, rows: Rows) -> list[dict[str, Any]]:
+    def predictions(self, rows: Rows) -> list[dict[str, str | bool | float]]:
         """For each example `source` (what stands before), `reference` (the word), `right` and `loss`."""
-        found = []
+        found: list[dict[str, str | bool | float]] = []
         for row, position in enumerate(rows["position"].tolist()):
             before, word = split_last(self.source[position]["text"])
-            told = {"source": before, "reference": word.strip(), "right": bool(rows["right"][row])}
-            found.append(told | {"loss": float(rows["loss"][row])})
+            right, loss = bool(rows["right"][row]), float(rows["loss"][row])
+            found.append({"source": before, "reference": word.strip(), "right": right, "loss": loss})
         return found

@@ -5,7 +5,7 @@ Of the latter are HellaSwag, PIQA and ARC.
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -142,7 +142,7 @@ class MultipleChoice:
         known = np.isfinite(rows["score"]).all(1)
         return {name: float((known & (chosen == rows["answer"])).mean()) for name, chosen in found.items()}
 
-    def predictions(self, rows: Rows) -> list[dict[str, Any]]:
+    def predictions(self, rows: Rows) -> list[dict[str, str]]:
         """For each example `source` (the question), `reference` and `prediction` (choices), and the choices that
         `prediction_acc_norm` and `prediction_acc_bytes` are made by.
         """

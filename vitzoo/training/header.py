@@ -8,6 +8,7 @@ import jax
 from jax.sharding import Mesh
 
 from vitzoo.checkpoints import steps
+from vitzoo.checkpoints.metadata import Best
 from vitzoo.checkpoints.store import Store
 from vitzoo.config.experiment import Experiment
 from vitzoo.config.fields import Differences
@@ -174,7 +175,7 @@ def say_finished(store: Store, workdir: Path, step: int, out: TextIO) -> dict[st
 
 
 def say_end(
-    task: Task, workdir: Path, step: int, best: dict | None, exit_code: int | None, out: TextIO
+    task: Task, workdir: Path, step: int, best: Best | None, exit_code: int | None, out: TextIO
 ) -> dict[str, Any]:
     """The last lines: where things are and what to do next."""
     if step < task.total_steps:
@@ -193,7 +194,7 @@ def say_end(
     return summary(workdir, step, step, best, 0)
 
 
-def summary(workdir: Path, step: int, total: int, best: dict | None, exit_code: int) -> dict[str, Any]:
+def summary(workdir: Path, step: int, total: int, best: Best | None, exit_code: int) -> dict[str, Any]:
     """What `train` returns."""
     last = {line["split"]: line for line in metrics.read(workdir)}
     return {
@@ -208,7 +209,7 @@ def summary(workdir: Path, step: int, total: int, best: dict | None, exit_code: 
 
 
 def _say_next(
-    workdir: Path, best: dict | None, model: Mapping[str, Any], inputs: Mapping[str, Mapping[str, Any]], out: TextIO
+    workdir: Path, best: Best | None, model: Mapping[str, Any], inputs: Mapping[str, Mapping[str, Any]], out: TextIO
 ) -> None:
     """What can be done with a model of one input, by what `model.json` says of both."""
     if len(inputs) != 1:

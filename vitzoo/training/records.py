@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from vitzoo.checkpoints.metadata import Best, Loop
 from vitzoo.data.duplicates import copies
 from vitzoo.errors import RunError, UserError
 from vitzoo.evaluation.settings import of_evaluator
@@ -92,14 +93,14 @@ class Records:
         loop: `evaluated` and `best` of the checkpoint that the run resumes from.
     """
 
-    def __init__(self, task: Task, loop: dict):
+    def __init__(self, task: Task, loop: Loop):
         experiment = task.resolved.experiment
         size, examples = experiment.data.batch_size, task.info.n
         self._task = task
         self._periods = {name: period(part, size, examples) for name, part in experiment.evaluate.items()}
         self._keep_best: str = experiment.checkpoint.keep_best
         self._evaluated: int = loop.get("evaluated", loop["step"])
-        self.best: dict | None = loop.get("best")
+        self.best: Best | None = loop.get("best")
         self.log_period = period(experiment.log, size, examples)
 
     @property

@@ -6,13 +6,12 @@ For a dry run also what a training would find in the run's folder, looked at wit
 import dataclasses
 import shutil
 from pathlib import Path
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from vitzoo.checkpoints.locate import of_another_run, other_meaning, other_name, other_setting
-from vitzoo.checkpoints.metadata import Description
+from vitzoo.checkpoints.metadata import Description, Loop
 from vitzoo.checkpoints.store import Store, restore
 from vitzoo.config import Resolved
 from vitzoo.config.fields import Differences
@@ -69,7 +68,7 @@ def _refuse_other(store: Store, step: int, other: str) -> None:
         raise UserError("workdir", str(store.folder.parent), f"{folder} {other}; move it out of this run's folder")
 
 
-def state_of(task: Task, store: Store, found: int | None) -> tuple[dict, dict[str, Any], list[str]]:
+def state_of(task: Task, store: Store, found: int | None) -> tuple[dict, Loop, list[str]]:
     """The first state, the loop's plain values, and what to tell the user of them.
 
     Args:
@@ -90,7 +89,7 @@ def state_of(task: Task, store: Store, found: int | None) -> tuple[dict, dict[st
     return state, loop, said
 
 
-def _own_state(task: Task, store: Store, found: int | None) -> tuple[dict, dict[str, Any], list[str]]:
+def _own_state(task: Task, store: Store, found: int | None) -> tuple[dict, Loop, list[str]]:
     if found is not None:
         state, loop = store.restore(found, task.state)
         return state, loop, [f"resumed at step {found}"]
@@ -156,7 +155,7 @@ def _fresh(task: Task, params: Params) -> dict:
     return create(params, task.chain, task.resolved.experiment.ema, task.shardings, task.objective)
 
 
-def _continued(task: Task) -> tuple[dict, dict[str, Any], list[str]]:
+def _continued(task: Task) -> tuple[dict, Loop, list[str]]:
     """State and step of another run, for a longer training of the same model."""
     assert task.pretrained is not None
     folder, name = task.pretrained.located.folder, task.pretrained.name

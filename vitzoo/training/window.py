@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 
+from vitzoo.checkpoints.metadata import SavedWindow
 from vitzoo.errors import RunError
 
 _MOST_IN_A_ROW = 100  # skipped steps after which a run that skips them learns nothing more
@@ -27,14 +28,14 @@ class Window:
         saved: from the checkpoint that the run resumes from.
     """
 
-    def __init__(self, stop: bool, saved: dict | None = None):
-        saved = saved or {"sums": {}, "last": {}, "skipped_in_a_row": 0, "uncounted": 0}
+    def __init__(self, stop: bool, saved: SavedWindow | None = None):
+        kept: SavedWindow = saved or {"sums": {}, "last": {}, "skipped_in_a_row": 0, "uncounted": 0}
         self._stop = stop
-        self._sums: dict[str, tuple[float, int]] = {name: (s, n) for name, (s, n) in saved["sums"].items()}
-        self._last: dict[str, float] = saved["last"]
-        self._skipped_in_a_row: int = saved["skipped_in_a_row"]
+        self._sums: dict[str, tuple[float, float]] = {name: (s, n) for name, (s, n) in kept["sums"].items()}
+        self._last: dict[str, float] = kept["last"]
+        self._skipped_in_a_row: int = kept["skipped_in_a_row"]
         # steps from the first of the run on in which nothing counted; None once something did
-        self._uncounted: int | None = saved.get("uncounted")
+        self._uncounted: int | None = kept.get("uncounted")
         self._waiting: collections.deque[tuple[int, dict[str, jax.Array]]] = collections.deque()
 
     def add(self, step: int, metrics: dict[str, jax.Array]) -> None:

@@ -18,6 +18,7 @@ from vitzoo.errors import UserError
 from vitzoo.paths import named_path
 from vitzoo.planning.models import matcher
 from vitzoo.spelling import misspelt
+from vitzoo.strict_json import JSON
 from vitzoo.weights import hub
 
 KEPT = Path(__file__).with_name("catalogue.json")
@@ -67,7 +68,7 @@ class Entry:
         """Whether they are on this machine."""
         return hub.is_cached(self.hub) if self.hub else (weights_folder() / str(self.file)).is_file()
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, JSON]:
         """Plain values, for `--json`."""
         return dataclasses.asdict(self) | {"fetched": self.fetched}
 

@@ -241,7 +241,7 @@ OTHERS = r"(?=[^\x00-\x7F\x{FDD0}])(?<=[^\x{FDD0}])|(?<=\r)(?=\n)"
 MOST_ALONE = 200  # steps that replace texts by what normal form C doesn't make of them
 
 
-def character_steps(table: bytes) -> list[Any]:
+def character_steps(table: bytes) -> list[normalizers.Normalizer]:
     """Normalisers that replace as the table does.
 
     Args:

@@ -12,6 +12,7 @@ from vitzoo.data.text.tokenizers.definition import check_added
 from vitzoo.data.text.tokenizers.library import LibraryTokenizer, token_names
 from vitzoo.data.text.tokenizers.published import FILES, read_published
 from vitzoo.errors import UserError
+from vitzoo.strict_json import JSON
 from vitzoo.weights.files.weights import Weights, read_json, shown
 from vitzoo.weights.tokenizer_json import as_definition, with_marks, with_names_as_text
 
@@ -89,18 +90,18 @@ def t5_tokenizer(folder: Path, vocabulary_size: int) -> TextTokenizer | None:
     return ByteTokenizer.of_byt5() if found is None and of_bytes else found
 
 
-def tokenizer_config(folder: Path) -> Mapping[str, Any]:
+def tokenizer_config(folder: Path) -> Mapping[str, JSON]:
     """The content of `tokenizer_config.json`; empty where there is none."""
     return content_of(folder / CONFIG)
 
 
-def special_ids(tokenizer: TextTokenizer | None, *names: str) -> dict[str, Any]:
+def special_ids(tokenizer: TextTokenizer | None, *names: str) -> dict[str, JSON]:
     """Ids of special tokens as `config.json` has them: `bos` as `bos_token_id`; None where there is none; of ends that
     are stated several, a list.
     """
     if tokenizer is None:
         return {}
-    ids: dict[str, Any] = {f"{name}_token_id": getattr(tokenizer.specials, NAMES[f"{name}_token"]) for name in names}
+    ids: dict[str, JSON] = {f"{name}_token_id": getattr(tokenizer.specials, NAMES[f"{name}_token"]) for name in names}
     if "eos" in names and tokenizer.ends:
         ids["eos_token_id"] = list(tokenizer.ends) if len(tokenizer.ends) > 1 else tokenizer.ends[0]
     return ids
@@ -117,10 +118,11 @@ def stated_ends(source: Weights, vocabulary_size: int) -> tuple[int, ...]:
     for name, content in ((GENERATION, content_of(source.folder / GENERATION)), (source.config_name, source.config)):
         stated = content.get("eos_token_id")
         ids = stated if isinstance(stated, list) else [] if stated is None else [stated]
-        if stated == [] or not all(type(id) is int and 0 <= id < vocabulary_size for id in ids):
+        known = [id for id in ids if type(id) is int and 0 <= id < vocabulary_size]
+        if stated == [] or len(known) < len(ids):
             right = f"an integer from 0 to {vocabulary_size - 1:,}, or a list of such, is right"
             raise source.refused(f"{name} has eos_token_id = {shown(stated)}; {right}")
-        found += [tuple(dict.fromkeys(ids))] if ids else []
+        found += [tuple(dict.fromkeys(known))] if known else []
     return found[0] if found else ()
 
 
@@ -130,8 +132,8 @@ def tokenizer_files(
     opening: bool = False,
     closing: bool = False,
     masking: bool = False,
-    **settings: Any,
-) -> dict[str, Any]:
+    **settings: JSON,
+) -> dict[str, JSON | bytes]:
     """Files, by name, from which transformers reads the tokenizer.
 
     Args:
@@ -157,7 +159,7 @@ def tokenizer_files(
     definition = with_marks(as_definition(tokenizer), tokenizer, opening=opening, closing=closing)
     if "split_special_tokens" in settings:
         definition = with_names_as_text(definition, names.values())
-    files = {
+    files: dict[str, JSON | bytes] = {
         "tokenizer.json": definition,
         CONFIG: {"tokenizer_class": "PreTrainedTokenizerFast", **special, **settings},
     }
@@ -277,7 +279,7 @@ def _name(token: Any) -> str | None:
     return text if isinstance(text, str) else None
 
 
-def content_of(file: Path) -> Mapping[str, Any]:
+def content_of(file: Path) -> Mapping[str, JSON]:
     """A JSON file's settings, empty where there is none.
 
     Raises:

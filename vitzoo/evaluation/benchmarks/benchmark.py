@@ -6,6 +6,7 @@ from typing import Any
 
 from vitzoo.data.datasets.tasks import TASKS
 from vitzoo.data.datasets.vtab import TASKS as VTAB
+from vitzoo.strict_json import JSON
 
 OWN = "the checkpoint's own"
 """What becomes of an image, or of a text, where a benchmark doesn't say otherwise."""
@@ -88,7 +89,7 @@ class Benchmark:
         """A value of its metric as it is printed."""
         return "–" if score is None else f"{score * UNITS[self.unit]:.2f}"
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, JSON]:
         """Plain values, for `--json`."""
         return {
             "name": self.name,

@@ -12,7 +12,9 @@ from vitzoo.data.text.settings import Text
 from vitzoo.errors import UserError
 from vitzoo.evaluation.benchmarks.benchmark import Benchmark
 from vitzoo.evaluation.checkpoint import Ready
+from vitzoo.evaluation.language_modelling import PerplexityEvaluator
 from vitzoo.evaluation.run import Evaluation
+from vitzoo.evaluation.settings import Evaluator, TextEvaluator
 from vitzoo.models.text import begins_with_task, kind_of
 from vitzoo.registry import find
 from vitzoo.schema import build, patch
@@ -96,9 +98,10 @@ def text_evaluation(row: Benchmark, ready: Ready, shots: int | None) -> Evaluati
     text = patch(processor.text, changes, "text")
     own = row.decoder if kind == "decoder" else {}
     evaluator = made(row.evaluator, row, {**row.settings, **own}, {})
+    assert isinstance(evaluator, TextEvaluator)
     if evaluator.rows not in read_by(kind):
         raise UserError("benchmark", row.name, f"measures rows of {evaluator.rows}, which this model doesn't read")
-    if row.evaluator == "perplexity" and kind == "decoder":
+    if isinstance(evaluator, PerplexityEvaluator) and kind == "decoder":
         evaluator = dataclasses.replace(evaluator, stride=max(1, text.length // 2))
     if shots is not None and hasattr(evaluator, "shots"):
         evaluator = patch(evaluator, {"shots": shots})
@@ -107,13 +110,13 @@ def text_evaluation(row: Benchmark, ready: Ready, shots: int | None) -> Evaluati
 
 def made(
     name: str, row: Benchmark, settings: Mapping[str, Any], more: Mapping[str, Any], dataset: str | None = None
-) -> Any:
+) -> Evaluator:
     """An evaluator on the benchmark's data, whose fields aren't those of the run's own."""
     data = {**PLAIN, **settings.get("data", {}), "name": dataset or row.dataset}
     return build(find("evaluator", name), {"split": row.split, **settings, **more, "data": data})
 
 
-def evaluation(evaluator: Any, inputs: Inputs, ready: Ready, classes: tuple[str, ...] | None) -> Evaluation:
+def evaluation(evaluator: Evaluator, inputs: Inputs, ready: Ready, classes: tuple[str, ...] | None) -> Evaluation:
     """The evaluator bound to its data and to the checkpoint's model."""
     return Evaluation(
         evaluator,
