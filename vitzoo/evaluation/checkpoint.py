@@ -10,6 +10,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from flax import nnx
 from jax.sharding import Mesh
 
 from vitzoo.checkpoints.arrays import restore_arrays
@@ -27,7 +28,9 @@ from vitzoo.data.sources.base import SourceInfo
 from vitzoo.errors import UserError
 from vitzoo.evaluation.run import Evaluation
 from vitzoo.evaluation.settings import Evaluator
+from vitzoo.models.base import ModelConfig
 from vitzoo.nn.execution import Execution
+from vitzoo.nn.state import Params
 from vitzoo.objectives.base import Objective, WithMemory
 from vitzoo.objectives.binding import bound
 from vitzoo.parallel.mesh import devices, make_mesh
@@ -78,9 +81,9 @@ class Ready:
     info: Info
     notes: list[str]
     inputs: Inputs
-    config: Any
-    graph: Any
-    params: Any
+    config: ModelConfig
+    graph: nnx.GraphDef
+    params: Params
     mesh: Mesh
 
     @functools.cached_property
@@ -236,7 +239,7 @@ def bound_objective(ready: Ready, info: SourceInfo) -> Objective:
     return bound(ready.experiment.objective, info, ready.config, ready.frozen_models.models)
 
 
-def state_beside(ready: Ready, evaluation: Evaluation) -> dict[str, Any]:
+def state_beside(ready: Ready, evaluation: Evaluation) -> Params:
     """What of a checkpoint's state an evaluation needs besides the parameters.
 
     Raises:

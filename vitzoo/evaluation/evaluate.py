@@ -17,6 +17,7 @@ from vitzoo.evaluation.report import ClassReport, free_folder, has_predictions, 
 from vitzoo.evaluation.results import Result, Results
 from vitzoo.evaluation.run import Evaluation, Rows
 from vitzoo.evaluation.settings import WithSignatures, of_evaluator
+from vitzoo.nn.state import Params
 from vitzoo.outputs import checked_file, checked_folder, only_writer
 from vitzoo.overwriting import Reads, check_apart, check_files_in, check_holds_no_images, check_is_none_of
 from vitzoo.parallel import processes
@@ -183,7 +184,7 @@ def measure(
     evaluation: Evaluation,
     ready: Ready,
     out: TextIO,
-    state: dict[str, Any] | None = None,
+    state: Params | None = None,
     more: Mapping[str, Callable[[Evaluation, Rows, Mapping[str, float]], float]] | None = None,
 ) -> tuple[Rows, Result]:
     """A pass and its metrics, which are said.

@@ -4,12 +4,14 @@ import collections
 import dataclasses
 import itertools
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
 import jax
 import numpy as np
+from flax import nnx
 from jax.sharding import Mesh
 
+from vitzoo.config.contracts import ObjectiveSettings
 from vitzoo.config.experiment import evaluation_data
 from vitzoo.data.inputs import Inputs
 from vitzoo.data.pipeline import eval_batches
@@ -19,6 +21,9 @@ from vitzoo.data.sources.base import SourceInfo
 from vitzoo.errors import UserError
 from vitzoo.evaluation import own_evaluators
 from vitzoo.evaluation.classes import ClassMapping, match
+from vitzoo.evaluation.settings import Evaluator, Measurer, Outputs, WithClasses, WithObjective
+from vitzoo.models.base import ModelConfig
+from vitzoo.nn.state import Params, Shapes
 from vitzoo.objectives.base import Objective
 from vitzoo.parallel.mesh import padded_batch_size
 from vitzoo.parallel.sharding import put, replicated, rows_of_this_process
@@ -32,7 +37,7 @@ IN_FLIGHT = 3  # batches computed ahead of the one being fetched, so that the de
 
 def collect(
     eval_step: Callable,
-    params: Any,
+    params: Params,
     batches: Iterable[Mapping[str, np.ndarray]],
     mesh: Mesh,
     seen: Callable | None = None,
@@ -85,14 +90,16 @@ class Taken:
     offset: int = 0
     n: int = 0
 
-    def take(self, outputs: Mapping[str, Any], ids: Callable[[], np.ndarray]) -> None:
+    def take(self, outputs: Outputs, ids: Callable[[], np.ndarray]) -> None:
         """Fetch one batch's outputs and keep its real rows."""
         arrays = {key: np.asarray(value) for key, value in outputs.items() if key != "sums"}
         real = arrays.pop("example_weight") > 0
         arrays["id"] = ids()
         kept = {key: value[real] for key, value in arrays.items()}
         kept["position"] = self.offset + np.flatnonzero(real)
-        kept |= {name: np.asarray(value, np.float64)[None] for name, value in outputs.get("sums", {}).items()}
+        sums = outputs.get("sums", {})
+        assert isinstance(sums, Mapping)
+        kept |= {name: np.asarray(value, np.float64)[None] for name, value in sums.items()}
         self.parts.append(kept)
         self.offset += len(real)
         self.n += int(real.sum())
@@ -124,21 +131,22 @@ class Evaluation:
 
     def __init__(
         self,
-        evaluator: Any,
-        graph: Any,
+        evaluator: Evaluator,
+        graph: nnx.GraphDef,
         *,
         inputs: Inputs,
-        config: Any,
+        config: ModelConfig,
         data: Data,
         classes: tuple[str, ...] | None,
         mesh: Mesh,
-        objective: Any = None,
+        objective: ObjectiveSettings | None = None,
         bound_objective: Callable[[SourceInfo], Objective] | None = None,
     ):
         self.mesh, self.data, inputs = mesh, evaluation_data(data, evaluator), inputs.evaluating(evaluator)
         self.source = evaluator.examples_of(inputs, self.data)
         self.settings = evaluator
-        self.evaluator = with_loss(evaluator, objective).bind(inputs=inputs, source=self.source, config=config)
+        bound = with_loss(evaluator, objective).bind(inputs=inputs, source=self.source, config=config)
+        self.evaluator = cast(Measurer, bound)  # or what is told of classes, or of an objective, first
         own_evaluators.check_bound(evaluator, "bind", self.evaluator)
         self.left_out, self._label = evaluator.LEFT_OUT, evaluator.LABEL
         info = self.source.info
@@ -150,7 +158,7 @@ class Evaluation:
             restrict = not getattr(evaluator, "all_classes", False)
             count = len(info.classes or ()) or logits
             self.classes = match(classes, logits, info.classes, count, restrict=restrict)
-            self.evaluator = self.evaluator.of_classes(self.classes.names)
+            self.evaluator = cast(WithClasses, self.evaluator).of_classes(self.classes.names)
             own_evaluators.check_bound(evaluator, "of_classes", self.evaluator)
         self.examples = inputs.rows(self.source, self.data, config, train=False)
         if (most := getattr(evaluator, "max_rows", None)) is not None:
@@ -161,12 +169,12 @@ class Evaluation:
             _check_numbers(classes, info)
             sizes = self.data.batch_size, padded_batch_size(self.data.batch_size, mesh)
             self.objective = bound_objective(self.examples.info)
-            self.evaluator = self.evaluator.of_objective(self.objective, sizes)
+            self.evaluator = cast(WithObjective, self.evaluator).of_objective(self.objective, sizes)
         prepare = inputs.prepare(config, info, train=False)
         # where the parameters lie is left to the parameters: one compilation serves raw and averaged ones
         self._step = compile_eval_step(make_eval_step(graph, self._outputs, prepare), mesh)
 
-    def _outputs(self, model: Callable, batch: Mapping[str, jax.Array], **beside: Any) -> dict[str, Any]:
+    def _outputs(self, model: Callable, batch: Mapping[str, jax.Array], **beside: Any) -> Outputs:
         if self.classes is not None:
             label = self.classes.relabel(batch[self._label])
             model, batch = self.classes.select(model), {**batch, self._label: label}
@@ -174,13 +182,13 @@ class Evaluation:
         own_evaluators.check_outputs(self.settings, outputs, len(batch["example_weight"]))
         return outputs
 
-    def _beside(self, state: Mapping[str, Any] | None) -> dict[str, Any]:
+    def _beside(self, state: Params | Shapes | None) -> dict[str, Any]:
         if self.objective is None:
             return {}
         known = {"step": np.int32(0)} if state is None else state
         return {"step": known["step"], "memory": memory(known)}
 
-    def rows(self, params: Any, seen: Callable | None = None, state: Mapping[str, Any] | None = None) -> Rows:
+    def rows(self, params: Params, seen: Callable | None = None, state: Params | None = None) -> Rows:
         """What the evaluator keeps of each real example, in the dataset's order.
 
         Args:
@@ -196,7 +204,7 @@ class Evaluation:
             lambda params, batch: self._step(params, batch, next(firsts), beside), params, batches, self.mesh, seen
         )
 
-    def trace(self, params: Any, state: Mapping[str, Any] | None = None) -> None:
+    def trace(self, params: Shapes, state: Shapes | None = None) -> None:
         """Goes through one batch without computing it, so that what is wrong with the evaluator or the model shows.
 
         Args:
@@ -217,7 +225,7 @@ class Evaluation:
         found = self.evaluator.metrics(rows, 0 if self.classes is None else self.classes.count)
         return own_evaluators.checked_metrics(self.settings, found)
 
-    def __call__(self, params: Any) -> dict[str, float]:
+    def __call__(self, params: Params) -> dict[str, float]:
         """One pass: `n` (real examples) and the metrics."""
         rows = self.rows(params)
         return {"n": len(rows["position"]), **self.metrics(rows)}
@@ -230,8 +238,9 @@ def _check_numbers(model: tuple[str, ...] | None, info: SourceInfo) -> None:
         raise UserError("data.name", info.name, message)
 
 
-def with_loss(evaluator: Any, objective: Any) -> Any:
+def with_loss(evaluator: Evaluator, objective: ObjectiveSettings | None) -> Evaluator:
     """The evaluator with the objective's kind of loss, where it leaves that open and both know one."""
-    if getattr(evaluator, "loss", None) != "auto" or not hasattr(objective, "loss"):
+    if objective is None or getattr(evaluator, "loss", None) != "auto" or not hasattr(objective, "loss"):
         return evaluator
-    return dataclasses.replace(evaluator, loss=objective.loss)
+    changes: dict[str, Any] = {"loss": objective.loss}
+    return dataclasses.replace(evaluator, **changes)

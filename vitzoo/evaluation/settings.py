@@ -1,9 +1,10 @@
 """What all evaluators share: which examples, and when; and their faults, named by the setting as a user writes it."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar, Protocol, cast, runtime_checkable
 
+import jax
 import numpy as np
 
 from vitzoo.data.inputs import Inputs
@@ -11,10 +12,56 @@ from vitzoo.data.settings import Data
 from vitzoo.data.sources.base import Source
 from vitzoo.data.text.row_kinds import EXAMPLES
 from vitzoo.errors import UserError
+from vitzoo.models.base import ModelConfig
+from vitzoo.objectives.base import Objective
 from vitzoo.schema import setting
+from vitzoo.strict_json import JSON
 
 Rows = Mapping[str, np.ndarray]
 """What a pass keeps: by name, an array with an entry for each example."""
+
+Outputs = Mapping[str, jax.Array | Mapping[str, jax.Array]]
+"""What is computed of a batch: by name, `[batch, ...]`; in `sums`, by name, of the whole batch."""
+
+
+class Measurer(Protocol):
+    """An evaluator bound to its data and to a model."""
+
+    @property
+    def outputs(self) -> Callable[..., Outputs]:
+        """What a pass keeps, computed on device; of an objective's evaluator, given `step` and `memory` besides.
+
+        Args:
+            model: with its variables.
+            batch: by name.
+        """
+
+    def metrics(self, rows: Rows, num_classes: int) -> dict[str, float]:
+        """The metrics of a pass, on the host.
+
+        Args:
+            rows: what `outputs` gave of the real examples.
+            num_classes: how many the logits distinguish; 0 where they are of no classes.
+        """
+        ...
+
+
+@runtime_checkable
+class WithClasses(Protocol):
+    """What measures classes, whose names it is told."""
+
+    def of_classes(self, names: tuple[str, ...] | None) -> Measurer:
+        """See `Evaluator.of_classes`."""
+        ...
+
+
+@runtime_checkable
+class WithObjective(Protocol):
+    """What measures what is trained for, which it is told."""
+
+    def of_objective(self, objective: Objective, sizes: tuple[int, int]) -> Measurer:
+        """See `evaluation.objective`."""
+        ...
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,7 +104,7 @@ class Evaluator:
         """The examples that it goes through, by default those of `data`."""
         return inputs.source(data)
 
-    def bind(self, *, inputs: Inputs, source: Source, config: Any) -> Any:
+    def bind(self, *, inputs: Inputs, source: Source, config: ModelConfig) -> "Measurer | WithClasses | WithObjective":
         """What measures these data: has `outputs(model, batch)` and `metrics(rows, num_classes)`. By default itself.
 
         Args:
@@ -67,9 +114,9 @@ class Evaluator:
         """
         return self
 
-    def of_classes(self, names: tuple[str, ...] | None) -> Any:
+    def of_classes(self, names: tuple[str, ...] | None) -> "Measurer":
         """What measures classes of these names (None: nobody knows any), where it has `CLASSES`. By default itself."""
-        return self
+        return cast(Measurer, self)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,7 +139,7 @@ class WithSignatures(Protocol):
 class WithPredictions(Protocol):
     """An evaluator, bound, that says something of each example of which no class or number is right."""
 
-    def predictions(self, rows: Rows) -> list[dict[str, Any]]:
+    def predictions(self, rows: Rows) -> Sequence[Mapping[str, JSON]]:
         """The rows of a table, one for each example."""
         ...
 
@@ -106,7 +153,9 @@ class WithExamples(Protocol):
         ...
 
 
-def check_rows(evaluator: str, inputs: Inputs, config: Any, rows: str, head: str, *, or_examples: bool = False) -> None:
+def check_rows(
+    evaluator: str, inputs: Inputs, config: ModelConfig, rows: str, head: str, *, or_examples: bool = False
+) -> None:
     """Refuses what an evaluator of an encoder can't measure.
 
     Args:
@@ -125,8 +174,8 @@ def check_rows(evaluator: str, inputs: Inputs, config: Any, rows: str, head: str
         return
     if given != rows:
         raise UserError("name", evaluator, f"measures {rows} rows, and these are {given}")
-    if getattr(config, "head", head) != head:
-        raise UserError("name", evaluator, f"measures a model with the head {head}; this one's is {config.head}")
+    if (theirs := getattr(config, "head", head)) != head:
+        raise UserError("name", evaluator, f"measures a model with the head {head}; this one's is {theirs}")
 
 
 SHORT = ("split", "batch_size")

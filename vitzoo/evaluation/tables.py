@@ -13,6 +13,7 @@ from rich.table import Table
 
 from vitzoo.evaluation.label_metrics import agreement, average_precisions
 from vitzoo.evaluation.settings import Rows
+from vitzoo.strict_json import JSON
 
 SHOWN = 20  # rows of the printed per-class table; the file has all
 
@@ -82,7 +83,7 @@ def cell(value: object) -> str:
     return str(value).replace("\n", "\\n")
 
 
-def write_csv(path: Path, table: list[dict]) -> None:
+def write_csv(path: Path, table: Sequence[Mapping[str, JSON]]) -> None:
     """Write rows of one shape as CSV; NaN is an empty cell."""
     with open(path, "w", newline="", encoding="utf-8", errors="surrogateescape") as file:  # a file name's own bytes
         writer = csv.DictWriter(file, fieldnames=list(table[0]), lineterminator="\n")
@@ -91,7 +92,7 @@ def write_csv(path: Path, table: list[dict]) -> None:
             writer.writerow({k: "" if isinstance(v, float) and math.isnan(v) else v for k, v in row.items()})
 
 
-def write_rows(path: Path, table: list[dict]) -> None:
+def write_rows(path: Path, table: Sequence[Mapping[str, JSON]]) -> None:
     """Write rows of one shape as JSON lines, or as CSV, by the file's ending."""
     if path.suffix.lower() == ".csv":
         write_csv(path, table)

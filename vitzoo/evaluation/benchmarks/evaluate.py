@@ -18,6 +18,7 @@ from vitzoo.evaluation.benchmarks.table import asked_for, means, say_table
 from vitzoo.evaluation.checkpoint import Ready, make_ready
 from vitzoo.evaluation.evaluate import clear_folders, measure, say_first
 from vitzoo.evaluation.language_modelling import perplexity
+from vitzoo.evaluation.questions import MultipleChoice
 from vitzoo.evaluation.report import safe, written
 from vitzoo.evaluation.results import Result, Results
 from vitzoo.evaluation.run import Evaluation, Rows
@@ -51,10 +52,10 @@ def f1_macro(evaluation: Evaluation, rows: Rows, metrics: Mapping[str, float]) -
 def exact_match_by_question(evaluation: Evaluation, rows: Rows, metrics: Mapping[str, float]) -> float:
     """The fraction of questions all of whose answers are rightly judged (MultiRC)."""
     label, said = classes_of(evaluation, rows)
-    source = evaluation.source.source
+    asked: Any = evaluation.source
     right: dict[str, bool] = collections.defaultdict(lambda: True)
     for position, good in zip(rows["position"].tolist(), (label == said).tolist(), strict=True):
-        right[source.group(position)] &= good
+        right[asked.source.group(position)] &= good
     return float(np.mean(list(right.values())))
 
 
@@ -80,6 +81,7 @@ MORE: dict[str, Callable[[Evaluation, Rows, Mapping[str, float]], float]] = {
 def classes_of(evaluation: Evaluation, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
     """Label and prediction, int [n] each, as the data number their classes; -1 is a class that they don't have."""
     if "answer" in rows:
+        assert isinstance(evaluation.evaluator, MultipleChoice)
         return rows["answer"], evaluation.evaluator.chosen(rows)
     mapping = evaluation.classes
     if mapping is None or mapping.columns is None or mapping.restricted:
