@@ -33,6 +33,8 @@ class ImageDescription(InputDescription):
     interpolation: str
     antialias: bool
     crop_fraction: float
+    crop_offset: NotRequired[str]
+    rounding: NotRequired[str]
     mean: list[float]
     std: list[float]
 

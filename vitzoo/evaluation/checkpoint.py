@@ -94,8 +94,13 @@ class Ready:
             UserError: one isn't there any more.
         """
         execution = execution_of(self.experiment, self.mesh)
-        student = {"inputs": self.inputs, "config": self.config, "classes": self.info.classes, "execution": execution}
-        return FrozenCheckpoints.open(self.experiment.objective, **student)
+        return FrozenCheckpoints.open(
+            self.experiment.objective,
+            inputs=self.inputs,
+            config=self.config,
+            classes=self.info.classes,
+            execution=execution,
+        )
 
 
 def make_ready(

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from vitzoo import own_values
+from vitzoo.evaluation.settings import Evaluator
 from vitzoo.own_values import fault, is_array, is_number, is_numbers
 from vitzoo.registry import name_of
 
@@ -17,13 +18,13 @@ LINE = ("step", "split", "weights")
 """Names that a line of the log has itself."""
 
 
-def check_bound(evaluator: Any, method: str, made: Any) -> None:
+def check_bound(evaluator: Evaluator, method: str, made: Any) -> None:
     """Checks what `bind` or `of_classes` gave."""
     if name_of(evaluator) and not all(callable(getattr(made, one, None)) for one in ("outputs", "metrics")):
         raise own_values.refusal(evaluator, method, made, "what has `outputs` and `metrics`, such as `self`")
 
 
-def check_outputs(evaluator: Any, outputs: Any, rows: int) -> None:
+def check_outputs(evaluator: Evaluator, outputs: Any, rows: int) -> None:
     """Checks what `outputs` gave, as it is traced.
 
     Args:
@@ -50,7 +51,7 @@ def check_outputs(evaluator: Any, outputs: Any, rows: int) -> None:
         raise own_values.refusal(evaluator, "outputs", outputs, f"another name for {taken[0]}, which each row has")
 
 
-def checked_metrics(evaluator: Any, metrics: Any) -> Any:
+def checked_metrics(evaluator: Evaluator, metrics: Any) -> Any:
     """What `metrics` gave, as plain numbers."""
     if not name_of(evaluator):
         return metrics
@@ -61,13 +62,13 @@ def checked_metrics(evaluator: Any, metrics: Any) -> Any:
     return {name: value.item() if is_array(value) else value for name, value in metrics.items()}
 
 
-def check_signatures(evaluator: Any, signatures: Any) -> None:
+def check_signatures(evaluator: Evaluator, signatures: Any) -> None:
     """Checks what `signatures` gave."""
     if name_of(evaluator) and (wrong := fault(signatures, lambda one: isinstance(one, str))) is not None:
         raise own_values.refusal(evaluator, "signatures", wrong, "a dict of texts by metric")
 
 
-def check_predictions(evaluator: Any, predictions: Any) -> None:
+def check_predictions(evaluator: Evaluator, predictions: Any) -> None:
     """Checks what `predictions` gave."""
     if not name_of(evaluator):
         return
@@ -76,7 +77,7 @@ def check_predictions(evaluator: Any, predictions: Any) -> None:
         raise own_values.refusal(evaluator, "predictions", other[0], "a list of dicts, one for each example")
 
 
-def check_examples(evaluator: Any, examples: Any) -> None:
+def check_examples(evaluator: Evaluator, examples: Any) -> None:
     """Checks what `examples` gave."""
     if name_of(evaluator) and (wrong := fault(examples, is_array)) is not None:
         raise own_values.refusal(evaluator, "examples", wrong, "a dict of arrays, an entry for each example")

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, TextIO, TypedDict
 
 import jax
 import numpy as np
@@ -57,6 +57,23 @@ class WeightSum:
         return jax.tree.map(lambda sums, leaf: (sums / self.count).astype(leaf.dtype), self.total, like)
 
 
+class Ingredient(TypedDict):
+    """A checkpoint of a soup: which of its weights, what it scores alone, and whether it is in the mean."""
+
+    checkpoint: str
+    weights: str
+    score: float | None
+    taken: bool
+
+
+class Soup(TypedDict):
+    """Where the mean was written, of what it is, and what it scores, if it was asked for."""
+
+    output: str
+    ingredients: list[Ingredient]
+    score: float | None
+
+
 def soup(
     checkpoints: Sequence[str | Path],
     output: str | Path,
@@ -65,7 +82,7 @@ def soup(
     weights: str = "auto",
     overrides: Overrides = (),
     out: TextIO | None = None,
-) -> dict[str, Any]:
+) -> Soup:
     """Writes a run folder with one checkpoint, the mean of the weights of several.
 
     Uniform: the mean of all. Greedy: from the best one on, in the order of their scores, each is added if the mean
@@ -109,7 +126,7 @@ def soup(
         mean, taken = _uniform(names, located, weights), [True] * len(names)
     chosen = [name for name, is_taken in zip(names, taken, strict=True) if is_taken]
     write_mean(located[taken.index(True)], mean, chosen, target)
-    rows = [
+    rows: list[Ingredient] = [
         {"checkpoint": name, "weights": own, "score": one, "taken": is_taken}
         for name, own, one, is_taken in zip(names, which, scores, taken, strict=True)
     ]

@@ -53,7 +53,7 @@ def per_class(rows: Rows, names: Sequence[str]) -> list[dict]:
     return by_row(columns)
 
 
-def by_row(columns: Mapping[str, Any]) -> list[dict]:
+def by_row(columns: Mapping[str, np.ndarray | Sequence[JSON]]) -> list[dict]:
     """Columns of equal length as rows of plain Python values."""
     values = [column.tolist() if isinstance(column, np.ndarray) else column for column in columns.values()]
     return [dict(zip(columns, row, strict=True)) for row in zip(*values, strict=True)]

@@ -9,7 +9,7 @@ import re
 import string
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from vitzoo.errors import UserError, install_extra
 from vitzoo.evaluation import rouge
 from vitzoo.evaluation.rouge import f_measure
 from vitzoo.spelling import normalise
+
+if TYPE_CHECKING:
+    from sacrebleu.metrics import BLEU, CHRF
 
 
 def accuracy(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> float:
@@ -141,7 +144,7 @@ def token_f1(version: int, prediction: str, reference: str) -> float:
 BLEU_TOKENIZERS = ("13a", "intl", "char", "zh", "none")
 
 
-def make_sacre(metric: str, tokenizer: str = "13a") -> Any:
+def make_sacre(metric: str, tokenizer: str = "13a") -> "BLEU | CHRF":
     """sacreBLEU's metric called `bleu` or `chrf`.
 
     Raises:
@@ -167,7 +170,7 @@ def sacre_score(
     """
     made, most = make_sacre(metric, tokenizer), max(map(len, references))
     streams = [[one[number] if number < len(one) else None for one in references] for number in range(most)]
-    value = made.corpus_score(list(predictions), streams).score
+    value = made.corpus_score(list(predictions), streams).score  # type: ignore[arg-type]  # it takes None as none
     return float(value), str(made.get_signature())
 
 

@@ -184,8 +184,9 @@ def prepare(resolved: Resolved, mesh: Mesh) -> Task:
     if choice.name not in PARTS["model"] and needs_classes(experiment.objective, experiment.evaluate):
         check_outputs(made, inputs)
     names = _class_names(rows.info, config)
-    student = {"inputs": inputs, "config": config, "classes": names, "execution": execution}
-    frozen = FrozenCheckpoints.open(experiment.objective, **student)
+    frozen = FrozenCheckpoints.open(
+        experiment.objective, inputs=inputs, config=config, classes=names, execution=execution
+    )
     objective = bound(experiment.objective, rows.info, config, frozen.models)
     peak = experiment.optimizer.learning_rate
     schedule = rate_of(experiment.schedule, steps, experiment.data.batch_size, rows.info.n, peak)

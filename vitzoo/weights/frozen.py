@@ -4,7 +4,7 @@ saved.
 
 import dataclasses
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -14,7 +14,11 @@ from jax.sharding import Mesh
 from vitzoo.checkpoints.locate import Located
 from vitzoo.checkpoints.metadata import FROZEN, Description
 from vitzoo.config.assembly import from_description, frozen_models
+from vitzoo.config.contracts import ObjectiveSettings
+from vitzoo.data.inputs import Inputs
 from vitzoo.errors import UserError
+from vitzoo.models.base import ModelConfig
+from vitzoo.nn.execution import Execution
 from vitzoo.nn.paths import flatten, unflatten
 from vitzoo.nn.state import Params
 from vitzoo.objectives.base import Frozen
@@ -55,12 +59,20 @@ class FrozenCheckpoints:
     marks: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
 
     @classmethod
-    def open(cls, objective: Any, **student: Any) -> "FrozenCheckpoints":
+    def open(
+        cls,
+        objective: ObjectiveSettings,
+        *,
+        inputs: Inputs,
+        config: ModelConfig,
+        classes: Sequence[str] | None,
+        execution: Execution,
+    ) -> "FrozenCheckpoints":
         """Find them and lay them out.
 
         Args:
             objective: the settings that name them.
-            student: as for `config.assembly.frozen_models`.
+            inputs, config, classes, execution: of the student, as for `config.assembly.frozen_models`.
 
         Raises:
             UserError: one is missing or damaged, or takes no such images.
@@ -68,7 +80,10 @@ class FrozenCheckpoints:
         names = checkpoints_of(objective)
         located = {name: locate_frozen(name, checkpoint) for name, checkpoint in names.items()}
         descriptions = {name: one.description for name, one in located.items()}
-        return cls(names, located, frozen_models(objective, descriptions, **student))
+        models = frozen_models(
+            objective, descriptions, inputs=inputs, config=config, classes=classes, execution=execution
+        )
+        return cls(names, located, models)
 
     def load(self, mesh: Mesh) -> dict[str, Params]:
         """Their variables on the devices, as the state holds them under `frozen`."""

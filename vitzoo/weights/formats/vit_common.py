@@ -2,9 +2,10 @@
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from vitzoo.data.described import ImageDescription
 from vitzoo.errors import UserError
 from vitzoo.models.geometry import pair
 from vitzoo.models.vit_config import ViTConfig
@@ -108,7 +109,7 @@ def crop_fraction(part: float, size: Size) -> float:
     return size[0] / math.floor(size[0] / part)
 
 
-def departures(images: Mapping[str, Any], size: Size, offset: str, program: str) -> list[str]:
+def departures(images: ImageDescription, size: Size, offset: str, program: str) -> list[str]:
     """Notes on what another program, which resizes by PIL, will do otherwise with images.
 
     Args:
