@@ -196,6 +196,12 @@ CONFIG = "@dataclasses.dataclass(frozen=True)\n    class Config:\n        {field
         ),
         (
             "evaluate.margin",
+            "class Bad(Margin):\n    BETTER = {'margin': 'max'}",
+            "its BETTER must be a dict of max or min by metric",
+        ),
+        ("evaluate.margin", "class Bad(Margin):\n    BETTER = None", "its BETTER must be a dict of max or min"),
+        (
+            "evaluate.margin",
             PART.format(base="object", body="..."),
             "is no subclass of vitzoo.evaluation.settings.Eval",
         ),
@@ -365,6 +371,8 @@ CONTRASTS = """sums = None
         return """
 OTHER_SUMS = "def sums(self, model, batch, key=None, **how):\n        one = jax.numpy.ones(())\n        return "
 RIGHT = '{"squares": one}'
+ADAPTS = """adapts_decayed = True
+    def trust_ratio(self, update, weights): return"""
 OUTPUTS = """def outputs(self, model, batch):
         weight = {"example_weight": batch["example_weight"]}
         return"""
@@ -396,6 +404,10 @@ UNITS = r"float32\[\]"
             f"{OTHER_METHOD}lambda p: (jax.numpy.zeros(3),), lambda g, s, p: (g, (s[0].sum(),)))",
             r"gives float32\[\] in place of float32\[3\] for 0; wanted is a state that is shaped as it was",
         ),
+        ("optimizer", "def method(self): return optax.adam(0.1)", "`method` gives updates against the gradients; want"),
+        ("optimizer", f"{ADAPTS} None", "`trust_ratio` gives None; wanted is a number for each tensor"),
+        ("optimizer", f"{ADAPTS} update", r"`trust_ratio` gives float32\[\d+, \d+\]"),
+        ("optimizer", f"{ADAPTS} 'all'", "`trust_ratio` gives 'all'"),
         (
             "schedule",
             "def shape(self, step, total): return None",
@@ -508,6 +520,11 @@ UNITS = r"float32\[\]"
             "evaluate.margin",
             f"{OUTPUTS} {{'margin': batch['label']}}",
             r"a dict of margin; wanted is example_weight \[batch\]",
+        ),
+        (
+            "evaluate.margin",
+            f"CLASSES = True\n    {OUTPUTS} {{**weight, 'label': batch['label']}}",
+            "gives a dict of example_weight, label; wanted is loss besides, as ClassificationEvaluator",
         ),
         ("evaluate.margin", f"{OUTPUTS} {{**weight, 'id': batch['label']}}", "wanted is another name for id"),
         (

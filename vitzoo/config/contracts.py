@@ -80,6 +80,8 @@ def _check_settings(kind: str, name: str, part: Any, field: str) -> None:
         _check_frozen(name, part, field)
     if kind in BASES and not issubclass(part, base := _imported(BASES[kind])):
         raise UserError(field, name, f"is no subclass of {base.__module__}.{base.__name__}")
+    if kind == "evaluator" and not _is_better(part.BETTER):
+        raise UserError(field, name, "its BETTER must be a dict of max or min by metric, {'accuracy': max}")
     plain = _imported(BASES[kind]) if kind in BASES else object
 
     def own(method: str) -> bool:
@@ -88,6 +90,12 @@ def _check_settings(kind: str, name: str, part: Any, field: str) -> None:
     lacking = [method for method in METHODS[kind] if not own(method)]
     if lacking and not (kind in INSTEAD and own(INSTEAD[kind])):
         raise UserError(field, name, f"lacks {_listed(lacking)}")
+
+
+def _is_better(better: Any) -> bool:
+    return isinstance(better, Mapping) and all(
+        isinstance(one, str) and how in (max, min) for one, how in better.items()
+    )
 
 
 def _check_takes(name: str, objective: Any, field: str) -> None:

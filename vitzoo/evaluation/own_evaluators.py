@@ -47,8 +47,17 @@ def check_outputs(evaluator: Evaluator, outputs: Any, rows: int) -> None:
     weight = outputs.get("example_weight")
     if weight is None or weight.ndim != 1:
         raise own_values.refusal(evaluator, "outputs", outputs, "example_weight [batch] besides: batch's own")
+    if evaluator.CLASSES and (missing := [name for name in _of_classes(outputs) if name not in outputs]):
+        wanted = f"{missing[0]} besides, as ClassificationEvaluator gives it, since its CLASSES is true"
+        raise own_values.refusal(evaluator, "outputs", outputs, wanted)
     if taken := [name for name in TAKEN if name in outputs]:
         raise own_values.refusal(evaluator, "outputs", outputs, f"another name for {taken[0]}, which each row has")
+
+
+def _of_classes(outputs: Mapping[str, Any]) -> tuple[str, ...]:
+    """What the report of an evaluator of classes is made of."""
+    several = is_array(outputs.get("label")) and outputs["label"].ndim == 2
+    return ("label", "loss", "probability", *(("logit",) if several else ("prediction", "rank")))
 
 
 def checked_metrics(evaluator: Evaluator, metrics: Any) -> Any:

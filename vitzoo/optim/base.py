@@ -3,6 +3,7 @@
 import abc
 import dataclasses
 import re
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import jax
@@ -143,7 +144,39 @@ def method_of(optimizer: Optimizer) -> optax.GradientTransformation:
             raise own_values.refusal(optimizer, "method().update", wrong, "a state that is shaped as it was")
         return given
 
+    _check_direction(optimizer, method)
     return optax.GradientTransformation(init, update)
+
+
+def _check_direction(optimizer: Optimizer, method: optax.GradientTransformation) -> None:
+    """Refuses what goes against a gradient, as whole optimizers do: the chain subtracts what a method gives."""
+    ones = {"kernel": jnp.ones((2, 2))}
+    try:
+        updates, _ = jax.jit(lambda: method.update(ones, method.init(ones), ones))()
+        negative = bool(updates["kernel"].sum() < 0)
+    except Exception:  # one for parameters of other names or shapes; what else is wrong shows as the step is traced
+        return
+    if negative:
+        wanted = "a scaling that keeps their direction, such as optax.scale_by_adam(): the learning rate is vitzoo's"
+        raise own_values.refusal(optimizer, "method", own_values.Wrong("updates against the gradients"), wanted)
+
+
+def trust_ratio_of(optimizer: Optimizer) -> Callable[[jax.Array, jax.Array], jax.Array]:
+    """An optimizer's `trust_ratio`; one of a user's own is checked as it is traced.
+
+    Raises:
+        UserError: it gives something else than a number.
+    """
+    if not name_of(optimizer):
+        return optimizer.trust_ratio
+
+    def ratio(update: jax.Array, weights: jax.Array) -> jax.Array:
+        value = optimizer.trust_ratio(update, weights)
+        if not own_values.is_number(value):
+            raise own_values.refusal(optimizer, "trust_ratio", value, "a number for each tensor")
+        return jnp.asarray(value)
+
+    return ratio
 
 
 def _check_pattern(field: str, pattern: str) -> None:

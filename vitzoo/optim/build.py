@@ -14,7 +14,7 @@ from vitzoo.errors import UserError
 from vitzoo.models.base import EMBEDDINGS
 from vitzoo.nn.paths import flatten, unflatten
 from vitzoo.nn.state import Params, Shapes
-from vitzoo.optim.base import Optimizer, method_of
+from vitzoo.optim.base import Optimizer, method_of, trust_ratio_of
 from vitzoo.optim.rules import UNTRAINED, LeafRule, leaf_rules
 from vitzoo.optim.schedules import Rate, half_cosine
 from vitzoo.optim.transforms import over_layers, per_layer, plain
@@ -81,7 +81,7 @@ def build(
     trained = unflatten({path: leaf for path, leaf in leaves.items() if path not in statistics})
     rules = leaf_rules(optimizer, trained, embeddings)
     rules |= dict.fromkeys(statistics, UNTRAINED)
-    own = method_of(optimizer)
+    own, trust_ratio = method_of(optimizer), trust_ratio_of(optimizer)
     method = plain(per_layer(own) if optimizer.per_tensor else own)
 
     def init(params: Params) -> Tree:
@@ -99,7 +99,7 @@ def build(
             decay = _of_step(rule, left)
             value = value if decay is None else value + decay * weights[path]
             if rule.adapted.any():
-                ratio = over_layers(optimizer.trust_ratio, path)(value, weights[path])
+                ratio = over_layers(trust_ratio, path)(value, weights[path])
                 value = jnp.where(rule.adapted, ratio, 1) * value
             return -rate * rule.multiplier.astype("float32") * value
 
