@@ -638,6 +638,37 @@ def test_an_example_of_another_form_is_refused(here, example, message):
 
 
 @pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("text", "None", "gives None as text; wanted is a text"),
+        ("text", "5", "gives 5 as text"),
+        ("prompt", "b'raw'", "gives b'raw' as prompt"),
+        ("choices", "'one'", "gives 'one' as choices; wanted is a list of texts"),
+        ("choices", "[1, 2]", "gives a list of 2 as choices"),
+        ("turns", "['hello']", "gives a list of 1 as turns; wanted is a list of"),
+        ("turns", "[{'role': 'user'}]", "gives a list of 1 as turns"),
+        ("text", "'right'", ""),
+        ("choices", "['a', 'b']", ""),
+        ("turns", "[{'role': 'user', 'text': 'hello'}]", ""),
+    ],
+)
+def test_a_text_of_another_form_is_refused(here, field, value, message):
+    from vitzoo.data.open import open_source
+    from vitzoo.data.settings import Data
+
+    name = f"my_text_{zlib.crc32((field + value).encode())}"
+    table = f"Table('t', ({field!r},), {{'train': np.arange(1)}}, np.arange(1), lambda i: {{{field!r}: {value}}})"
+    (here / f"{name}.py").write_text(
+        f"import numpy as np\nfrom vitzoo.data.sources.base import Table\ndef data(data): return {table}\n"
+    )
+    if not message:
+        assert len(open_source(Data(name=f"{name}:data"), needs="text")) == 1
+        return
+    with pytest.raises(vitzoo.UserError, match=message):
+        open_source(Data(name=f"{name}:data"), needs="text")
+
+
+@pytest.mark.parametrize(
     ("attribute", "message"),
     [
         ("info = dataclasses.replace(RIGHT.info, n=3)", "its `info.n` is 3, and there are 2 examples"),

@@ -102,9 +102,7 @@ def _section_class(path: Sequence[str], values: Mapping[str, Any]) -> type | Non
     if not name:
         return None
     try:
-        return (
-            config_class_of(name) if path[0] == "model" else find(KINDS[path[0]], name, ".".join((*path, "name")))
-        )
+        return config_class_of(name) if path[0] == "model" else find(KINDS[path[0]], name, ".".join((*path, "name")))
     except UserError:
         return None
 

@@ -49,7 +49,7 @@ def open_source(data: Data, split: str | None = None, needs: str = "") -> Source
         )
     if needs:
         refuse_without(data.name, source.fields, needs)
-    checked: Any = OwnSource(data.name, source) if own else source
+    checked: Any = OwnSource(data.name, source, needs == "text") if own else source
     return checked
 
 

@@ -18,14 +18,15 @@ class OwnSource:
     Args:
         name: of the dataset, as the config says it.
         source: the examples of a split.
+        of_text: whether fields that have a text's usual names are read as such.
 
     Raises:
         UserError: it doesn't tell how many there are, or its ids are no numbers; when an example is read, that this is
-            no dict of its fields, or an image or a label is none.
+            no dict of its fields, or an image, a label or a text is none.
     """
 
-    def __init__(self, name: str, source: Any):
-        self._name, self._source = name, source
+    def __init__(self, name: str, source: Any, of_text: bool):
+        self._name, self._source, self._of_text = name, source, of_text
         count, there = getattr(source.info, "n", None), len(source)
         if not (isinstance(count, int | np.integer) and count == there):
             raise UserPartError("data.name", name, f"its `info.n` is {shown(count)}, and there are {there} examples")
@@ -45,7 +46,7 @@ class OwnSource:
 
     def __getitem__(self, index: int) -> dict[str, Any]:
         example, fields = self._source[index], self._source.fields
-        if problem := lacking(example, fields) or _other_value(example, fields):
+        if problem := lacking(example, fields) or _other_value(example, fields, self._of_text):
             raise UserPartError("data.name", self._name, f"gives {problem} (example {index})")
         return example
 
@@ -58,10 +59,10 @@ def lacking(example: Any, fields: Mapping[str, str]) -> str:
     return f"{shown(example)} as an example; it lacks {missing}" if missing else ""
 
 
-def _other_value(example: Mapping[str, Any], fields: Mapping[str, str]) -> str:
-    """Which field of an example isn't of its kind; empty where each is. What is text, only its processor knows."""
+def _other_value(example: Mapping[str, Any], fields: Mapping[str, str], of_text: bool) -> str:
+    """Which field of an example isn't of its kind; empty where each is. Fields of other names may hold anything."""
     for field, kind in fields.items():
-        right = _RIGHT.get(kind)
+        right = _RIGHT.get(kind) or (_TEXTS.get(field) if of_text else None)
         if right is not None and not right[0](example[field]):
             return f"{shown(example[field])} as {field}; wanted is {right[1]}"
     return ""
@@ -77,4 +78,24 @@ _RIGHT = {
     "label": (lambda value: is_number(value, np.integer), "the number of a class"),
     "labels": (lambda value: is_array(value) and is_numbers(value), "an array of 0 and 1, one for each class"),
     "number": (is_number, "a number"),
+}
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, list | tuple | np.ndarray) and all(isinstance(one, str) for one in value)
+
+
+def _is_turn(value: Any) -> bool:
+    return isinstance(value, Mapping) and all(isinstance(value.get(part), str) for part in ("role", "text"))
+
+
+def _are_turns(value: Any) -> bool:
+    return isinstance(value, list | tuple) and all(map(_is_turn, value))
+
+
+_SINGLE = ("text", "prompt", "completion", "source", "target", "first", "second", "question", "passage")
+_TEXTS = {
+    **dict.fromkeys(_SINGLE, (lambda value: isinstance(value, str), "a text")),
+    **dict.fromkeys(("words", "choices", "answers", "references"), (_are_texts, "a list of texts")),
+    "turns": (_are_turns, 'a list of {"role": "user", "text": "..."}'),
 }
