@@ -10,10 +10,11 @@ from vitzoo.config.layers import Overrides
 from vitzoo.config.model import ModelChoice
 from vitzoo.errors import UserError
 from vitzoo.registry import PARTS, find
+from vitzoo.strict_json import JSON
 
 
 @checked(seed=0)
-def create_model(name: str, variant: str = "", *, seed: int = 0, **changes: Any) -> Any:
+def create_model(name: str, variant: str = "", *, seed: int = 0, **changes: JSON) -> Any:
     """A model with initial parameters.
 
     Args:
@@ -34,7 +35,7 @@ def create_model(name: str, variant: str = "", *, seed: int = 0, **changes: Any)
     return state.merge(made.abstract[0], state.initialise(made, seed))
 
 
-def choose_model(name: str, variant: str, changes: dict[str, Any]) -> ModelChoice:
+def choose_model(name: str, variant: str, changes: dict[str, JSON]) -> ModelChoice:
     """What `create_model` makes; see there."""
     own = name in PARTS["model"] or ":" in name
     for model in () if own else PARTS["model"]:
@@ -69,7 +70,7 @@ def train(config: Any, workdir: str | Path, overrides: Overrides = ()) -> dict[s
 
 
 @checked()
-def list_models(pattern: str = "*", *, pretrained: bool = False) -> list[dict[str, Any]]:
+def list_models(pattern: str = "*", *, pretrained: bool = False) -> list[dict[str, JSON]]:
     """The models' variants: `name`, `variant`, `parameters`, `gflops`, `bytes_float32`.
 
     Args:

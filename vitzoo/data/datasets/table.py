@@ -2,7 +2,6 @@
 
 import pathlib
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from vitzoo.data.settings import Data
 from vitzoo.data.sources.base import Table, kinds_of
 from vitzoo.data.splits import SEED
 from vitzoo.errors import UserError
+from vitzoo.strict_json import JSON
 
 HELD_OUT = 0.05  # fraction of the groups in validation, and in test
 
@@ -19,10 +19,10 @@ HELD_OUT = 0.05  # fraction of the groups in validation, and in test
 class Held:
     """Reads example i of columns held in memory; says where it comes from."""
 
-    def __init__(self, columns: dict[str, list[Any]], places: Sequence[str]):
+    def __init__(self, columns: Mapping[str, Sequence[JSON]], places: Sequence[str]):
         self.columns, self.places = columns, places
 
-    def __call__(self, index: int) -> dict[str, Any]:
+    def __call__(self, index: int) -> dict[str, JSON]:
         return {field: values[index] for field, values in self.columns.items()}
 
     def where(self, index: int) -> str:
@@ -53,7 +53,7 @@ def find_folder(data: Data, places: Sequence[str], needs: str, remedy: str, syst
 
 def table(
     name: str,
-    columns: dict[str, list[Any]],
+    columns: Mapping[str, Sequence[JSON]],
     groups: Sequence[Hashable],
     where: Sequence[str],
     classes: tuple[str, ...] | None = None,

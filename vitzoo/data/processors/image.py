@@ -14,7 +14,7 @@ from vitzoo.data.augment import augment_image, shift_and_flip, varies_after_resi
 from vitzoo.data.described import InputDescription
 from vitzoo.data.examples import Draw, ExampleRows
 from vitzoo.data.folders import path_of
-from vitzoo.data.images import model_pixels, pixel_type, resize_eval
+from vitzoo.data.images import Picture, model_pixels, pixel_type, resize_eval
 from vitzoo.data.mixing import Prepare, make_prepare, normalise
 from vitzoo.data.open import open_source
 from vitzoo.data.processors.base import Evaluating, Shapes, Use, departures, shapes_of
@@ -216,7 +216,7 @@ class ImageArrays:
     def padding(self) -> Row:
         return {self.name: np.zeros((*self.size, self.channels), pixel_type(self.preprocessing))}
 
-    def arrays(self, value: Any, index: int, draw: Draw | None) -> Row:
+    def arrays(self, value: Picture, index: int, draw: Draw | None) -> Row:
         def finish(pixels: np.ndarray) -> np.ndarray:
             if draw is None:
                 return resize_eval(pixels, self.size, self.preprocessing)

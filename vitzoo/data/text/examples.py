@@ -41,7 +41,7 @@ def all_text(source: Source) -> Texts:
     return Texts(source, [field for field, kind in source.fields.items() if kind in TEXTS])
 
 
-def strings(value: Any) -> list[str]:
+def strings(value: str | Sequence[str | Mapping[str, str]]) -> list[str]:
     """The strings of a field: itself, a list's, or those of turns."""
     if isinstance(value, str):
         return [value]

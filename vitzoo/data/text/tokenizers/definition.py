@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 from tokenizers import pre_tokenizers
 
+from vitzoo.strict_json import JSON
+
 LENGTH = 4  # bytes of the number before the trie, and of each of its units
 ROOT = -1
 BLOCK = 256  # a unit's children lie within one block of this many
@@ -159,7 +161,7 @@ def _character_map(stated: Any) -> bytes:
     return base64.b64decode(stated, validate=True)
 
 
-def check_ids(vocabulary: dict[str, Any]) -> None:
+def check_ids(vocabulary: Mapping[str, JSON]) -> None:
     """Checks that every piece has an id of its own.
 
     Raises:
