@@ -22,16 +22,17 @@ from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, pro
 
 from vitzoo.data.text.tokenizers.base import TextTokenizer
 from vitzoo.data.text.tokenizers.characters import CHARACTER_ROLES, FIRST, ByteTokenizer, CharacterTokenizer
-from vitzoo.data.text.tokenizers.definition import rules
+from vitzoo.data.text.tokenizers.definition import Definition, rules
 from vitzoo.data.text.tokenizers.library import SPACE, LibraryTokenizer
 from vitzoo.data.text.tokenizers.panics import quiet_errors
 from vitzoo.data.text.tokenizers.sentence_piece import SentencePieceTokenizer
 from vitzoo.errors import UserError
+from vitzoo.strict_json import JSON
 
 UNUSED = "<unused_{}>"
 
 
-def as_definition(tokenizer: TextTokenizer) -> dict[str, Any]:
+def as_definition(tokenizer: TextTokenizer) -> Definition:
     """The content of tokenizer.json, without what stands around a text.
 
     Raises:
@@ -62,7 +63,7 @@ def _made(tokenizer: TextTokenizer) -> tokenizers.Tokenizer:
     raise UserError("tokenizer", tokenizer.kind, "can't be written in transformers' form")
 
 
-def with_marks(definition: dict[str, Any], tokenizer: TextTokenizer, *, opening: bool, closing: bool) -> dict[str, Any]:
+def with_marks(definition: Definition, tokenizer: TextTokenizer, *, opening: bool, closing: bool) -> Definition:
     """The definition with what stands around a text: [CLS] text [SEP], or text </s>, and of a pair [CLS] first [SEP]
     second [SEP]."""
     roles = tokenizer.specials
@@ -81,16 +82,17 @@ def with_marks(definition: dict[str, Any], tokenizer: TextTokenizer, *, opening:
     return json.loads(made.to_str())
 
 
-def with_names_as_text(definition: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
+def with_names_as_text(definition: Definition, names: Iterable[str]) -> Definition:
     """The definition of a tokenizer that takes the names of its special tokens in a text for text, as the setting
     `split_special_tokens` asks. To Unigram they are pieces besides, of the best score: it sees them cut in two, where
     it would cut them anyway if it can be.
     """
     model = definition["model"]
-    if model.get("type") != "Unigram":
+    vocabulary = model["vocab"]
+    if model.get("type") != "Unigram" or isinstance(vocabulary, dict):
         return definition
     special = {name: None for name in names if len(name) > 1}
-    known = {piece for piece, _ in model["vocab"] if piece not in special}
+    known = {piece for piece, _ in vocabulary if piece not in special}
     pairs = {pair for piece in known for pair in itertools.pairwise(piece)}
     cuts = []
     for name in special:
@@ -100,9 +102,9 @@ def with_names_as_text(definition: dict[str, Any], names: Iterable[str]) -> dict
         cuts.append(f"(?<={escaped(name[:place])})(?={escaped(name[place:])})")
     if not cuts:
         return definition
-    cut = {"type": "Split", "pattern": {"Regex": "|".join(cuts)}, "behavior": "Isolated", "invert": False}
+    cut: JSON = {"type": "Split", "pattern": {"Regex": "|".join(cuts)}, "behavior": "Isolated", "invert": False}
     before = definition.get("pre_tokenizer")
-    whole = {"type": "Sequence", "pretokenizers": [before, cut]} if before else cut
+    whole: JSON = {"type": "Sequence", "pretokenizers": [before, cut]} if before else cut
     return {**definition, "pre_tokenizer": whole}
 
 

@@ -12,6 +12,7 @@ from vitzoo.data.text.tokenizers.definition import check_added
 from vitzoo.data.text.tokenizers.library import LibraryTokenizer, token_names
 from vitzoo.data.text.tokenizers.published import FILES, read_published
 from vitzoo.errors import UserError
+from vitzoo.schema import to_json
 from vitzoo.strict_json import JSON
 from vitzoo.weights.files.weights import Weights, read_json, shown
 from vitzoo.weights.tokenizer_json import as_definition, with_marks, with_names_as_text
@@ -160,7 +161,7 @@ def tokenizer_files(
     if "split_special_tokens" in settings:
         definition = with_names_as_text(definition, names.values())
     files: dict[str, JSON | bytes] = {
-        "tokenizer.json": definition,
+        "tokenizer.json": to_json(definition),
         CONFIG: {"tokenizer_class": "PreTrainedTokenizerFast", **special, **settings},
     }
     kept = ("spiece.model",)

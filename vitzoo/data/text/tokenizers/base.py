@@ -9,13 +9,16 @@ import json
 import pathlib
 import re
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from vitzoo.data.described import TokenizerDescription
 from vitzoo.errors import UserError
 from vitzoo.strict_json import JSON
+
+if TYPE_CHECKING:
+    from vitzoo.data.text.tokenizers.definition import Definition
 
 Ids = np.ndarray  # int32 [tokens]
 
@@ -244,5 +247,5 @@ def as_ids(ids: Sequence[int]) -> Ids:
     return np.asarray(ids, np.int32)
 
 
-def as_json(value: JSON) -> bytes:
+def as_json(value: "JSON | Definition") -> bytes:
     return json.dumps(value, ensure_ascii=False, sort_keys=True, indent=1).encode()

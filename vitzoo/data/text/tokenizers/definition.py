@@ -12,12 +12,50 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, NotRequired, TypedDict, cast
 
 import numpy as np
 from tokenizers import pre_tokenizers
 
 from vitzoo.strict_json import JSON
+
+
+class AddedToken(TypedDict):
+    """A token beside the vocabulary, and how it is found in a text."""
+
+    id: int
+    content: str
+    special: NotRequired[bool]
+    single_word: NotRequired[bool]
+    lstrip: NotRequired[bool]
+    rstrip: NotRequired[bool]
+    normalized: NotRequired[bool]
+
+
+class ModelDefinition(TypedDict):
+    """What makes pieces of a text."""
+
+    type: NotRequired[str]
+    vocab: dict[str, int] | list[tuple[str, float]]
+    merges: NotRequired[list[str | list[str]]]
+    unk_token: NotRequired[str | None]
+    unk_id: NotRequired[int | None]
+    byte_fallback: NotRequired[bool]
+    continuing_subword_prefix: NotRequired[str | None]
+
+
+class Definition(TypedDict):
+    """The content of a tokenizer.json, as far as it is read here."""
+
+    model: ModelDefinition
+    added_tokens: NotRequired[list[AddedToken]]
+    normalizer: NotRequired[JSON]
+    pre_tokenizer: NotRequired[JSON]
+    decoder: NotRequired[JSON]
+    post_processor: NotRequired[JSON]
+    truncation: NotRequired[JSON]
+    padding: NotRequired[JSON]
+
 
 LENGTH = 4  # bytes of the number before the trie, and of each of its units
 ROOT = -1
@@ -120,7 +158,7 @@ KNOWS_ALL_BUT = ("WordPiece", "WordLevel")
 """Models that put a token of their vocabulary in the place of what they don't know."""
 
 
-def check_definition(definition: dict[str, Any]) -> None:
+def check_definition(definition: dict[str, Any]) -> Definition:
     """Checks what the library would only miss when it meets a text.
 
     Raises:
@@ -143,6 +181,7 @@ def check_definition(definition: dict[str, Any]) -> None:
         raise ValueError("it has no token for what is unknown")
     if model.get("type") == "BPE" and unknown is None:
         _check_bytes(definition, set(vocabulary))
+    return cast(Definition, definition)
 
 
 def _character_maps(normaliser: Any) -> Iterator[bytes]:
@@ -215,16 +254,19 @@ OF_ONE = {
 """Characters that one becomes at most, by the Unicode standard; ByteLevel shows up to four bytes as characters."""
 
 
-def check_growth(definition: dict[str, Any]) -> None:
+def check_growth(definition: Definition) -> None:
     """Checks that no text becomes too much longer as it is encoded or decoded.
 
     Raises:
         ValueError: one may.
     """
-    for parts in (("normalizer", "pre_tokenizer"), ("decoder",), ("post_processor",)):
-        factor = math.prod(_growth(definition.get(part)) for part in parts)
-        if factor > LARGEST:
-            said = " and ".join(parts)
+    steps = {
+        "normalizer and pre_tokenizer": (definition.get("normalizer"), definition.get("pre_tokenizer")),
+        "decoder": (definition.get("decoder"),),
+        "post_processor": (definition.get("post_processor"),),
+    }
+    for said, parts in steps.items():
+        if math.prod([_growth(part) for part in parts]) > LARGEST:
             raise ValueError(f"its {said} may make over {LARGEST:,} characters or tokens of one; fewer are right")
 
 

@@ -8,7 +8,7 @@ import json
 import re
 import secrets
 from collections.abc import Iterator, Sequence
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import tokenizers
@@ -23,7 +23,7 @@ from vitzoo.data.text.tokenizers.base import (
     sentinel_name,
     sentinel_names,
 )
-from vitzoo.data.text.tokenizers.definition import check_added, check_growth
+from vitzoo.data.text.tokenizers.definition import AddedToken, Definition, check_added, check_growth
 from vitzoo.data.text.tokenizers.panics import quiet_errors
 from vitzoo.errors import UserError
 from vitzoo.strict_json import JSON
@@ -61,7 +61,7 @@ class LibraryTokenizer(TextTokenizer):
         Exception: the same, as the library has it.
     """
 
-    def __init__(self, definition: dict[str, Any], roles: dict[str, str], *, special_in_text: bool = False):
+    def __init__(self, definition: Definition, roles: dict[str, str], *, special_in_text: bool = False):
         self.definition, self.roles, self.special_in_text = definition, dict(roles), special_in_text
         self.kind = definition["model"].get("type", "BPE").lower()
         check_growth(definition)
@@ -198,7 +198,7 @@ def _opening_ids(reader: tokenizers.Tokenizer) -> tuple[int, ...]:
     return tuple(id for id, _ in added) if len(added) < len(found.ids) else ()
 
 
-def plain(definition: dict[str, Any], roles: dict[str, str]) -> tokenizers.Tokenizer:
+def plain(definition: Definition, roles: dict[str, str]) -> tokenizers.Tokenizer:
     """The same tokenizer, which finds no special token in a text: they get names that no text has. (Otherwise Unigram,
     to which those in its vocabulary are pieces of the best score, would find them.) Tokens that a user added as text
     are found as the definition says.
@@ -214,26 +214,29 @@ def plain(definition: dict[str, Any], roles: dict[str, str]) -> tokenizers.Token
     added = changed.get("added_tokens") or []
     # special ones outside the vocabulary keep their places, since the library numbers these tokens in their order
     kept = [token for token in added if token["content"] not in special or token["content"] not in pieces]
-    found = {"lstrip": False, "rstrip": False, "single_word": False, "normalized": False}
     changed["added_tokens"] = [
-        {**token, **found, "content": hidden[token["content"]]} if token["content"] in special else token
-        for token in kept
+        _hidden(token, hidden[token["content"]]) if token["content"] in special else token for token in kept
     ]
     if isinstance(model["vocab"], dict):
         model["vocab"] = {hidden.get(piece, piece): id for piece, id in model["vocab"].items()}
     else:
-        model["vocab"] = [[hidden.get(piece, piece), score] for piece, score in model["vocab"]]
-    if model.get("unk_token") in hidden:
-        model["unk_token"] = hidden[model["unk_token"]]
+        model["vocab"] = [(hidden.get(piece, piece), score) for piece, score in model["vocab"]]
+    if (unknown := model.get("unk_token")) is not None and unknown in hidden:
+        model["unk_token"] = hidden[unknown]
     changed["truncation"] = changed["padding"] = None
     return tokenizers.Tokenizer.from_str(json.dumps(changed))
+
+
+def _hidden(token: AddedToken, name: str) -> AddedToken:
+    """A token under a name that no text has."""
+    return {**token, "lstrip": False, "rstrip": False, "single_word": False, "normalized": False, "content": name}
 
 
 def _merged(merge: str | Sequence[str]) -> str:
     return "".join(merge.split(" ") if isinstance(merge, str) else merge)
 
 
-def special_names(definition: dict[str, Any], roles: dict[str, str]) -> list[str]:
+def special_names(definition: Definition, roles: dict[str, str]) -> list[str]:
     """The names of tokens that stand for no text: those added as special, those of roles, and sentinels."""
     known = {name for names in ROLE_NAMES.values() for name in names} | set(roles.values())
     tokens = {token["content"]: token.get("special") for token in definition.get("added_tokens") or ()}
@@ -244,7 +247,7 @@ def special_names(definition: dict[str, Any], roles: dict[str, str]) -> list[str
     return list(dict.fromkeys(added + found))
 
 
-def roles_of(definition: dict[str, Any], given: dict[str, str]) -> dict[str, str]:
+def roles_of(definition: Definition, given: dict[str, str]) -> dict[str, str]:
     """Which token has which role: those given, else by the names usual in published vocabularies.
 
     Raises:
@@ -260,14 +263,14 @@ def roles_of(definition: dict[str, Any], given: dict[str, str]) -> dict[str, str
     return roles  # type: ignore[return-value]
 
 
-def token_names(definition: dict[str, Any]) -> set[str]:
+def token_names(definition: Definition) -> set[str]:
     """Every token's name."""
     vocabulary = definition["model"]["vocab"]
     names = set(vocabulary if isinstance(vocabulary, dict) else [piece for piece, _ in vocabulary])
     return names | {token["content"] for token in definition.get("added_tokens", ())}
 
 
-def with_sentinels(definition: dict[str, Any], count: int) -> dict[str, Any]:
+def with_sentinels(definition: Definition, count: int) -> Definition:
     """The definition with `count` sentinels at the vocabulary's end, unless it has sentinels of its own."""
     check_growth(definition)  # the library applies the steps to tokens as it reads them
     with quiet_errors():

@@ -43,9 +43,8 @@ def read_published(settings: Tokenizer) -> TextTokenizer:
                 special_in_text=settings.special_in_text,
             )  # fmt: skip
         with quiet_errors():
-            definition = _definition(file, settings)
-        check_definition(definition)
-        definition = with_sentinels(definition, settings.sentinels)
+            content = _definition(file, settings)
+        definition = with_sentinels(check_definition(content), settings.sentinels)
         roles = roles_of(definition, settings.special)
         return LibraryTokenizer(definition, roles, special_in_text=settings.special_in_text)
     except UserError:

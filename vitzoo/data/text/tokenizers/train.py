@@ -9,7 +9,6 @@ import itertools
 import json
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
@@ -20,7 +19,8 @@ from vitzoo.data.text.settings import Tokenizer
 from vitzoo.data.text.token_array import kept_folder
 from vitzoo.data.text.tokenizers.base import TextTokenizer
 from vitzoo.data.text.tokenizers.characters import MASKING, CharacterTokenizer
-from vitzoo.data.text.tokenizers.library import LibraryTokenizer, roles_of, with_sentinels
+from vitzoo.data.text.tokenizers.definition import Definition
+from vitzoo.data.text.tokenizers.library import LibraryTokenizer, roles_of, token_names, with_sentinels
 from vitzoo.data.text.tokenizers.panics import as_errors
 from vitzoo.data.text.tokenizers.saved import load_tokenizer
 from vitzoo.data.text.tokenizers.sentence_piece import SentencePieceTokenizer
@@ -120,7 +120,7 @@ def _train(settings: Tokenizer, texts: Iterable[str]) -> TextTokenizer:
     return LibraryTokenizer(definition, roles_of(definition, {}), special_in_text=settings.special_in_text)
 
 
-def _bpe(texts: Iterable[str], size: int, special: list[str], lowercase: bool) -> dict[str, Any]:
+def _bpe(texts: Iterable[str], size: int, special: list[str], lowercase: bool) -> Definition:
     """On bytes, so that no text is unknown and every text comes back as it was."""
     made = tokenizers.Tokenizer(models.BPE())
     made.normalizer = normalizers.Lowercase() if lowercase else None  # type: ignore[assignment]
@@ -171,7 +171,7 @@ def _unigram(settings: Tokenizer, texts: Iterable[str], size: int, control: list
     )  # fmt: skip
 
 
-def _wordpiece(settings: Tokenizer, texts: Iterable[str], size: int) -> dict[str, Any]:
+def _wordpiece(settings: Tokenizer, texts: Iterable[str], size: int) -> Definition:
     """BERT's pieces (`##` continues a word). The library numbers the letters that continue words in an order that
     varies, and breaks ties by number; naming all letters beforehand, sorted, fixes it.
 
@@ -179,8 +179,8 @@ def _wordpiece(settings: Tokenizer, texts: Iterable[str], size: int) -> dict[str
         UserError: the text has more letters than the vocabulary room.
     """
     lowercase = bool(settings.lowercase)
-    letters = _trained_wordpiece(texts, 1, BERT_SPECIAL, lowercase)["model"]["vocab"]
-    named = BERT_SPECIAL + sorted(set(letters) - set(BERT_SPECIAL))
+    letters = token_names(_trained_wordpiece(texts, 1, BERT_SPECIAL, lowercase))
+    named = BERT_SPECIAL + sorted(letters - set(BERT_SPECIAL))
     if size < len(named):
         message = f"must be at least {len(named) + settings.sentinels}: the letters of the text, and special tokens"
         raise UserError("inputs.tokens.tokenizer.vocabulary_size", settings.vocabulary_size, message)
@@ -189,7 +189,7 @@ def _wordpiece(settings: Tokenizer, texts: Iterable[str], size: int) -> dict[str
     return definition
 
 
-def _trained_wordpiece(texts: Iterable[str], size: int, special: list[str], lowercase: bool) -> dict[str, Any]:
+def _trained_wordpiece(texts: Iterable[str], size: int, special: list[str], lowercase: bool) -> Definition:
     made = tokenizers.Tokenizer(models.WordPiece(unk_token="[UNK]"))
     made.normalizer = normalizers.BertNormalizer(lowercase=lowercase, strip_accents=lowercase)  # type: ignore[assignment]
     made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()  # type: ignore[assignment]
