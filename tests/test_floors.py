@@ -17,7 +17,7 @@ FLOORS = [
     {"__main__"},
     {"cli"},
     {"api"},
-    {"inference", "training", "inspection"},
+    {"inference", "training"},
     {"evaluation"},
     {"weights"},
     {"checkpoints"},

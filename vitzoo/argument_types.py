@@ -39,8 +39,7 @@ def checked(**least: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
     Raises:
         UserError: by the function, of an argument of another type or below its smallest, or where the current folder is
-            gone; one that is missing, or that
-            the function hasn't, is Python's own TypeError.
+            gone; one that is missing, or that the function hasn't, is Python's own TypeError.
     """
 
     def of(function: Callable[P, R]) -> Callable[P, R]:

@@ -36,7 +36,7 @@ def crops(image, keys, count, size):
         corner = jax.random.randint(key, (2,), 0, picture.shape[0] - size + 1)
         return jax.lax.dynamic_slice(picture, (*corner, 0), (size, size, picture.shape[2]))
 
-    drawn = jax.vmap(lambda key: jax.random.split(key, count))(keys)  # [rows, count]
+    drawn = jax.vmap(lambda key: jax.random.split(jax.random.fold_in(key, size), count))(keys)  # [rows, count]
     return jax.vmap(jax.vmap(one), (None, 1))(image, drawn)
 
 
@@ -62,11 +62,9 @@ class SelfDistillation:
         found = [jax.nn.log_softmax(model(crop, train=train) / 0.1) for crop in (*large, *small)]
         pairs = [(i, j) for i in range(2) for j in range(4) if i != j]
         losses = -sum((wanted[i] * found[j]).sum(-1) for i, j in pairs) / len(pairs)
-        notes = {
-            "scores": Sum((batch["example_weight"][:, None] * said.mean(0)).sum(0)),
-            "rows": Sum(batch["example_weight"].sum()),
-        }
-        return {"crops": (batch["example_weight"] * losses).sum()}, {}, notes
+        weight = batch["example_weight"]
+        notes = {"scores": Sum((weight[:, None] * said.mean(0)).sum(0)), "rows": Sum(weight.sum())}
+        return {"crops": (weight * losses).sum()}, {}, notes
 
     def update(self, memory, params, notes, step):
         teacher = jax.tree.map(lambda t, p: self.momentum * t + (1 - self.momentum) * p, memory["teacher"], params)

@@ -4,6 +4,7 @@ import csv
 import dataclasses
 import json
 import re
+from pathlib import Path
 
 import jax
 import jax.export
@@ -321,3 +322,20 @@ def test_an_input_that_makes_another_array_than_it_says_is_refused_before_any_wo
     ):
         vitzoo.train("volumes.py", tmp_path / "run")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "said"),
+    [
+        ("data check volumes:sheets", 0, "train        72        3         -  10×10×10  10×10×10"),
+        ("data check volumes:sheets", 0, "every example can be read"),
+        ("data show volumes:sheets --split test --count 2", 0, "volume: float32 [10, 10, 10]"),
+        ("data show volumes:sheets --count 1 --json", 0, '"volume": "float32 [10, 10, 10]"'),
+        ("data prepare volumes:sheets --dir prepared", 2, "holds volume, label, where images are needed"),
+    ],
+)
+def test_data_of_a_kind_of_ones_own_are_checked_shown_or_refused(command, code, said, monkeypatch, capsys):
+    monkeypatch.syspath_prepend(Path(__file__).parent)
+    assert main(command.split()) == code
+    found = capsys.readouterr()
+    assert said in (found.err if code else found.out)

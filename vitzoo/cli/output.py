@@ -75,7 +75,11 @@ def say_check(found: Mapping[str, Any], stops: bool) -> None:
         print()
     for note in found["notes"]:
         print(note)
-    _say_unreadable(found["unreadable"], stops, f"every {'example' if text else 'image'} can be read")
+    _say_unreadable(
+        found["unreadable"],
+        stops,
+        f"every {'example' if text or 'image' not in found['fields'] else 'image'} can be read",
+    )
 
 
 def _say_unreadable(unreadable: Sequence[str], stops: bool, fine: str) -> None:
@@ -99,7 +103,7 @@ def _images(splits: Mapping[str, Any]) -> str:
     rows = [["split", "examples", "classes", "channels", "smallest", "largest"]]
     for split, counted in splits.items():
         sizes = ["×".join(map(str, counted[size] or ())) or "-" for size in ("smallest", "largest")]
-        rows.append([split, f"{counted['n']:,}", _present(counted), str(counted["channels"]), *sizes])
+        rows.append([split, f"{counted['n']:,}", _present(counted), str(counted["channels"] or "-"), *sizes])
     return table(rows, right=(1, 2, 3))
 
 

@@ -6,7 +6,7 @@ changes. `config.assembly` makes the model of them.
 
 import dataclasses
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from vitzoo.config.contracts import ObjectiveSettings, check_call, check_filled, check_part, needs_classes
 from vitzoo.config.layers import Layers
@@ -19,9 +19,6 @@ from vitzoo.objectives.inputs import made_inputs
 from vitzoo.registry import PARTS, find
 from vitzoo.schema import build, convert, convert_fields, default_of, to_json
 from vitzoo.spelling import nearest
-
-if TYPE_CHECKING:
-    pass
 
 USUAL = {"image": "image", "text": "tokens"}
 """The name of a single input of a kind."""

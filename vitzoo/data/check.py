@@ -1,6 +1,7 @@
 """Counting a dataset and reading every example of it, for `vitzoo data check`."""
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -23,7 +24,7 @@ from vitzoo.strict_json import JSON
 
 
 def check(name: str, *, split: str | None = None, **settings: JSON) -> dict[str, Any]:
-    """Reads every example of every split, or of `split`, and decodes its image.
+    """Reads every example of every split, or of `split`, and decodes its image if it has one.
 
     Args:
         settings: further fields of `Data` (dir, label_field, validation_fraction ...). Whatever `bad_files` is, what
@@ -31,11 +32,11 @@ def check(name: str, *, split: str | None = None, **settings: JSON) -> dict[str,
 
     Returns:
         `{"dataset", "classes", "fields", "notes", "unreadable", "splits": {split: {"n", "class_counts", "unlabelled"
-        ...}}}`, and of each split of images "channels", "smallest", "largest"; of texts "bytes", "shortest", "median",
-        "longest", "empty". `unreadable` lists `FILE (reason)`: files and records that a list names aren't among the
-        examples of a split, those of other data are. Sizes are [height, width] of the smallest and largest image by
-        area. Bytes are of UTF-8, of all text; shortest, median and longest are characters of an example, and empty are
-        those that have no text at all.
+        ...}}}`, and of each split of images or arrays "channels", "smallest", "largest"; of texts "bytes", "shortest",
+        "median", "longest", "empty". `unreadable` lists `FILE (reason)`: files and records that a list names aren't
+        among the examples of a split, those of other data are. Sizes are [height, width] of the smallest and largest
+        image, or the shapes of arrays. Bytes are of UTF-8, of all text; shortest, median and longest are characters of
+        an example, and empty are those that have no text at all.
 
     Raises:
         UserError: no such data, none that can be read, or prepared data that aren't what was written.
@@ -56,8 +57,8 @@ def _checked(name: str, split: str | None, settings: Mapping[str, JSON]) -> dict
         source = dataset.open(part)
         results["classes"] = list(source.info.classes or ()) or None
         results["fields"] = list(source.fields)
-        of_images = holds(source.fields, "image")
-        counted, bad = _check_images(source) if of_images else (_check_texts(source), [])
+        of_text = holds(source.fields, "text") and not holds(source.fields, "image")
+        counted, bad = (_check_texts(source), []) if of_text else _check_arrays(source)
         results["splits"][part] = {"n": len(source), "unlabelled": source.info.unlabelled, **counted}
         unreadable += bad
     if not results["splits"]:
@@ -65,11 +66,12 @@ def _checked(name: str, split: str | None, settings: Mapping[str, JSON]) -> dict
     return {**results, "unreadable": unreadable}
 
 
-def _check_images(source: Source) -> tuple[dict[str, Any], list[str]]:
+def _check_arrays(source: Source) -> tuple[dict[str, Any], list[str]]:
+    """Images, or arrays of a kind of the user's own."""
     with ThreadPoolExecutor() as threads:
         looks = threads.map(lambda index: _look(source, index), range(len(source)))
         found = list(progress(looks, len(source), f"checking {source.info.name} {source.info.split}"))
-    shapes = sorted((shape for shape, _ in found if shape), key=lambda shape: shape[0] * shape[1])
+    shapes = sorted((shape for shape, _ in found if shape), key=math.prod)
     bad = [f"{source.where(index)} ({reason})" for index, (_, reason) in enumerate(found) if reason]
     counted = {
         "class_counts": class_counts(source.info),
@@ -85,12 +87,15 @@ def class_counts(info: SourceInfo) -> dict[str, int]:
     return dict(zip(info.classes or (), info.class_counts or [0] * len(info.classes or ()), strict=True))
 
 
-def _look(source: Source, index: int) -> tuple[tuple[int, int] | None, str]:
+def _look(source: Source, index: int) -> tuple[tuple[int, ...] | None, str]:
+    """The shape of an example's image, height and width, or else of its first array; or why it can't be read."""
     try:
-        image = decode(source[index]["image"])
+        example = source[index]
+        if "image" in example:
+            return decode(example["image"]).shape[:2], ""
+        return next((value.shape for value in example.values() if isinstance(value, np.ndarray)), None), ""
     except (BadImage, OSError) as error:
         return None, getattr(error, "reason", str(error))
-    return (image.shape[0], image.shape[1]), ""
 
 
 def _check_texts(source: Source) -> dict[str, Any]:

@@ -16,10 +16,7 @@ SOURCE = ("info", "ids", "fields", "where", "__len__", "__getitem__")
 
 _OF_KIND = {"folder": "image", "text": "text"}
 """What a path of a kind can hold alone."""
-_REFUSED = {
-    "image": "holds text, where images are needed",
-    "text": "holds images, and the objective takes text: text:, jsonl: ...",
-}
+_REFUSED = {"image": "where images are needed", "text": "and the objective takes text: text:, jsonl: ..."}
 
 
 def open_source(data: Data, split: str | None = None, needs: str = "") -> Source:
@@ -81,7 +78,9 @@ def refuse_other_kind(name: str, needs: str) -> None:
 def refuse_without(name: str, fields: Mapping[str, str], needs: str) -> None:
     """Refuses data that have no field of a kind that is needed, `image` or `text`."""
     if not holds(fields, needs):
-        raise UserError("data.name", name, _REFUSED[needs])
+        other = "text" if needs == "image" else "image"
+        has = {"text": "text", "image": "images"}[other] if holds(fields, other) else ", ".join(fields)
+        raise UserError("data.name", name, f"holds {has}, {_REFUSED[needs]}")
 
 
 def is_text(data: Data) -> bool:
@@ -104,7 +103,7 @@ def is_text(data: Data) -> bool:
     fields = getattr(dataset, "fields", None)
     if fields is None:
         fields = next((dataset.open(split).fields for split, count in dataset.counts().items() if count), {})
-    return not holds(fields, "image")
+    return holds(fields, "text") and not holds(fields, "image")
 
 
 def open_dataset(data: Data) -> Dataset:

@@ -3,6 +3,7 @@
 import pathlib
 from collections.abc import Iterator, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
@@ -89,8 +90,14 @@ def _classes(source: Source, example: Example, field: str) -> list[str]:
     return [(source.info.classes or ())[number] for number in class_numbers({field: example[field]})]
 
 
+def _described(value: Any) -> Any:
+    large = isinstance(value, np.ndarray) and value.ndim > 1
+    return f"{value.dtype} {list(value.shape)}" if large else value
+
+
 def _named(source: Source, example: Example) -> Example:
-    """A text with the names of its classes."""
+    """An example with the names of its classes, and of arrays what they are."""
+    example = {name: _described(value) for name, value in example.items()}
     if source.info.classes is None:
         return example
     for field in {"label", "tags"} & set(example):

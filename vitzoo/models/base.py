@@ -54,12 +54,17 @@ EMBEDDINGS = r"(\w*embedding(_norm)?|\w*token|positions)(/.*)?"
 
 
 class Model(Protocol):
-    """The class of a model; all but `Config` may be left out.
+    """The class of a model, an `nnx.Module`; all but `Config` may be left out.
+
+    It is made by `Model(config, rngs=rngs, execution=execution)` and called with its inputs, the first by position, the
+    others by name, and `train` and `key`: `model(images, train=False, key=None)`. Of its settings, `image_size`,
+    `channels`, `num_classes` and `vocabulary_size` are filled in from the data where they are None.
 
     Attributes:
         Config: a frozen dataclass of its settings.
         VARIANTS: settings by name of a size.
-        INPUTS: what a call takes, by name → kind, `image` or `text`; without it, what the objective is for.
+        INPUTS: what a call takes, by name → kind: `image`, `text`, one's own `my_file:Volume`, or what rows have
+            besides (`vitzoo.objectives.inputs`); without it, what the objective is for.
         PUBLISHED: the variants that are listed.
         ALIASES: names by which other libraries call its variants → the variant, and settings that differ from it.
         EMBEDDINGS: a regular expression of the leaves below the first block, for layer-wise decay.

@@ -57,6 +57,29 @@ class TrainingData(Protocol):
         """Examples of each class; None where they aren't known."""
 
 
+class ObjectiveSettings(Protocol):
+    """The class that `objective.name` names: a frozen dataclass, whose fields are the settings. Besides `bind` it may
+    say, each as a class attribute:
+
+    - `TAKES`: the kind of input that it is for, `text` or `image`; by default any.
+    - `CLASSES`: whether it needs logits of classes, `[batch, num_classes]`, of a model of images; false.
+    - `EVALUATOR`: which measures it where an evaluator isn't named, `perplexity`.
+    - of text, `rows` (a key of `data.text.row_kinds.ROWS`, an attribute or a setting), `HEAD` (the head that a BERT
+      needs) and `PREFIX_LM` (whether a decoder reads what a text begins with in both directions).
+
+    A setting made by `setting(checkpoint=True)` names a checkpoint to learn from.
+    """
+
+    def bind(self, info: TrainingData, model_config: Any, **frozen: "Frozen") -> "Objective":
+        """The objective for these data and this model.
+
+        Args:
+            info: of the rows that are trained on.
+            model_config: every setting of the model.
+            frozen: the models of the checkpoints that settings name, by setting.
+        """
+
+
 class Objective(Protocol):
     """What a model is trained for, bound to its data and its model."""
 
@@ -81,7 +104,7 @@ class Objective(Protocol):
 
         Args:
             model: with its variables.
-            batch: a part of the global batch, `[rows, ...]`; in training with `key` [rows], each row's own random key,
+            batch: a part of the global batch, `[rows, ...]`; with `key` [rows], each row's own random key,
                 whatever micro-batch and device it is computed in.
             key: of what doesn't belong to a row, such as dropout.
             train: whether it is called in training.

@@ -19,9 +19,9 @@ SMALLEST, LARGEST = 1e-30, 1e30  # class weights of which a batch's sum is a flo
 
 @dataclasses.dataclass(frozen=True)
 class Classification:
-    """One class per image by softmax, or, by sigmoid, a yes or no for each class (several labels per image).
+    """One class per example by softmax, or, by sigmoid, a yes or no for each class (several labels per example).
 
-    Losses are float32. The loss of an image under sigmoid is the sum over the classes, as in Beyer et al. 2020
+    Losses are float32. The loss of an example under sigmoid is the sum over the classes, as in Beyer et al. 2020
     (Are we done with ImageNet?). That of DeiT III (Touvron et al. 2022) is `loss=sigmoid, binary_labels=true,
     sum_classes=false`.
     """
@@ -110,10 +110,9 @@ def _balanced(counts: Sequence[int], examples: int, multi_label: bool) -> tuple[
 class BoundClassification:
     """`Classification` for given data.
 
-    Batches hold `image` float [B, H, W, C] or `tokens` int [B, T], `label` int [B] or float [B, classes] (soft, or
-    several), and `example_weight` float [B]: rows of weight 0 are padding and enter nothing. The loss is the mean over
-    examples, weighted by `example_weight` and, under softmax, by the class weights (soft labels: their mean under the
-    label).
+    Batches hold what the model takes, `label` int [B] or float [B, classes] (soft, or several), and `example_weight`
+    float [B]: rows of weight 0 are padding and enter nothing. The loss is the mean over examples, weighted by
+    `example_weight` and, under softmax, by the class weights (soft labels: their mean under the label).
     """
 
     loss: str

@@ -113,8 +113,8 @@ def _on(mesh: Mesh, step: Callable) -> Callable:
 def make_eval_step(
     graph: nnx.GraphDef, outputs: Callable[..., Mapping[str, Results]], prepare: Prepare
 ) -> Callable[..., dict[str, Results]]:
-    """`step(params, batch, first, beside) -> {name: array [B, ...]}`, to be compiled by `steps.compile`. `first` is the
-    place of the batch's first row in the split, by which each row's `key` is drawn; `beside` what of the state
+    """`step(params, batch, first, beside) -> {name: array [B, ...]}`, to be compiled by `compile_eval_step`. `first`
+    is the place of the batch's first row in the split, by which each row's `key` is drawn; `beside` what of the state
     `outputs` takes besides the parameters.
 
     Args:

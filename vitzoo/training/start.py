@@ -110,9 +110,8 @@ def check(task: Task, store: Store, found: int | None) -> list[str]:
 
     Raises:
         UserError: the data are not those the checkpoint was trained on, it is of another run's model or length, the
-            disk has no room for a checkpoint, the run
-            to be continued is already past this one's end, or the best is chosen by an evaluator whose examples have
-            changed.
+            disk has no room for a checkpoint, the run to be continued is already past this one's end, or the best is
+            chosen by an evaluator whose examples have changed.
     """
     changed: list[str] = []
     workdir = store.folder.parent

@@ -132,7 +132,9 @@ class Source(Protocol):
 
 
 class Dataset(Protocol):
-    """A kind of data, made from the `Data` section of a config. A user's own dataset is a class of this shape."""
+    """A kind of data, made from the `Data` section of a config. A user's own is a class of this shape, or a
+    function that gives such an object: `from_arrays(...)`, a `Table`.
+    """
 
     def open(self, split: str) -> Source:
         """The examples of a split expression; `vitzoo.data.splits.parse` understands it."""

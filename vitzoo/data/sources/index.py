@@ -1,4 +1,4 @@
-"""Every image file of a folder is read and decoded once; what was found is kept in a cache by path, size and time."""
+"""Every image file of a folder or list is read and decoded once; what was found is kept by path, size and time."""
 
 import dataclasses
 import hashlib

@@ -1,4 +1,4 @@
-"""What a batch is made of, and what the makers of rows share.
+"""What a batch of text is made of, and what the makers of its rows share.
 
 Every array of a row has a fixed shape. Keys, for T = `length` and S = `source_length`:
 
