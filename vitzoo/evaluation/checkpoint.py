@@ -5,7 +5,7 @@ Its objective is measured as it was bound in training, with its memory and its f
 
 import dataclasses
 import functools
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import jax
@@ -39,6 +39,7 @@ from vitzoo.parallel.sharding import optimizer_shardings, param_shardings, repli
 from vitzoo.registry import find
 from vitzoo.schema import patch
 from vitzoo.steps.state import memory_of, with_shardings
+from vitzoo.strict_json import JSON
 from vitzoo.weights.frozen import FrozenCheckpoints
 from vitzoo.weights.info import Info
 from vitzoo.weights.load import fitted, information
@@ -110,7 +111,7 @@ def make_ready(
     all_classes: bool = False,
     shots: int | None = None,
     instead: str = "",
-    check: Callable[[dict[str, Any], Collection[str]], None] | None = None,
+    check: Callable[[Mapping[str, JSON], Collection[str]], None] | None = None,
 ) -> Ready:
     """Find, check and read a checkpoint; see `evaluation.evaluate`.
 

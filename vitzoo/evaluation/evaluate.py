@@ -6,7 +6,7 @@ import math
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
 from vitzoo.argument_types import checked
 from vitzoo.config.layers import Overrides, nested
@@ -25,6 +25,7 @@ from vitzoo.parallel.mesh import show_mesh
 from vitzoo.registry import UserPartFaults
 from vitzoo.staging import remove_leftovers
 from vitzoo.streams import counting
+from vitzoo.strict_json import JSON
 from vitzoo.version import version
 from vitzoo.weights.open import name_of
 
@@ -74,7 +75,7 @@ def evaluate(
     _check_outputs(predictions, output, Reads.of(nested(overrides), [checkpoint]))
     reads = Reads()
 
-    def check(values: dict[str, Any], evaluators: Collection[str]) -> None:
+    def check(values: Mapping[str, JSON], evaluators: Collection[str]) -> None:
         nonlocal reads
         reads = Reads.of(values, [checkpoint])
         for name in evaluators:

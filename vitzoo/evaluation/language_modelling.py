@@ -4,11 +4,12 @@ import dataclasses
 import functools
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from flax import nnx
 
 from vitzoo.data.inputs import Inputs
 from vitzoo.data.sources.base import Source
@@ -167,7 +168,7 @@ class BoundMaskedEvaluator:
         names = tuple(MaskedEvaluator.BETTER)
         return names if self.next_sentence else tuple(name for name in names if not name.startswith("next_"))
 
-    def outputs(self, model: Any, batch: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
+    def outputs(self, model: nnx.Module, batch: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
         """What a pass keeps of each row, computed on device: float32 [batch] each, `loss` (sum), `tokens` and `right`,
         and of the next sentence `next_loss` and `next_right`.
         """

@@ -18,6 +18,7 @@ from vitzoo.evaluation.settings import Evaluator, TextEvaluator
 from vitzoo.models.text import begins_with_task, kind_of
 from vitzoo.registry import find
 from vitzoo.schema import build, patch
+from vitzoo.strict_json import JSON
 
 SOURCE_TOKENS = 512
 """Of an encoder-decoder's source, at least: T5 was trained on so many."""
@@ -28,7 +29,7 @@ IMAGENET_NAMES = {0: "tench", 1: "goldfish", 207: "golden retriever", 281: "tabb
 """What the classes of these numbers are called, in the usual order, that of their WordNet ids."""
 
 
-def bound(row: Benchmark, ready: Ready, shots: int | None, data: Mapping[str, Any]) -> tuple[Evaluation, list[str]]:
+def bound(row: Benchmark, ready: Ready, shots: int | None, data: Mapping[str, JSON]) -> tuple[Evaluation, list[str]]:
     """The evaluation, and what is to be said of it.
 
     Args:
@@ -49,13 +50,13 @@ def bound(row: Benchmark, ready: Ready, shots: int | None, data: Mapping[str, An
     return text_evaluation(row, ready, shots), []
 
 
-def with_data(row: Benchmark, data: Mapping[str, Any]) -> Benchmark:
+def with_data(row: Benchmark, data: Mapping[str, JSON]) -> Benchmark:
     """The benchmark with a dataset, the user's where it has none of its own."""
     if row.dataset:
         return row
     if "name" not in data:
         raise UserError("data.name", None, "must name your text: --config.data.name=text:FILE")
-    return dataclasses.replace(row, dataset=data["name"], split=data.get("split", row.split))
+    return dataclasses.replace(row, dataset=str(data["name"]), split=str(data.get("split", row.split)))
 
 
 def image_evaluation(row: Benchmark, ready: Ready) -> tuple[Evaluation, list[str]]:

@@ -26,6 +26,7 @@ from vitzoo.outputs import checked_folder, only_writer
 from vitzoo.overwriting import Reads, check_files_in, check_holds_no_images
 from vitzoo.parallel import processes
 from vitzoo.registry import find
+from vitzoo.strict_json import JSON
 
 
 def matthews_correlation(evaluation: Evaluation, rows: Rows, metrics: Mapping[str, float]) -> float:
@@ -155,7 +156,7 @@ def evaluate_benchmarks(
 
 
 def results_of(
-    rows: Sequence[Benchmark], ready: Ready, shots: int | None, data: dict[str, Any], out: TextIO
+    rows: Sequence[Benchmark], ready: Ready, shots: int | None, data: Mapping[str, JSON], out: TextIO
 ) -> dict[str, Result]:
     """The result of each benchmark and the means of groups; one that can't run is skipped with its reason."""
     results: dict[str, Result] = {}
@@ -168,7 +169,7 @@ def results_of(
     return results | means(rows, results)
 
 
-def check_data(rows: Sequence[Benchmark], data: dict[str, Any]) -> None:
+def check_data(rows: Sequence[Benchmark], data: Mapping[str, JSON]) -> None:
     """Refuses a dataset or split of the user's where none of the benchmarks takes one, and none where all need it."""
     if not any(row.dataset for row in rows):
         with_data(rows[0], data)
@@ -188,7 +189,7 @@ def check_effect(rows: Sequence[Benchmark], flags: dict[str, Any], shots: int | 
         raise UserError("--shots", shots, "none of these benchmarks asks questions; leave it out")
 
 
-def measured(row: Benchmark, ready: Ready, shots: int | None, data: dict[str, Any], out: TextIO) -> Result:
+def measured(row: Benchmark, ready: Ready, shots: int | None, data: Mapping[str, JSON], out: TextIO) -> Result:
     """One benchmark: its pass, and its part of the result."""
     with processes.first_alone():  # what is prepared and kept on disk is made once
         evaluation, notes = bound(row, ready, shots, data)

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 
@@ -19,7 +19,11 @@ KINDS: dict[type, str] = {dict: "an object of settings", list: "a list", str: "t
 """In words; all others are numbers, or true or false."""
 
 
-def read_json(file: Path, kind: type = dict) -> Any:
+@overload
+def read_json(file: Path, kind: type[dict] = dict) -> dict[str, JSON]: ...
+@overload
+def read_json(file: Path, kind: type[list]) -> list[JSON]: ...
+def read_json(file: Path, kind: type[dict] | type[list] = dict) -> dict[str, JSON] | list[JSON]:
     """The content of a file.
 
     Args:

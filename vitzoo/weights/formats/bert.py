@@ -347,8 +347,9 @@ def _modules(source: Weights) -> tuple[Path, list[Mapping[str, Any]]]:
     if re.fullmatch(FIRST_FOLDER, source.folder.name):
         places.append((source.folder.parent, source.folder.name))
     for folder, path in places:
-        modules = read_json(folder / MODULES, list) if (folder / MODULES).is_file() else []
-        if not all(isinstance(one, Mapping) for one in modules):
+        listed = read_json(folder / MODULES, list) if (folder / MODULES).is_file() else []
+        modules = [one for one in listed if isinstance(one, Mapping)]
+        if len(modules) < len(listed):
             raise source.refused(f"{folder / MODULES} is no list of modules, each with its type and path")
         if modules and modules[0].get("path") == path:
             return folder, modules

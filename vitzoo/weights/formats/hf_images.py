@@ -150,8 +150,8 @@ def _content(source: Weights) -> dict[str, Any] | None:
         file, within = source.companion(WITH_TEXT), True
     if file is None:
         return None
-    content = read_json(file)
-    content = content.get("image_processor") if within else content
+    whole = read_json(file)
+    content = whole.get("image_processor") if within else whole
     if not isinstance(content, dict):
         raise source.refused(f"{file.name} holds no settings")
     return content

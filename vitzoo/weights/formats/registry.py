@@ -6,7 +6,7 @@ import functools
 import importlib
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, Protocol, TypedDict, cast
+from typing import Any, ClassVar, Protocol, TypedDict, TypeVar, cast
 
 import numpy as np
 
@@ -128,10 +128,13 @@ class Format(Protocol):
         ...
 
 
-class Writer(Format, Protocol):
+Kind = TypeVar("Kind", bound=ModelConfig, contravariant=True)
+
+
+class Writer(Format, Protocol[Kind]):
     """A format that goes out too."""
 
-    def write(self, config: Any, params: Flat, description: Description, tokenizer: TextTokenizer | None) -> Writing:
+    def write(self, config: Kind, params: Flat, description: Description, tokenizer: TextTokenizer | None) -> Writing:
         """A checkpoint in this format.
 
         Args:
@@ -316,9 +319,9 @@ def find_format(name: str) -> Format:
     return getattr(importlib.import_module(module), attribute)()
 
 
-def find_writer(name: str) -> Writer:
+def find_writer(name: str) -> Writer[ModelConfig]:
     """The format of a name, one of `WRITERS`."""
-    return cast(Writer, find_format(name))
+    return cast(Writer[ModelConfig], find_format(name))
 
 
 def recognise(source: Weights) -> Format:
