@@ -150,10 +150,11 @@ class TaskSource:
         return f"{self.info.name} {self.split} example {index}"
 
 
-def right_answers(task: Task, record: Mapping[str, Any]) -> list[str]:
+def right_answers(task: Task, record: Mapping[str, Stored]) -> list[str]:
     """The answers of a record that are right, each once."""
     if task.step:
-        value = round(float(record[task.answers.strip("{}")]) / task.step) * task.step
+        stated: Any = record[task.answers.strip("{}")]
+        value = round(float(stated) / task.step) * task.step
         return [f"{value:.1f}"]
     if "{" in task.answers:
         return [filled(task.answers, record)]

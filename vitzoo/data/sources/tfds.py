@@ -3,7 +3,7 @@
 import functools
 import logging
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -241,7 +241,7 @@ class TfdsRecords:
         pieces = splits.parse(split, counts)
         return positions(counts, pieces, sum(piece.stop - piece.start for piece in pieces))
 
-    def mark(self, *told: Any) -> str:
+    def mark(self, *told: Hashable) -> str:
         """A fingerprint of the prepared files and of what is told besides."""
         return fingerprint(self.builder.info.full_name, shards_of(self.builder), *told)
 

@@ -16,8 +16,8 @@ Every array of a row has a fixed shape. Keys, for T = `length` and S = `source_l
 
 import abc
 import dataclasses
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from collections.abc import Hashable, Mapping
+from typing import ClassVar
 
 import numpy as np
 
@@ -36,7 +36,7 @@ def draws(seed: int, tag: int, position: int) -> np.random.Generator:
 
 
 def rows_info(
-    info: SourceInfo, count: int, tokenizer: TextTokenizer, notes: tuple[str, ...] = (), *made: Any
+    info: SourceInfo, count: int, tokenizer: TextTokenizer, notes: tuple[str, ...] = (), *made: Hashable
 ) -> SourceInfo:
     """The description of rows made from a source: how many, and a fingerprint of text, tokenizer and making."""
     mark = fingerprint(info.fingerprint, tokenizer.sha256, count, *made)

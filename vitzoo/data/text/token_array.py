@@ -120,7 +120,7 @@ def encode_all(tokenizer: TextTokenizer, texts: Iterable[str]) -> Iterator[Ids]:
 
 
 def kept_tokens(
-    what: tuple[Any, ...],
+    what: tuple[Hashable, ...],
     documents: Callable[[], Iterable[np.ndarray]],
     values: int,
     count: int,
