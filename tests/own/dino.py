@@ -7,8 +7,8 @@ import jax.numpy as jnp
 from cnn import Config
 from flax import nnx
 
-from vitzoo.models.vit import ViT
-from vitzoo.models.vit_config import ViTConfig
+import vitzoo.config
+from vitzoo.models.vit import ViT, ViTConfig
 from vitzoo.nn.state import merge, split
 from vitzoo.objectives.base import Sum
 from vitzoo.schema import setting
@@ -60,25 +60,20 @@ class SelfDistillation:
         said = jax.lax.stop_gradient(jnp.stack([teacher(crop) for crop in large]))
         wanted = jax.nn.softmax((said - memory["centre"]) / 0.04)
         found = [jax.nn.log_softmax(model(crop, train=train) / 0.1) for crop in (*large, *small)]
-        pairs = [(i, j) for i in range(2) for j in range(4) if i != j]
-        losses = -sum((wanted[i] * found[j]).sum(-1) for i, j in pairs) / len(pairs)
+        losses = -sum((wanted[i] * found[j]).sum(-1) for i in range(2) for j in range(4) if i != j) / 6
         weight = batch["example_weight"]
         notes = {"scores": Sum((weight[:, None] * said.mean(0)).sum(0)), "rows": Sum(weight.sum())}
         return {"crops": (weight * losses).sum()}, {}, notes
 
     def update(self, memory, params, notes, step):
         teacher = jax.tree.map(lambda t, p: self.momentum * t + (1 - self.momentum) * p, memory["teacher"], params)
-        centre = 0.9 * memory["centre"] + 0.1 * notes["scores"] / jnp.maximum(notes["rows"], 1)
-        return {"teacher": teacher, "centre": centre}
+        return {"teacher": teacher, "centre": 0.9 * memory["centre"] + 0.1 * notes["scores"] / notes["rows"]}
 
 
 def get_config():
-    import vitzoo.config
-
     config = vitzoo.config.default()
     config.total_steps, config.data = 24, dict(name="cnn:bars", batch_size=16)
-    config.model = dict(name="dino:Projector", num_classes=8)
-    config.objective = dict(name="dino:SelfDistillation")
+    config.model, config.objective = dict(name="dino:Projector", num_classes=8), dict(name="dino:SelfDistillation")
     config.optimizer = dict(name="sgd", learning_rate=0.1)
     config.checkpoint = dict(every_steps=12, keep=4, keep_best="test/loss")
     config.evaluate = dict(test=dict(name="objective", split="test", batch_size=7, every_steps=12))

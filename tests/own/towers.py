@@ -2,12 +2,11 @@
 
 import dataclasses
 
-import jax
 import jax.numpy as jnp
-import numpy as np
 import simclr
 from flax import nnx
 
+import vitzoo.config
 from vitzoo.evaluation.settings import Evaluator
 from vitzoo.models.bert import BERT, BERTConfig
 from vitzoo.models.vit import ViT, ViTConfig
@@ -40,8 +39,8 @@ class TwoTowers(nnx.Module):
 
 
 def embedded(model, batch, **how):
-    image, text = model(batch["image"], batch["tokens"], batch["tokens_segments"], **how)
-    return {"image": image, "text": text}
+    given = (batch[name] for name in ("image", "tokens", "tokens_segments"))
+    return dict(zip(("image", "text"), model(*given, **how), strict=True))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,7 +53,7 @@ class Contrast(simclr.Contrast):
         mine, real = jnp.eye(len(scores), dtype=bool), batch["example_weight"] > 0
         same = (batch["tokens"][:, None] == batch["tokens"][None]).all(-1)  # a caption that is there twice is no other
         scores = jnp.where(mine | (~same & real & real[:, None]), scores, -jnp.inf)
-        found = sum(jnp.diagonal(jax.nn.log_softmax(scores, axis)) for axis in (0, 1))
+        found = sum(jnp.diagonal(nnx.log_softmax(scores, axis)) for axis in (0, 1))
         return {"contrast": -jnp.where(real, found, 0).sum()}, {}, {}
 
 
@@ -66,13 +65,11 @@ class Retrieval(Evaluator):
         return embedded(model, batch) | {"tokens": batch["tokens"], "example_weight": batch["example_weight"]}
 
     def metrics(self, rows, num_classes):
-        nearest = np.argmax(rows["image"] @ rows["text"].T, 1)
+        nearest = (rows["image"] @ rows["text"].T).argmax(1)
         return {"recall": float((rows["tokens"][nearest] == rows["tokens"]).all(-1).mean())}
 
 
 def get_config():
-    import vitzoo.config
-
     config = vitzoo.config.default()
     config.total_steps, config.data = 48, dict(name=vitzoo.config.required("csv:FILE"), batch_size=16)
     config.inputs = dict(tokens=dict(length=24, tokenizer=dict(kind="bytes")))
