@@ -443,6 +443,14 @@ UNITS = r"float32\[\]"
         ("objective", f"{OTHER_SUMS} None", "`sums` gives None; wanted is three dicts: sums of the terms, metrics and"),
         ("objective", f"{OTHER_SUMS} {RIGHT}", "`sums` gives a dict of squares; wanted is three dicts"),
         ("objective", f"{OTHER_SUMS} {RIGHT}, {{}}", "`sums` gives a tuple of 2"),
+        *(
+            (
+                "objective",
+                f"{OTHER_SUMS} {RIGHT}, {{{taken!r}: (one, one)}}, {{}}",
+                f"wanted is another name for {taken}, which each line of the log has",
+            )
+            for taken in ("loss", "loss_squares", "step", "seconds", "learning_rate")
+        ),
         (
             "objective",
             f"{OTHER_SUMS} {{'other': one}}, {{}}, {{}}",
@@ -576,6 +584,7 @@ def test_a_value_of_another_form_is_told_with_its_method_before_anything_is_writ
         ("{'margin': rows['margin']}", r"gives float32\[3\] for margin"),
         ("{1: 0.5}", "gives 1 as a name"),
         ("{'step': 0.5}", "wanted is another name for step, which each line has"),
+        ("{'n': 3.0}", "wanted is another name for n, which each line has"),
     ],
 )
 def test_metrics_of_another_form_are_the_failure_of_a_run_that_has_begun(here, given, message):

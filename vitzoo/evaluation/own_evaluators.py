@@ -14,7 +14,7 @@ from vitzoo.registry import name_of
 TAKEN = ("id", "position")
 """Names that a pass itself gives for each example."""
 
-LINE = ("step", "split", "weights")
+LINE = ("step", "split", "weights", "n")
 """Names that a line of the log has itself."""
 
 

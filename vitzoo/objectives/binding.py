@@ -18,6 +18,12 @@ BOUND = ("term_weights", "counts")
 EMBEDDINGS = ("embeddings", "sums_of")
 """What it has in place of `sums` if its rows see each other."""
 
+LINE = (
+    *("step", "split", "examples", "epoch", "seconds", "goodput"),
+    *("loss", "grad_norm", "learning_rate", "weight_decay", "skipped", "counted"),
+)
+"""Names that a line of the log has itself, besides `loss_TERM`."""
+
 MEMORY = ("init", "update")
 """What it has besides if it remembers, both or none."""
 
@@ -123,6 +129,9 @@ class _Checked:
         sums, metrics, notes = found
         self._check_terms(method, sums, jnp.floating)
         self._check(method, fault(metrics, _is_pair), "two numbers, sum and count, for each metric")
+        own = (*LINE, *(f"loss_{term}" for term in self.term_weights))
+        if taken := [name for name in metrics if name in own]:
+            raise self._refusal(method, metrics, f"another name for {taken[0]}, which each line of the log has")
         rows = _rows(batch)
         self._check(method, fault(notes, lambda note: _is_note(note, rows)), "a Sum or Rows for each note")
 
