@@ -291,6 +291,18 @@ def test_what_is_pythons_own_is_never_called(here, field, name, message, capsys)
 @pytest.mark.parametrize(
     "command", ["train --config my_parts.py --workdir runs/own --config.data.name={}", "data check {}"]
 )
+@pytest.mark.parametrize("name", ["hf:imdb", "s3:bucket/photos", "parquet:a.parquet", "my_none:data"])
+def test_a_word_before_a_colon_that_is_nothing_is_told_what_there_is(here, command, name, capsys):
+    assert main(command.format(name).split()) == 2
+    lines = capsys.readouterr().err.splitlines()
+    word = name.partition(":")[0]
+    assert len(lines) == 1
+    assert f"{name}: there is no module {word} to import; data are named csv:FILE, folder:PATH, jsonl:FILE" in lines[0]
+
+
+@pytest.mark.parametrize(
+    "command", ["train --config my_parts.py --workdir runs/own --config.data.name={}", "data check {}"]
+)
 @pytest.mark.parametrize("name", ["numpy:zeros", "numpy:load"])
 def test_a_packages_function_that_makes_no_data_is_one_line(here, command, name, capsys):
     assert main(command.format(name).split()) == 2

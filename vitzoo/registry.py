@@ -85,6 +85,9 @@ PARTS: dict[str, dict[str, str]] = {
 }
 
 
+OF_FILES = "data are named csv:FILE, folder:PATH, jsonl:FILE or text:FILE, by a dataset's name, or my_file:my_data"
+"""What `data.name` may be, where it is something else."""
+
 USER_PARTS: dict[str, str] = {}
 """The user's own parts that were found, and the setting that names each."""
 
@@ -125,6 +128,11 @@ def _user_part(name: str, field: str) -> type:
     USER_PARTS[name] = field
     try:
         found = getattr(importlib.import_module(module), attribute)
+    except ModuleNotFoundError as error:
+        if error.name != module.partition(".")[0]:  # one that the user's own imports
+            raise UserError(field, name, f"can't be imported: {type(error).__name__}: {error}") from error
+        what = OF_FILES if field.endswith("data.name") else "your own is written my_file:MyPart"
+        raise UserError(field, name, f"there is no module {error.name} to import; {what}") from error
     except (Exception, SystemExit) as error:  # whatever the user's own module raises
         raise UserError(field, name, f"can't be imported: {type(error).__name__}: {error}") from error
     made = found

@@ -199,7 +199,7 @@ def test_parts_may_be_the_users_own(write, tmp_path, monkeypatch):
     resolved = resolve(write(), overrides=["optimizer.name=my_parts:Mine", "optimizer.push=2"])
     assert resolved.experiment.optimizer.push == 2.0
     assert resolve(resolved.values).experiment == resolved.experiment
-    assert "can't be imported" in refusal(write(), "optimizer.name=my_missing:Mine")
+    assert "there is no module my_missing to import" in refusal(write(), "optimizer.name=my_missing:Mine")
     assert "is no dataclass of settings" in refusal(write(), "optimizer.name=numpy:ndarray")
     assert "is of Python's own module json" in refusal(write(), "optimizer.name=json:JSONDecoder")
 

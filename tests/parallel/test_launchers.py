@@ -157,8 +157,11 @@ def test_a_signal_to_the_launcher_asks_the_machines_to_save(cluster, sent, name,
     until = time.monotonic() + 30
     while not (cluster / "called").exists() and time.monotonic() < until:
         time.sleep(0.05)
-    process.send_signal(sent)
-    assert process.wait(30) == code
+    try:
+        process.send_signal(sent)
+        assert process.wait(30) == code
+    finally:
+        process.kill()
     assert (cluster / "asked").read_text().splitlines() == [f"-{name} -x vitzoo"] * 2
 
 

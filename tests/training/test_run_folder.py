@@ -1,5 +1,6 @@
 """What a run folder records, and that it survives a kill."""
 
+import importlib.util
 import json
 import os
 import shutil
@@ -13,12 +14,13 @@ import pytest
 from tensorboardX.proto import event_pb2
 from tensorboardX.record_writer import masked_crc32c
 
+from vitzoo.cli import main
 from vitzoo.config import resolve
 from vitzoo.config.experiment import Log
 from vitzoo.errors import RunError, UserError
 from vitzoo.training import curves, metrics, run_folder
 from vitzoo.training.header import unsaved
-from vitzoo.training.metrics import Events, Metrics
+from vitzoo.training.metrics import Events, Metrics, check_log
 from vitzoo.training.saving import Signals
 from vitzoo.training.speed import Profiler
 
@@ -165,10 +167,17 @@ def test_a_profile_traces_the_steps_asked_for(tmp_path):
     assert list((tmp_path / "profile").rglob("*.xplane.pb"))
 
 
-def test_weights_and_biases_that_is_not_installed_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "wandb", None)
-    with pytest.raises(UserError, match=r"the extra `wandb`"):
-        Metrics(tmp_path, 0, Log(wandb=True))
+def test_weights_and_biases_that_is_not_installed_is_refused_before_any_work(tmp_path, monkeypatch, capsys):
+    found = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *_: None if name == "wandb" else found(name, *_))
+    with pytest.raises(UserError, match=r"^log.wandb = True: Weights & Biases is missing; .*the extra `wandb`"):
+        check_log(Log(wandb=True))
+    workdir = tmp_path / "run"
+    for flags in ([], ["--dry-run"]):
+        command = ["train", "--config", "quickstart", "--workdir", str(workdir), "--config.log.wandb=true", *flags]
+        assert main(command) == 2
+        assert "log.wandb = True: Weights & Biases is missing" in capsys.readouterr().err
+        assert not workdir.exists()
 
 
 def test_curves_have_a_panel_for_each_metric_and_a_line_for_each_split(tmp_path):

@@ -75,8 +75,10 @@ def dry_run(resolved: "Resolved", workdir: str | None) -> Result:
     from vitzoo.config.fields import rows
     from vitzoo.training import setup
     from vitzoo.training.fits import check_warmup
+    from vitzoo.training.metrics import check_log
     from vitzoo.training.start import look
 
+    check_log(resolved.experiment.log)
     print(f"{resolved.name}\n")
     settings = rows(resolved.values, resolved.sources)
     print(table((f"  {name}", value, f"({source})") for name, value, source, _ in settings))

@@ -18,7 +18,7 @@ from vitzoo.registry import UserPartFaults
 from vitzoo.training import curves, header, run_folder, setup, start
 from vitzoo.training.fits import check_warmup
 from vitzoo.training.lock import locked
-from vitzoo.training.metrics import Metrics
+from vitzoo.training.metrics import Metrics, check_log
 from vitzoo.training.records import Records
 from vitzoo.training.saving import Saving, Signals, due
 from vitzoo.training.speed import Profiler, keep_heap, progress_of, use_compilation_cache
@@ -48,6 +48,7 @@ def train(config: Any, workdir: str | Path, out: TextIO | None = None) -> dict[s
     out = processes.only_first(out or sys.stdout)
     experiment = resolved.experiment
     check_warmup(resolved, workdir)
+    check_log(experiment.log)
     check_same(resolved.values)
     use_compilation_cache()
     left_out.begin()

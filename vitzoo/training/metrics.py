@@ -3,6 +3,7 @@
 An event file is written at once and in this thread: a full disk is an error here and now.
 """
 
+import importlib.util
 import json
 import math
 import os
@@ -199,11 +200,15 @@ def _plain(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
+def check_log(log: Log) -> None:
+    """Refuses, before any work, a log for which a package is missing."""
+    if log.wandb and importlib.util.find_spec("wandb") is None:
+        raise UserError("log.wandb", True, f"Weights & Biases is missing; {install_extra('wandb')}")
+
+
 def _start_wandb(workdir: Path, log: Log) -> Any:
-    try:
-        import wandb
-    except ImportError:
-        raise UserError("log.wandb", True, f"Weights & Biases is missing; {install_extra('wandb')}") from None
+    import wandb
+
     folder = workdir.resolve()
     identity = f"{folder.name}-{zlib.crc32(str(folder).encode()):08x}"  # the same when the run is resumed
     name = log.wandb_name or folder.name
