@@ -44,9 +44,13 @@ def test_a_model_that_there_is_not_is_refused(arguments, message):
     [
         *(("vit_b_16", 86_567_656), ("vit_b_32", 88_224_232), ("vit_l_16", 304_326_632)),
         *(("vit_l_32", 306_535_400), ("vit_h_14", 632_045_800)),
+        # timm 1.0: sum(p.numel() for p in timm.create_model(name).parameters())
+        *(("vit_tiny_patch16_224", 5_717_416), ("vit_small_patch16_224", 22_050_664)),
+        *(("vit_base_patch16_224", 86_567_656), ("vit_base_patch16_384", 86_859_496)),
+        *(("vit_base_patch32_224", 88_224_232), ("vit_large_patch16_224", 304_326_632)),
     ],
 )
-def test_torchvisions_names_are_its_models(name, parameters):
+def test_torchvisions_and_timms_names_are_their_models(name, parameters):
     choice = api.choose_model(name, "", {})
     _, shapes = assemble(choice).abstract
     assert sum(leaf.size for leaf in jax.tree.leaves(shapes)) == parameters

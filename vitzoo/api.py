@@ -18,8 +18,9 @@ def create_model(name: str, variant: str = "", *, seed: int = 0, **changes: JSON
     """A model with initial parameters.
 
     Args:
-        name: `vit`, torchvision's `vit_b_16` and its like, or your own, `my_package.my_file:MyModel`.
-        variant: a size and a patch, `B/16`; none where torchvision's name says it.
+        name: `vit`, torchvision's `vit_b_16`, timm's `vit_base_patch16_224` and their like, or your own,
+            `my_package.my_file:MyModel`.
+        variant: a size and a patch, `B/16`; none where such a name says it.
         seed: of the initial parameters.
         changes: fields of the model's config, `num_classes=10`, `image_size=64`.
 

@@ -154,6 +154,14 @@ def write_whole(path: Path, write: Callable[[Path], int | None]) -> bool:
     return True
 
 
+def give_usual_mode(file: Path) -> None:
+    """Lets those read and write a file who may any new one: some libraries make theirs their owner's alone."""
+    new = file.with_name(f"{file.name}.new")
+    new.touch()
+    file.chmod(new.stat().st_mode & 0o777)
+    new.unlink()
+
+
 @contextlib.contextmanager
 def whole_folder(path: Path, flag: str = "--output") -> Iterator[Path]:
     """A folder to be filled in place of `path`, which is new or empty; it takes that place where the block ends well,

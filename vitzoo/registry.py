@@ -131,7 +131,8 @@ def _user_part(name: str, field: str) -> type:
     except ModuleNotFoundError as error:
         if error.name != module.partition(".")[0]:  # one that the user's own imports
             raise UserError(field, name, f"can't be imported: {type(error).__name__}: {error}") from error
-        what = OF_FILES if field.endswith("data.name") else "your own is written my_file:MyPart"
+        what = f"run in the folder of {error.name}.py, or name that folder in $PYTHONPATH"
+        what = f"{OF_FILES}; for the last, {what}" if field.endswith("data.name") else what
         raise UserError(field, name, f"there is no module {error.name} to import; {what}") from error
     except (Exception, SystemExit) as error:  # whatever the user's own module raises
         raise UserError(field, name, f"can't be imported: {type(error).__name__}: {error}") from error

@@ -170,7 +170,11 @@ def counting(what: str, total: int, out: TextIO) -> Iterator[Callable[[int], Non
         if now - last >= SECONDS and done:
             last, rate = now, done / (now - start)
             left = (total - done) / rate
-            print(f"{what}: {done:,} of {total:,}, {rate:,.0f} examples/s, {left:,.0f} s left", file=out, flush=True)
+            print(
+                f"{what}: {done:,} of {total:,}, {rate:,.{0 if rate >= 10 else 1}f} examples/s, {left:,.0f} s left",
+                file=out,
+                flush=True,
+            )
 
     yield seen_plainly
 

@@ -57,7 +57,11 @@ TRAIN = ["train", "--config", "quickstart", "--workdir", "runs/x"]
         (["eval", "--split=test"], "vitzoo: --split: no such argument of vitzoo eval; did you mean --config.data.spli"),
         (["data", "check", "x", "--seed=1"], "vitzoo: --seed: no such argument of vitzoo data check; settings are wr"),
         (["models", "--seed=1"], "vitzoo: --seed: no such argument of vitzoo models; known: --debug, --flagfile, --he"),
-        (["train", "more"], "vitzoo: more: no such argument of vitzoo train; see vitzoo train --help"),
+        (["train", "more"], "vitzoo: more: no such argument of vitzoo train; did you mean --config more?"),
+        (
+            ["train", "--config", "quickstart", "x"],
+            "vitzoo: x: no such argument of vitzoo train; see vitzoo train --help",
+        ),
         (["train", "--workdir"], "vitzoo: --workdir: expected one argument"),
         (["train", "--flagfile=/none"], "vitzoo: --flagfile = /none: does not exist"),
         ([*TRAIN, "--config.total_steps=1e3"], "vitzoo: total_steps = 1e3: must be an integer (written out: 1000)"),

@@ -264,7 +264,8 @@ def test_an_unlabelled_split_is_shown_without_a_class(unlabelled, tmp_path, monk
     shown = []
     monkeypatch.setattr(show, "contact_sheet", lambda pictures: shown.extend(pictures) or Image.new("L", (8, 8)))
     assert main(["data", "show", unlabelled, "--split", "test", "--output", str(tmp_path / "x.png")]) == 0
-    assert [label for _, label in shown] == ["unlabelled"] * 4
+    assert [caption.partition("\n")[0] for _, caption in shown] == ["unlabelled"] * 4
+    assert len({caption for _, caption in shown}) == 4  # each names its file
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ def test_a_path_without_its_kind_is_answered_with_it(photos, tmp_path, monkeypat
 def test_a_sheet_shows_examples_with_their_labels(photos, tmp_path):
     path = show(f"folder:{photos}", str(tmp_path / "sheet.png"), count=9)
     with Image.open(path) as sheet:
-        assert sheet.size == (3 * 102 + 6, 3 * 116 + 6)
+        assert sheet.size == (3 * 102 + 6, 3 * 130 + 6)  # a line for the label, and one for the file
         assert sheet.getpixel((50, 50))[0] >= 200  # the first cat
 
 

@@ -1,6 +1,8 @@
 """Intervals, the window of metrics, and the progress display."""
 
 import io
+import re
+import time
 from fractions import Fraction
 from types import SimpleNamespace
 
@@ -145,19 +147,29 @@ def test_progress_elsewhere_than_on_a_terminal_is_plain_lines():
     assert "\x1b" not in out.getvalue()
 
 
-def test_progress_on_a_terminal_is_a_bar():
+@pytest.mark.parametrize("columns", [80, 120])
+def test_progress_on_a_terminal_keeps_its_lines_above_a_bar_that_fits(columns, monkeypatch):
     class Terminal(io.StringIO):
         def isatty(self):
             return True
 
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setenv("TERM", "xterm")
     out = Terminal()
-    progress = Progress(0, 2, 8, out)
+    progress = Progress(0, 1_000_000, 4096, out, utilisation=lambda rate: 0.5)
     progress.step(1)
+    time.sleep(0.01)
     progress.step(2)
+    progress.train_line(2, {"loss": 0.123456, **{f"metric_{number}": 0.5 for number in range(9)}})
     progress.say("half way")
+    time.sleep(0.5)  # it is drawn four times a second
     progress.close()
-    assert "half way" in out.getvalue()
-    assert "2/2" in out.getvalue()
+    drawn = re.split(r"[\r\n]+", re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", out.getvalue()))
+    bars = [line.rstrip() for line in drawn if "2/1000000" in line and "examples/s" in line]
+    assert bars
+    assert all(bar.endswith("left") and len(bar) <= 80 for bar in bars)
+    assert any(line.startswith("step 2/1000000  loss 0.1235  metric_0 0.5") for line in drawn)
+    assert "half way" in drawn
 
 
 def test_utilisation_is_shown_where_a_peak_is_known():

@@ -118,10 +118,9 @@ def test_another_tokenizer_file_is_not_taken_for_other_data(made):
     store = Store(made / "gpt" / "checkpoints")
     data = SimpleNamespace(name="text:x")
     values = {"inputs": {"tokens": {"tokenizer": {"kind": "file", "file": "vocab.txt"}}}}
-    described = {"tokens": {"tokenizer": {"sha256": "ab" * 32}}}
     task = SimpleNamespace(
         resolved=SimpleNamespace(experiment=SimpleNamespace(data=data), values=values),
-        inputs=SimpleNamespace(described=lambda config: described),
+        inputs=SimpleNamespace(processors={"tokens": SimpleNamespace(tokenizer=SimpleNamespace(sha256="ab" * 32))}),
         model_config=None,
         info=SimpleNamespace(fingerprint="other"),
     )

@@ -1,6 +1,7 @@
 """`vitzoo convert`: settings that are stated, formats by name, and nothing left where it fails."""
 
 import json
+import os
 import re
 from pathlib import Path
 
@@ -218,3 +219,15 @@ def test_a_checkpoint_is_not_written_where_it_could_not_be_read_and_published_we
     assert not list(tmp_path.iterdir())
     assert convert(GPT2, tmp_path / "exp[1]" / "published", form="gpt2").format == "gpt2"
     assert convert(tmp_path / "exp[1]" / "published", tmp_path / "run").format == "vitzoo"
+
+
+@pytest.mark.parametrize("mask", [0o022, 0o077, 0o002])
+def test_what_is_written_may_be_read_by_those_who_may_read_any_new_file(mask, tmp_path):
+    before = os.umask(mask)
+    try:
+        assert main(["convert", str(GPT2), str(tmp_path / "out"), "--format", "gpt2"]) == 0
+    finally:
+        os.umask(before)
+    modes = {file.name: file.stat().st_mode & 0o777 for file in (tmp_path / "out").iterdir()}
+    assert "model.safetensors" in modes
+    assert set(modes.values()) == {0o666 & ~mask}

@@ -265,6 +265,7 @@ class Loop(TypedDict):
     skipped: NotRequired[int]
     best: NotRequired[Best | None]
     evaluated: NotRequired[int]
+    not_improved: NotRequired[int]
     total_steps: NotRequired[int]
     evaluated_data: NotRequired[dict[str, str]]
     averaged: NotRequired[list[JSON]]
@@ -274,6 +275,7 @@ class Loop(TypedDict):
 _KNOWN = {
     "best": optional(OBJECT),
     "evaluated": STEP,
+    "not_improved": STEP,
     "total_steps": STEP,
     "evaluated_data": by_name(TEXT, "texts"),
     "averaged": LIST,

@@ -86,6 +86,9 @@ class Parser(argparse.ArgumentParser):
         flag, equals, value = unknown[0].partition("=")
         follows = unknown[1] if not equals and len(unknown) > 1 and not unknown[1].startswith("-") else ""
         hint = self._hint(flag, value or follows) if flag.startswith("-") else f"see {self.prog} --help"
+        named = any(argument.partition("=")[0] == "--config" for argument in self._typed)
+        if not (flag.startswith("-") or named) and "--config" in self._option_string_actions:
+            hint = f"did you mean {shell_flag('--config', unknown[0])}?"
         return UserError(flag, None, f"no such argument of {self.prog}; {hint}")
 
     def _help_with(self, chosen: str) -> None:

@@ -177,8 +177,16 @@ def _work(made: "Plan") -> list[str]:
         priced = "" if made.price is None else ", nor the price of it"
         return [*lines, f"in all         not known{priced}: how many rows an epoch has; state it: --examples N"]
     money = "" if made.cost is None else f", {made.cost:,.2f} at {made.price:g} an hour"
-    days = f"{steps:,} steps: at least {made.days:,.3g} days, {made.device_hours:,.4g} device-hours{money}"
-    return [*lines, f"in all         {days} [formula]"]
+    span = f"{steps:,} steps: at least {_span(made.days)}, {made.device_hours:,.4g} device-hours{money}"
+    return [*lines, f"in all         {span} [formula]"]
+
+
+def _span(days: float) -> str:
+    """A time in the largest unit of which it is one at least."""
+    for size, unit in ((1, "days"), (24, "hours"), (24 * 60, "minutes")):
+        if days * size >= 1:
+            return f"{days * size:,.3g} {unit}"
+    return f"{days * 86_400:.3g} s"
 
 
 def _settings(made: "Plan") -> str:

@@ -79,8 +79,8 @@ def run(args: argparse.Namespace) -> Result:
         out=sys.stdout,
         given="texts" if texts else "arguments",
     )
-    if not args.json:
-        say_rows(rows)
+    if not args.json:  # of a file's rows only those without an answer
+        say_rows(rows if args.output is None else [row for row in rows if row["error"] is not None])
     say_written(rows, args.output, args.features, before=before)
     return Result({"checkpoint": args.checkpoint, "predictions": rows}, exit_code(rows))
 

@@ -85,6 +85,11 @@ class Experiment:
     non_finite: str = setting(
         "skip", "a step with NaN or infinity is left out, or ends the run", choices=("skip", "stop")
     )
+    early_stopping: int = setting(
+        0,
+        "end after so many evaluations in a row that did not improve on the best by checkpoint.keep_best; 0 is off",
+        minimum=0,
+    )
     precision: str = setting(
         "auto",
         "of computation; auto: bfloat16 on accelerators, float32 on CPU",
@@ -142,6 +147,10 @@ class Experiment:
 
     def _check_best(self) -> None:
         best = self.checkpoint.keep_best
+        if self.early_stopping and not best:
+            raise UserError(
+                "early_stopping", self.early_stopping, "needs checkpoint.keep_best, the metric that it watches"
+            )
         if not best:
             return
         name, slash, metric = best.partition("/")

@@ -19,6 +19,7 @@ from vitzoo.fonts import font_file, tell_missing
 from vitzoo.outputs import checked_file, write_whole
 from vitzoo.overwriting import Reads, check_is_none_of, save_picture
 from vitzoo.schema import build
+from vitzoo.streams import on_one_line
 from vitzoo.strict_json import JSON
 
 PICTURE = "examples.png"
@@ -69,7 +70,9 @@ def _labelled_images(source: Source, indices: list[int], data: Data) -> Iterator
     for index in indices:
         example = source[index]
         try:
-            yield decode(example["image"]), _caption(source, example)
+            # the end of a file's name tells it from its neighbours
+            name = pathlib.PurePath(source.where(index)).name[-LETTERS:]
+            yield decode(example["image"]), f"{on_one_line(_caption(source, example))[:LETTERS]}\n{on_one_line(name)}"
         except BadImage as error:
             if data.bad_files == "stop":
                 where = f"{source.where(index)} can't be read: {error.reason}"
@@ -113,18 +116,20 @@ LETTERS = 16  # of a caption that fit under a picture
 
 
 def contact_sheet(pictures: Sequence[tuple[np.ndarray, str]]) -> Image.Image:
-    """Pictures uint8 [H, W, 3] of any size, fitted into equal cells with their captions below."""
+    """Pictures uint8 [H, W, 3] of any size, fitted into equal cells with their captions, of one line or more, below."""
     columns = max(1, round(len(pictures) ** 0.5))
     rows = -(-len(pictures) // columns)
-    across, down = CELL + GAP, CELL + CAPTION + GAP
+    most = max((caption.count("\n") + 1 for _, caption in pictures), default=1)
+    across, down = CELL + GAP, CELL + CAPTION * most + GAP
     sheet = Image.new("RGB", (columns * across + GAP, rows * down + GAP), "white")
     draw, missing = ImageDraw.Draw(sheet), ""
     for number, (pixels, caption) in enumerate(pictures):
         left, top = GAP + number % columns * across, GAP + number // columns * down
         sheet.paste(_fitted(Image.fromarray(pixels)), (left, top))
-        font, lacking = _font(caption[:LETTERS])
-        missing += lacking
-        draw.text((left, top + CELL + 1), caption[:LETTERS], fill="black", font=font)
+        for line, text in enumerate(caption.split("\n")):
+            font, lacking = _font(text[:LETTERS])
+            missing += lacking
+            draw.text((left, top + CELL + 1 + line * CAPTION), text[:LETTERS], fill="black", font=font)
     tell_missing(missing)
     return sheet
 

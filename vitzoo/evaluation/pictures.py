@@ -5,7 +5,7 @@ Curves are written by hand: a page then needs no script and no font of anybody's
 
 import html
 from collections.abc import Callable, Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Literal
 
 import numpy as np
@@ -39,8 +39,8 @@ def short(text: str, length: int = 22) -> str:
 def draw_confusion(rows: Rows, names: Sequence[str], path: Path) -> bool:
     """Draw the confusion matrix, each row as fractions of its true class.
 
-    Up to 20 classes every cell has its count and every row its name; above that the matrix is an image, and beside it
-    stand the pairs that are confused most often.
+    Up to 20 classes every cell has its count and its share of the row, and every row its name; above that the matrix is
+    an image, and beside it stand the pairs that are confused most often.
 
     Returns:
         Whether it was drawn: above 2,000 classes, and where examples have several labels, it isn't.
@@ -61,7 +61,10 @@ def draw_confusion(rows: Rows, names: Sequence[str], path: Path) -> bool:
         vmax=1,
         interpolation="nearest" if few else "antialiased",
     )
+    right, every = int(np.trace(counts)), int(counts.sum())
+    title = f"{right:,} of {every:,} right ({right / max(every, 1):.1%}); each row: shares of a true class"
     axes.set(xlabel="predicted", ylabel="true")
+    axes.set_title(title, loc="left", fontsize=9)
     if few:
         write_cells(axes, counts, shares, names)
     else:
@@ -71,13 +74,14 @@ def draw_confusion(rows: Rows, names: Sequence[str], path: Path) -> bool:
 
 
 def write_cells(axes, counts: np.ndarray, shares: np.ndarray, names: Sequence[str]) -> None:
-    """Names on both axes and the count in every cell that has one."""
+    """Names on both axes, and the count and its share of the row in every cell that has one."""
     labels = [short(name) for name in names]
     axes.set_xticks(range(len(names)), labels, rotation=45, ha="right", rotation_mode="anchor")
     axes.set_yticks(range(len(names)), labels)
     for row, column in zip(*np.nonzero(counts), strict=True):
         colour = "white" if shares[row, column] > 0.5 else "black"
-        axes.text(column, row, str(counts[row, column]), ha="center", va="center", color=colour, fontsize=8)
+        said = f"{counts[row, column]}\n{shares[row, column]:.0%}"
+        axes.text(column, row, said, ha="center", va="center", color=colour, fontsize=7)
 
 
 def list_confused(axes, counts: np.ndarray, names: Sequence[str], most: int = 30) -> None:
@@ -115,11 +119,18 @@ def caption(rows: Rows, index: int, names: Sequence[str]) -> str:
     return f"is {short(label)}\nsaid {short(said)} {rows['probability'][index]:.0%}"
 
 
-def draw_mistakes(rows: Rows, names: Sequence[str], image: Callable[[int], np.ndarray], path: Path) -> bool:
+def draw_mistakes(
+    rows: Rows,
+    names: Sequence[str],
+    image: Callable[[int], np.ndarray],
+    path: Path,
+    files: Sequence[str] | None = None,
+) -> bool:
     """Draw a contact sheet of the most confident mistakes.
 
     Args:
         image: position in the dataset to uint8 `[height, width, channels]`.
+        files: of the dataset's examples, where they are files, by position.
 
     Returns:
         Whether there was a mistake to draw.
@@ -129,12 +140,16 @@ def draw_mistakes(rows: Rows, names: Sequence[str], image: Callable[[int], np.nd
         return False
     across = min(6, len(worst))
     down = -(-len(worst) // across)
-    picture = figure(1.9 * across, 2.3 * down, layout=None)
-    picture.subplots_adjust(left=0.02, right=0.98, bottom=0.02, top=1 - 0.4 / (2.3 * down), hspace=0.3, wspace=0.1)
+    height = 2.3 if files is None else 2.45
+    picture = figure(1.9 * across, height * down, layout=None)
+    top = 1 - (height - 1.9) / (height * down)
+    picture.subplots_adjust(left=0.02, right=0.98, bottom=0.02, top=top, hspace=(height - 1.7) / 2, wspace=0.1)
     for axes, index in zip(picture.subplots(down, across, squeeze=False).flat, worst, strict=False):
-        pixels = image(int(rows["position"][index]))
+        position = int(rows["position"][index])
+        pixels = image(position)
         axes.imshow(pixels[..., 0] if pixels.shape[-1] == 1 else pixels, cmap="gray", vmin=0, vmax=255)
-        axes.set_title(caption(rows, int(index), names), fontsize=8)
+        file = "" if files is None else f"{short(PurePath(files[position]).name)}\n"
+        axes.set_title(f"{file}{caption(rows, int(index), names)}", fontsize=8)
     for axes in picture.axes:
         axes.axis("off")
     save_figure(picture, path, dpi=110)

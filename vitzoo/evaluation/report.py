@@ -61,7 +61,8 @@ def write_report(report: ClassReport, folder: Path | None, predictions: Path | N
         return
     written(folder / "per_class.csv", lambda path: tables.write_csv(path, per_class), out)
     written(folder / "confusion.png", lambda path: pictures.draw_confusion(rows, names, path), out)
-    written(folder / "mistakes.png", lambda path: pictures.draw_mistakes(rows, names, report.image, path), out)
+    files = report.evaluation.source.info.files
+    written(folder / "mistakes.png", lambda path: pictures.draw_mistakes(rows, names, report.image, path, files), out)
 
 
 def written(path: Path, write: Callable[[Path], bool | int | None], out: TextIO) -> None:

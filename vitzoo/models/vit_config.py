@@ -29,10 +29,33 @@ PUBLISHED = [
 ]
 """Variants that papers report on, by cost."""
 
-_AS_TORCHVISION = {"gelu": "exact", "num_classes": 1000, "position_resize": "corner_bicubic"}
+_AS_TORCHVISION: dict[str, JSON] = {"gelu": "exact", "num_classes": 1000, "position_resize": "corner_bicubic"}
 _TORCHVISION = {"vit_b_16": "B/16", "vit_b_32": "B/32", "vit_l_16": "L/16", "vit_l_32": "L/32", "vit_h_14": "H/14"}
-ALIASES = {name: (variant, _AS_TORCHVISION) for name, variant in _TORCHVISION.items()}
-"""torchvision's names → variants, and what its models have besides."""
+_AS_TIMM: dict[str, JSON] = {
+    "gelu": "exact",
+    "num_classes": 1000,
+    "position_resize": "bicubic",
+    "position_antialias": True,
+}
+_TIMM = {
+    "tiny_patch16": "Ti/16",
+    "small_patch16": "S/16",
+    "small_patch32": "S/32",
+    "base_patch8": "B/8",
+    "base_patch16": "B/16",
+    "base_patch32": "B/32",
+    "large_patch16": "L/16",
+    "large_patch32": "L/32",
+}
+ALIASES: dict[str, tuple[str, dict[str, JSON]]] = {
+    **{name: (variant, _AS_TORCHVISION) for name, variant in _TORCHVISION.items()},
+    **{
+        f"vit_{name}_{size}": (variant, {**_AS_TIMM, "image_size": size})
+        for name, variant in _TIMM.items()
+        for size in (224, 384)
+    },
+}
+"""torchvision's and timm's names → variants, and what their models have besides."""
 
 POOLINGS = ("cls", "gap", "map", "cls_gap")
 CLASS_POOLINGS = ("cls", "cls_gap")

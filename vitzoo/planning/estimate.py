@@ -115,7 +115,7 @@ MARGIN = 0.9
 
 
 @dataclasses.dataclass(frozen=True)
-class JSON:
+class Setting:
     """How a step is run.
 
     Attributes:
@@ -158,7 +158,7 @@ class Estimate:
         batch_size: examples of a step.
     """
 
-    setting: JSON
+    setting: Setting
     memory: Memory
     capacity: float
     flops: int
@@ -219,7 +219,7 @@ class Forecast:
             self._layouts[mesh] = self.blueprint.layout(sizes)
         return self._layouts[mesh]
 
-    def __call__(self, setting: JSON) -> Estimate:
+    def __call__(self, setting: Setting) -> Estimate:
         """The forecast; the batch must divide over mesh and micro-batches."""
         layout, estimator = self.layout(setting.mesh), self.estimator
         itemsize = 4 if self.blueprint.dtype == "float32" else 2
@@ -240,7 +240,7 @@ class Forecast:
         )
 
     def _seconds(
-        self, layout: StateLayout, flops: int, sent: Traffic, setting: JSON, itemsize: int
+        self, layout: StateLayout, flops: int, sent: Traffic, setting: Setting, itemsize: int
     ) -> dict[str, float]:
         topology, device = self.topology, self.topology.device
         peak = topology.peak(self.blueprint.dtype)

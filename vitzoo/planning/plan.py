@@ -11,7 +11,7 @@ from vitzoo.data.described import ModelDescription
 from vitzoo.errors import UserError
 from vitzoo.planning import jaxprs, search, tpu_compiler
 from vitzoo.planning.blueprint import Blueprint, blueprint
-from vitzoo.planning.estimate import JSON, Estimate, Forecast
+from vitzoo.planning.estimate import Estimate, Forecast, Setting
 from vitzoo.planning.layout import Fallback
 from vitzoo.planning.topology import Topology
 from vitzoo.planning.tpu_compiler import Compiled
@@ -37,7 +37,7 @@ class Plan:
     blueprint: Blueprint
     topology: Topology
     ranked: tuple[Estimate, ...]
-    compiled: Mapping[JSON, Compiled]
+    compiled: Mapping[Setting, Compiled]
     fallbacks: tuple[Fallback, ...]
     flops: int
     price: float | None = None
@@ -145,7 +145,7 @@ def plan(
     if not ranked[0].fits:
         raise search.refusal(forecast, fixed, ranked[0])
     fitting = [one for one in ranked if one.fits]
-    compiled: dict[JSON, Compiled] = {}
+    compiled: dict[Setting, Compiled] = {}
     if compiles and tpu_compiler.is_available(topology):
         fitting, compiled = _compile(resolved, forecast, fitting, runners_up, say)
     winner = fitting[0].setting
@@ -163,13 +163,13 @@ def plan(
 
 def _compile(
     resolved: Resolved, forecast: Forecast, fitting: list[Estimate], runners_up: int, say: Callable[[str], None]
-) -> tuple[list[Estimate], dict[JSON, Compiled]]:
+) -> tuple[list[Estimate], dict[Setting, Compiled]]:
     """What the compiler says of the first settings; those that it has no room for are left out.
 
     Raises:
         UserError: it has room for none of them.
     """
-    compiled: dict[JSON, Compiled] = {}
+    compiled: dict[Setting, Compiled] = {}
     for one in fitting[: 1 + runners_up]:
         say(f"compiling {one.setting.shown_mesh}, remat={one.setting.remat}, accumulate={one.setting.accumulate} ...")
         compiled[one.setting] = tpu_compiler.compile_step(resolved, forecast.blueprint, forecast.topology, one.setting)
@@ -184,7 +184,7 @@ def _compile(
     raise UserError("topology", str(forecast.topology), message)
 
 
-def _row(one: Estimate, compiled: Mapping[JSON, Compiled]) -> dict[str, Any]:
+def _row(one: Estimate, compiled: Mapping[Setting, Compiled]) -> dict[str, Any]:
     known = compiled.get(one.setting)
     return {
         "mesh": one.setting.shown_mesh,

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from vitzoo.config import Resolved
 from vitzoo.errors import UserError
 from vitzoo.parallel.mesh import AXES, parse_mesh
-from vitzoo.planning.estimate import JSON, Estimate, Forecast
+from vitzoo.planning.estimate import Estimate, Forecast, Setting
 from vitzoo.planning.topology import Topology
 
 REMAT = ("none", "dots", "full")
@@ -42,7 +42,7 @@ def fixed_by(resolved: Resolved) -> Fixed:
     )
 
 
-def settings(forecast: Forecast, fixed: Fixed) -> Iterator[JSON]:
+def settings(forecast: Forecast, fixed: Fixed) -> Iterator[Setting]:
     """Every setting that divides the devices and the batch.
 
     Raises:
@@ -58,7 +58,7 @@ def settings(forecast: Forecast, fixed: Fixed) -> Iterator[JSON]:
         for accumulate in counts:
             if rows % accumulate == 0:
                 for remat in (fixed.remat,) if fixed.remat else REMAT:
-                    yield JSON(mesh, remat, accumulate)
+                    yield Setting(mesh, remat, accumulate)
 
 
 def ranked(forecast: Forecast, fixed: Fixed) -> list[Estimate]:

@@ -23,7 +23,7 @@ from vitzoo.config.model import ModelChoice
 from vitzoo.errors import RunError
 from vitzoo.parallel.mesh import AXES
 from vitzoo.planning.blueprint import Blueprint, blueprint
-from vitzoo.planning.estimate import JSON
+from vitzoo.planning.estimate import Setting
 from vitzoo.planning.topology import Topology
 from vitzoo.steps import state as states
 from vitzoo.steps.compile import jit_train_step
@@ -66,7 +66,7 @@ def is_available(topology: Topology) -> bool:
     return topology.device.platform == "tpu" and importlib.util.find_spec(LIBRARY) is not None
 
 
-def compile_step(resolved: Resolved, blueprint: Blueprint, topology: Topology, setting: JSON) -> Compiled:
+def compile_step(resolved: Resolved, blueprint: Blueprint, topology: Topology, setting: Setting) -> Compiled:
     """Compiles the step of a setting; takes a minute to a few.
 
     Raises:
@@ -109,7 +109,7 @@ def read_output(output: str, errors: str, topology: Topology) -> Compiled:
 def main() -> None:
     """Compiles and prints one line of JSON."""
     asked: dict[str, Any] = json.load(sys.stdin)
-    setting = JSON(**{**asked["setting"], "mesh": tuple(asked["setting"]["mesh"])})
+    setting = Setting(**{**asked["setting"], "mesh": tuple(asked["setting"]["mesh"])})
     resolved = resolve(asked["values"])
     choice = ModelChoice(**asked["choice"])
     plan = blueprint(resolved.experiment, "tpu", choice, asked["examples"], asked["frozen"])

@@ -177,11 +177,14 @@ def say_finished(store: Store, workdir: Path, step: int, out: TextIO) -> dict[st
 def say_end(
     task: Task, workdir: Path, step: int, best: Best | None, exit_code: int | None, out: TextIO
 ) -> dict[str, Any]:
-    """The last lines: where things are and what to do next."""
-    if step < task.total_steps:
+    """The last lines: where things are and what to do next. `exit_code` is None for a run that is over."""
+    if exit_code is not None:
         saved = f"saved step {step} of {task.total_steps}; the same command resumes there"
         print(saved if step else "stopped before the first step; the same command starts again", file=out, flush=True)
-        return summary(workdir, step, task.total_steps, best, exit_code or 0)
+        return summary(workdir, step, task.total_steps, best, exit_code)
+    if step < task.total_steps:
+        waited = f"{task.resolved.experiment.early_stopping} evaluations in a row didn't improve on the best"
+        print(f"stopped at step {step:,} of {task.total_steps:,}: {waited} (early_stopping)", file=out)
     if best:
         keep_best = task.resolved.experiment.checkpoint.keep_best
         which = evaluated(task.state)[1]

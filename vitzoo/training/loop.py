@@ -19,8 +19,10 @@ from vitzoo.training import curves, header, run_folder, setup, start
 from vitzoo.training.fits import check_warmup
 from vitzoo.training.lock import locked
 from vitzoo.training.metrics import Metrics, check_log
+from vitzoo.training.progress import Progress
 from vitzoo.training.records import Records
 from vitzoo.training.saving import Saving, Signals, due
+from vitzoo.training.setup import Task
 from vitzoo.training.speed import Profiler, keep_heap, progress_of, use_compilation_cache
 from vitzoo.training.window import Window
 
@@ -88,20 +90,22 @@ def train(config: Any, workdir: str | Path, out: TextIO | None = None) -> dict[s
         records.evaluate(step, state, metrics, progress, signals)  # one that a signal had cut off
         batches = progress.goodput.waiting(task.stream.iterate(step), window.busy)
         signals.poll()
-        while step < task.total_steps and not signals.exit_code:
+        while step < task.total_steps and not records.stopped_early and not signals.exit_code:
             profiler.before(step)
             state, scalars = task.train_step(state, put(next(batches), mesh))
             step += 1
             window.add(step, scalars)
             progress.step(step)
             signals.poll()
-            if due(step, records.log_period) or step == task.total_steps:
+            logged = due(step, records.log_period) or step == task.total_steps
+            if logged:
                 run_folder.check_there(workdir, begun, step, metrics.missing())
-                line = window.line(step == task.total_steps)
-                metrics.train(task.progress(step), {**line, "goodput": progress.goodput.shares()})
-                progress.train_line(step, line)
+                log_steps(task, step, window, metrics, progress, last=step == task.total_steps)
             records.evaluate(step, state, metrics, progress, signals)
-            if saving.due(step) or step in (task.total_steps, records.best_step) or signals.exit_code:
+            if records.stopped_early and not logged:
+                log_steps(task, step, window, metrics, progress, last=True)
+            ends = step == task.total_steps or records.stopped_early or signals.exit_code
+            if saving.due(step) or step == records.best_step or ends:
                 run_folder.check_there(workdir, begun, step, metrics.missing())
                 with progress.paused("saving"):
                     kept = {**records.saved(), "window": window.saved()}
@@ -114,9 +118,17 @@ def train(config: Any, workdir: str | Path, out: TextIO | None = None) -> dict[s
         run_folder.check_there(workdir, begun, step, [*metrics.missing(), *store.missing()])
         progress.close()
         curves.draw(workdir)
-        if step == task.total_steps and not int(state["updates"]):
+        if not signals.exit_code and not int(state["updates"]):
             raise RunError(
                 f"loss or gradients were not finite in any of the {step:,} steps, so that nothing was learned "
                 "(a lower learning rate, a warm-up or grad_clip may help)"
             )
-        return header.say_end(task, workdir, step, records.best, signals.exit_code, out)
+        is_over = step == task.total_steps or records.stopped_early
+        return header.say_end(task, workdir, step, records.best, None if is_over else signals.exit_code or 0, out)
+
+
+def log_steps(task: Task, step: int, window: Window, metrics: Metrics, progress: Progress, *, last: bool) -> None:
+    """Writes and shows the means of the steps since the last line."""
+    line = window.line(last)
+    metrics.train(task.progress(step), {**line, "goodput": progress.goodput.shares()})
+    progress.train_line(step, line)

@@ -60,13 +60,11 @@ class Progress:
         self._paused += time.monotonic() - began if self._mark else 0.0
 
     def train_line(self, step: int, values: dict[str, Any]) -> None:
-        """Report the training metrics of a step: every time on a terminal's bar, else every few seconds."""
-        text = "  ".join(f"{name} {_short(value)}" for name, value in values.items())
-        if self._bar:
-            self._bar.values(text)
-        elif time.monotonic() - self._shown > _SECONDS_BETWEEN_LINES or step == self._total:
+        """Report the training metrics of a step, every few seconds; a line that stays, above a terminal's bar."""
+        if time.monotonic() - self._shown > _SECONDS_BETWEEN_LINES or step == self._total:
             self._shown = time.monotonic()
-            self.say(f"step {step}/{self._total}  {text}  {self._speed(step)}")
+            text = "  ".join(f"{name} {_short(value)}" for name, value in values.items())
+            self.say(f"step {step}/{self._total}  {text}{'' if self._bar else f'  {self._speed(step)}'}")
 
     def evaluation_line(self, step: int, name: str, values: dict[str, Any]) -> None:
         """Report an evaluator's metrics."""
@@ -96,25 +94,24 @@ class Progress:
 
 
 class _Bar:
+    """A line of at most 80 columns below all others, gone at the end: the bar, steps, speed and the time left."""
+
     def __init__(self, start: int, total: int, stream: TextIO):
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
         self._progress = Progress(
-            BarColumn(bar_width=24),
+            BarColumn(bar_width=12),
             MofNCompleteColumn(),
             TextColumn("{task.fields[speed]}", markup=False),
-            TextColumn("{task.fields[values]}", markup=False),
             console=streams.console(stream),
             refresh_per_second=4,
+            transient=True,
         )
-        self._task = self._progress.add_task("", total=total, completed=start, speed="compiling", values="")
+        self._task = self._progress.add_task("", total=total, completed=start, speed="compiling")
         self._progress.start()
 
     def show(self, step: int, speed: str) -> None:
         self._progress.update(self._task, completed=step, speed=speed or "compiling")
-
-    def values(self, text: str) -> None:
-        self._progress.update(self._task, values=streams.shown(text))
 
     def say(self, text: str) -> None:
         self._progress.console.print(text, soft_wrap=True)

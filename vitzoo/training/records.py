@@ -101,6 +101,8 @@ class Records:
         self._keep_best: str = experiment.checkpoint.keep_best
         self._evaluated: int = loop.get("evaluated", loop["step"])
         self.best: Best | None = loop.get("best")
+        self._patience: int = experiment.early_stopping
+        self._not_improved: int = loop.get("not_improved", 0)
         self.log_period = period(experiment.log, size, examples)
 
     @property
@@ -108,13 +110,18 @@ class Records:
         """The step of the best checkpoint so far."""
         return self.best["step"] if self.best else None
 
+    @property
+    def stopped_early(self) -> bool:
+        """Whether too many evaluations in a row were no better than the best before."""
+        return 0 < self._patience <= self._not_improved
+
     def saved(self) -> dict[str, Any]:
         """Plain values for the checkpoint."""
-        kept = {"best": self.best, "evaluated": self._evaluated, "total_steps": self._task.total_steps}
-        return {**kept, "evaluated_data": fingerprints(self._task)}
+        kept = {"best": self.best, "evaluated": self._evaluated, "not_improved": self._not_improved}
+        return {**kept, "total_steps": self._task.total_steps, "evaluated_data": fingerprints(self._task)}
 
     def evaluate(self, step: int, state: dict, metrics: Metrics, progress: Progress, signals: Signals) -> None:
-        """Run the evaluators that are due, all at the end, and write their lines.
+        """Run the evaluators that are due, all at the end (also at an early one), and write their lines.
 
         A signal cuts it short, except at the end; the run evaluates this step when it is resumed.
         """
@@ -129,9 +136,13 @@ class Records:
             return
         self._evaluated = step
         for name, values in results.items():
+            self._compare(step, name, values)
+        if self.stopped_early:
+            with progress.paused("evaluating"):
+                results |= {name: self._pass(name, state, None) for name in self._periods if name not in results}
+        for name, values in results.items():
             metrics.evaluation(step, name, values)
             progress.evaluation_line(step, name, values)
-            self._compare(step, name, values)
 
     def _pass(self, name: str, state: dict, signals: Signals | None) -> dict[str, Any]:
         def seen(_: int) -> None:
@@ -154,6 +165,8 @@ class Records:
             raise RunError(f"checkpoint.keep_best = {self._keep_best}: {name} gives {', '.join(values)}")
         value = values[metric]
         better = self._task.resolved.experiment.evaluate[name].BETTER[metric]  # max or min
-        improved = self.best is None or better(value, self.best["value"]) == value  # a tie goes to the later step
-        if value == value and improved:  # a NaN is never the best
+        then = None if self.best is None else self.best["value"]
+        is_best = value == value and (then is None or better(value, then) == value)  # a NaN is never the best
+        self._not_improved = 0 if is_best and value != then else self._not_improved + 1
+        if is_best:  # a tie goes to the later step
             self.best = {"step": step, "value": value}

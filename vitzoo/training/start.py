@@ -29,7 +29,7 @@ WEIGHTS_ALONE = "holds weights without an optimizer's state, as `average` and `c
 
 
 def is_finished(resolved: Resolved, store: Store, found: int | None) -> bool:
-    """Whether the newest good checkpoint is the last of its run.
+    """Whether the newest good checkpoint is the last of its run, at its full length or where it stopped early.
 
     Raises:
         UserError: it is of another run, as far as that can be known without the data.
@@ -50,7 +50,8 @@ def is_finished(resolved: Resolved, store: Store, found: int | None) -> bool:
     )
     total = store.loop(found).get("total_steps")
     _refuse_other(store, found, other or _other_length(found, total, resolved.experiment.total_steps))
-    return found == total
+    stopped_early = 0 < resolved.experiment.early_stopping <= store.loop(found).get("not_improved", 0)
+    return found == total or stopped_early
 
 
 def _other_length(step: int, total: int | None, wanted: int | None) -> str:

@@ -25,7 +25,14 @@ from vitzoo.models.base import transfer_rules
 from vitzoo.nn.execution import Execution
 from vitzoo.nn.paths import flatten
 from vitzoo.nn.state import HostParams
-from vitzoo.outputs import check_takes_checkpoints, checked_file, checked_new_folder, whole_folder, write_whole
+from vitzoo.outputs import (
+    check_takes_checkpoints,
+    checked_file,
+    checked_new_folder,
+    give_usual_mode,
+    whole_folder,
+    write_whole,
+)
 from vitzoo.overwriting import Reads
 from vitzoo.registry import find
 from vitzoo.strict_json import JSON
@@ -207,6 +214,7 @@ def write_safetensors(folder: Path, tensors: Iterator[tuple[str, np.ndarray]], l
         parts.append(list(waiting))
         try:
             safetensors.numpy.save_file(waiting, folder / f"part-{len(parts)}", metadata={"format": "pt"})
+            give_usual_mode(folder / f"part-{len(parts)}")
         except safetensors.SafetensorError as error:  # so it tells a full disk
             raise OSError(str(error)) from error
         waiting.clear()
