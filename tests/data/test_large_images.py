@@ -12,8 +12,7 @@ import pytest
 from PIL import Image
 
 from vitzoo.data import image_files, modes
-from vitzoo.data.images import decode, model_pixels, resize
-from vitzoo.data.resampling import point_weights
+from vitzoo.data.images import decode, model_pixels, point_weights, resize
 from vitzoo.data.settings import Preprocessing
 
 RNG = np.random.default_rng(0)
@@ -53,7 +52,7 @@ import io, os, resource, sys
 import numpy as np
 from PIL import Image
 from vitzoo.data.images import model_pixels, resize_eval
-from vitzoo.data.resampling import point_weights
+from vitzoo.data.images import point_weights
 from vitzoo.data.settings import Preprocessing
 
 size = (2048, 4096)

@@ -12,8 +12,8 @@ from made_checkpoint import TINY, make_run
 
 import vitzoo
 from vitzoo.cli import main
+from vitzoo.data.images import resample_points
 from vitzoo.data.processors.image import preprocessing_of
-from vitzoo.data.resampling import resample_points
 from vitzoo.data.user_inputs import Input
 from vitzoo.weights.open import open_weights
 

@@ -31,7 +31,7 @@ from vitzoo.config.layers import (
 from vitzoo.config.model import USUAL, choose, config_class_of, input_kinds, settings_class, variant_fields
 from vitzoo.data.folders import absolute_places
 from vitzoo.data.settings import Data, InputSettings
-from vitzoo.data.text.mixed_source import settings_of
+from vitzoo.data.text.mixture import settings_of
 from vitzoo.errors import UserError, as_text
 from vitzoo.literals import FlagText, plain
 from vitzoo.registry import UserPartFaults, find

@@ -20,8 +20,8 @@ import numpy as np
 from absl import flags
 
 from vitzoo.data import left_out
+from vitzoo.data.draws import Order, example_order
 from vitzoo.data.image_files import BadImage
-from vitzoo.data.order import Order, example_order
 from vitzoo.data.rows import Batch, FallibleRows, HeldRows, Row, Rows, held
 from vitzoo.data.settings import Data
 from vitzoo.errors import RunError

@@ -12,10 +12,10 @@ from vitzoo.data.rows import Spread
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.text_files import open_text_files
 from vitzoo.data.text.answers import answer_tokens, conversation, example_parts
+from vitzoo.data.text.documents import Windows
 from vitzoo.data.text.settings import Text, Tokenizer
 from vitzoo.data.text.tokenizers.characters import ByteTokenizer
 from vitzoo.data.text.tokenizers.open import open_tokenizer
-from vitzoo.data.text.windows import Windows
 from vitzoo.errors import UserError
 from vitzoo.inference.generate import _prompt
 

@@ -10,7 +10,7 @@ from vitzoo.config.experiment import inputs_of
 from vitzoo.data.open import open_source
 from vitzoo.data.settings import Data
 from vitzoo.data.text.examples import as_pairs
-from vitzoo.data.text.mixed_source import of_source, settings_of
+from vitzoo.data.text.mixture import of_source, settings_of
 from vitzoo.data.text.settings import Text
 from vitzoo.errors import UserError
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from made_texts import MadeSource, same, texts
 
+from vitzoo.data.text.documents import Windows
 from vitzoo.data.text.examples import Pairs
 from vitzoo.data.text.mixture import BLOCK, MixtureRows, mixing_rates, shares
 from vitzoo.data.text.settings import Mixture, Text
 from vitzoo.data.text.span_corruption import SpanCorruption
 from vitzoo.data.text.tokenizers.characters import ByteTokenizer
-from vitzoo.data.text.windows import Windows
 from vitzoo.errors import UserError
 from vitzoo.schema import build
 

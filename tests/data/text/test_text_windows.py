@@ -7,10 +7,10 @@ import pytest
 from made_texts import MadeSource, same, texts
 from sent import sent
 
+from vitzoo.data.text.documents import ScoredWindows, Windows
 from vitzoo.data.text.settings import Text
 from vitzoo.data.text.token_array import token_array
 from vitzoo.data.text.tokenizers.characters import ByteTokenizer, CharacterTokenizer
-from vitzoo.data.text.windows import ScoredWindows, Windows
 from vitzoo.errors import UserError
 
 BYTES = ByteTokenizer()

@@ -20,9 +20,8 @@ from vitzoo.data.settings import Data
 from vitzoo.data.sources.base import Source, SourceInfo
 from vitzoo.data.text import assumed
 from vitzoo.data.text.examples import all_text, as_pairs, refuse_unusable
-from vitzoo.data.text.mixed_source import NAME as MIXTURE
-from vitzoo.data.text.mixed_source import MixedSource, open_mixture
-from vitzoo.data.text.mixture import MixtureRows
+from vitzoo.data.text.mixture import NAME as MIXTURE
+from vitzoo.data.text.mixture import MixedSource, MixtureRows, open_mixture
 from vitzoo.data.text.packing import Layout
 from vitzoo.data.text.questions import AskedSource, Questions
 from vitzoo.data.text.row_kinds import ASKED, EXAMPLES, has_source
@@ -42,7 +41,7 @@ from vitzoo.schema import build, patch, to_json
 from vitzoo.strict_json import JSON
 
 MAKERS = {
-    "windows": "windows:Windows",
+    "windows": "documents:Windows",
     "documents": "documents:Documents",
     "answers": "answers:Answers",
     "pairs": "examples:Pairs",
@@ -57,7 +56,7 @@ MAKERS = {
 }
 OF_DECODERS = {"prefix": "documents:PrefixDocuments"}
 """What makes rows of some kinds for decoders."""
-SCORED = {"windows": "windows:ScoredWindows"}
+SCORED = {"windows": "documents:ScoredWindows"}
 """What makes rows of some kinds for evaluation."""
 QUESTIONS = ("prompts", "choices")
 """Rows of questions."""
