@@ -1,4 +1,4 @@
-"""What mkdocs does besides: it adds the generated pages, and takes links out that lead to no page of the site.
+"""What mkdocs does besides: it takes links out that lead to no page of the site.
 
 mkdocs.yml names this file as a hook.
 """
@@ -7,17 +7,7 @@ import re
 from pathlib import PurePosixPath
 from typing import Any
 
-import settings_pages
-from mkdocs.structure.files import File
-
 LINK = re.compile(r"\[([^][]+)\]\((\.\./[^)\s]+)\)")
-
-
-def on_files(files: Any, config: Any) -> Any:
-    """Adds the pages of the settings; see `scripts/settings_pages.py`."""
-    for path, text in settings_pages.pages().items():
-        files.append(File.generated(config, path, content=text))
-    return files
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:

@@ -1,7 +1,6 @@
 """The reference of all settings and of the configs that come with vitzoo, as pages of Markdown.
 
-`mkdocs build` puts them into the site (scripts/docs_site.py), so they are never older than the code. To read them
-without the site: python scripts/settings_pages.py FOLDER
+They lie in docs/settings/, and a test says when they are older than the code: python scripts/settings_pages.py
 """
 
 import dataclasses
@@ -201,8 +200,8 @@ def _shipped() -> str:
 
 
 def main() -> None:
-    """Writes the pages into the folder that the command line names."""
-    folder = Path(sys.argv[1])
+    """Writes the pages into docs/, or the folder that the command line names."""
+    folder = Path(sys.argv[1]) if sys.argv[1:] else Path(__file__).parents[1] / "docs"
     for name, text in pages().items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)

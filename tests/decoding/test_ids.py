@@ -44,7 +44,7 @@ def test_what_fills_rows_up_may_be_anything(family):
     found = [model.generate(np.array([[1, filler]]), [1], max_new_tokens=2, temperature=0.0) for filler in (-1, 5, 99)]
     for one in found[1:]:
         np.testing.assert_array_equal(one.ids, found[0].ids)
-    with pytest.raises(UserError, match="tokens = 99"):
+    with pytest.raises(UserError, match=f"^{FIELD[family]} = 99"):
         model.generate(np.array([[1, 99]]), [2])
 
 

@@ -2,6 +2,7 @@
 
 import argparse
 import dataclasses
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vitzoo.cli.arguments import Parser, typed
@@ -86,9 +87,9 @@ def _of_checkpoint(resolved: "Resolved", overrides: list[str]) -> "tuple[Resolve
     """The config with the rows of the checkpoint to start from, where one is named, and its model, as in training."""
     experiment = resolved.experiment
     given = any(text.partition("=")[0] == "init_from" for text in overrides)
-    if not experiment.init_from or (
-        resolved.sources.get("init_from") == "file" and not given and experiment.model.name
-    ):
+    of_file = resolved.sources.get("init_from") == "file" and not given
+    placeholder = of_file and experiment.init_from.isupper() and not Path(experiment.init_from).exists()
+    if not experiment.init_from or (of_file and experiment.model.name) or placeholder:
         return resolved, None
     from vitzoo.config.experiment import inputs_of
     from vitzoo.data.processors.text import TextProcessor
