@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import faulthandler
 import os
 import re
 import signal
@@ -126,6 +127,7 @@ def _be(case: Case, own: Path, output: Path) -> None:
         os.dup2(file, 1)
         os.dup2(file, 2)
         sys.stdin, sys.stdout, sys.stderr = (os.fdopen(os.dup(number), "rw"[number > 0]) for number in range(3))
+        faulthandler.register(signal.SIGUSR1, sys.stderr, all_threads=False)  # where a case that hangs is
         os.chdir(own)
         command = case.make()
         code = ESCAPED
@@ -147,6 +149,10 @@ def _look(one: _Running, limits: Limits) -> Outcome | None:
             one.stopped = "memory" if resident(one.process) > limits.bytes else ""
             late = time.monotonic() - one.began > limits.seconds
             one.stopped = one.stopped or ("hang" if late and _spent(one) > limits.seconds else "")
+            if one.stopped == "hang":
+                with contextlib.suppress(OSError):
+                    os.kill(one.process, signal.SIGUSR1)
+                time.sleep(0.5)
             if one.stopped:
                 _kill(one)
         return None

@@ -1,6 +1,8 @@
 """Trainings drawn without data or devices, shared by the tests of planning."""
 
 import functools
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -8,6 +10,8 @@ from vitzoo.config import resolve
 from vitzoo.planning.blueprint import blueprint
 from vitzoo.planning.estimate import Forecast
 from vitzoo.planning.topology import parse
+
+sys.path.append(str(Path(__file__).parents[1] / "weights"))  # where run folders are made
 
 SMALL = {"gpt": "gpt/adder", "vit": "quickstart", "t5": "t5/pretrain", "bert": "bert/pretrain"}
 

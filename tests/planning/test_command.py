@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
+from made_checkpoint import make_run
+from PIL import Image
 
 from vitzoo.cli import main
 from vitzoo.cli.output import last_line
@@ -101,6 +103,24 @@ def test_a_checkpoints_model_and_rows_are_those_of_the_training(small_gpt, capsy
     assert main([*asked, "--config", "gpt/finetune"]) == 0
     assert main([*asked, "--config", "vit/finetune"]) == 2
     assert f"init_from = {small_gpt}: holds gpt, which takes no images" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("side", [8, 12, 24])
+def test_a_checkpoints_image_size_is_kept_whatever_size_the_photos_have(side, tmp_path, capsys):
+    make_run(tmp_path / "run")
+    for number in range(4):
+        (tmp_path / "photos" / "ab"[number % 2]).mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (side, side), (50 * number,) * 3).save(
+            tmp_path / "photos" / "ab"[number % 2] / f"{number}.png"
+        )
+    flags = ["--config", "vit/finetune", f"--config.init_from={tmp_path / 'run'}", "--config.data.batch_size=8"]
+    flags += [f"--config.data.name=folder:{tmp_path / 'photos'}", "--config.data.split=train", "--json"]
+    capsys.readouterr()
+    assert main(["plan", "--topology", "cpu:1", "--formula", *flags]) == 0
+    planned = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert main(["train", "--dry-run", *flags, "--config.evaluate.val=none", "--config.checkpoint.keep_best="]) == 0
+    trained = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert planned["bytes_per_device"]["parameters"] == 4 * trained["parameters"]  # of float32, on one device
 
 
 def test_compiling_without_the_compiler_is_refused(monkeypatch, capsys):

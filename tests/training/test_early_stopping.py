@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from test_loop import assert_same_end, at_batch, lines_of, run, send, steps_of
 
+import vitzoo
 from vitzoo.config import resolve
 from vitzoo.errors import UserError
 
@@ -40,6 +41,13 @@ def test_it_is_finished(stopped):
     again, said = run(workdir, **STILL)
     assert f"is finished (step {summary['step']}); nothing to do" in said
     assert again["metrics"] == summary["metrics"]
+
+
+def test_it_is_evaluated_and_predicted_with_as_any(stopped):
+    workdir, summary, _ = stopped
+    for checkpoint in (workdir, f"{workdir}@best"):
+        result = vitzoo.evaluate(checkpoint)["results"]["test"]
+        assert result["n"] == summary["metrics"]["test"]["n"]
 
 
 def test_one_that_was_interrupted_ends_where_and_as_the_other(stopped, tmp_path, monkeypatch):

@@ -13,6 +13,7 @@ from vitzoo.schema import to_json
 if TYPE_CHECKING:
     from vitzoo.config import Resolved
     from vitzoo.config.model import ModelChoice
+    from vitzoo.data.inputs import Inputs
     from vitzoo.planning.estimate import Estimate
     from vitzoo.planning.plan import Plan
 
@@ -66,11 +67,13 @@ def run(args: argparse.Namespace) -> Result:
         )
     if args.compile and not tpu_compiler.is_available(where):
         raise UserError("--compile", args.compile, "needs the compiler of the extra `plan`: pip install -e '.[plan]'")
-    resolved, choice = _of_checkpoint(resolve(args.config, overrides=args.overrides, complete=False), args.overrides)
+    stated = resolve(args.config, overrides=args.overrides, complete=False)
+    resolved, choice, inputs = _of_checkpoint(stated, args.overrides)
     made = plan(
         resolved,
         where,
         choice=choice,
+        inputs=inputs,
         examples=args.examples,
         frozen=_frozen(resolved),
         price=args.price_per_device_hour,
@@ -83,30 +86,28 @@ def run(args: argparse.Namespace) -> Result:
     return Result(made.to_json())
 
 
-def _of_checkpoint(resolved: "Resolved", overrides: list[str]) -> "tuple[Resolved, ModelChoice | None]":
-    """The config with the rows of the checkpoint to start from, where one is named, and its model, as in training."""
+def _of_checkpoint(resolved: "Resolved", overrides: list[str]) -> "tuple[Resolved, ModelChoice | None, Inputs | None]":
+    """The config with the rows of the checkpoint to start from, where one is named, its model, and how it reads
+    examples, as in training.
+    """
     experiment = resolved.experiment
     given = any(text.partition("=")[0] == "init_from" for text in overrides)
     of_file = resolved.sources.get("init_from") == "file" and not given
     placeholder = of_file and experiment.init_from.isupper() and not Path(experiment.init_from).exists()
     if not experiment.init_from or (of_file and experiment.model.name) or placeholder:
-        return resolved, None
+        return resolved, None, None
     from vitzoo.config.experiment import inputs_of
-    from vitzoo.data.processors.text import TextProcessor
     from vitzoo.training.fits import check_fits
     from vitzoo.training.pretrained import Pretrained
 
     pretrained = Pretrained.open(experiment.init_from, experiment.model.changes)
     choice = experiment.model.over(pretrained.model)
     check_fits(choice, resolved)
-    reading = pretrained.inputs(inputs_of(experiment), resolved).find(TextProcessor)
-    if reading is None:
-        return resolved, choice
-    inputs = {**experiment.inputs, reading.name: reading.text}
-    values = {**resolved.values, "inputs": {name: to_json(one) for name, one in inputs.items()}}
-    return dataclasses.replace(
-        resolved, experiment=dataclasses.replace(experiment, inputs=inputs), values=values
-    ), choice
+    inputs = pretrained.inputs(inputs_of(experiment), resolved)
+    settings = {name: one.settings for name, one in inputs.processors.items()}
+    values = {**resolved.values, "inputs": {name: to_json(one) for name, one in settings.items()}}
+    experiment = dataclasses.replace(experiment, inputs=settings)
+    return dataclasses.replace(resolved, experiment=experiment, values=values), choice, inputs
 
 
 def _frozen(resolved: "Resolved") -> dict[str, Any]:
@@ -146,8 +147,8 @@ def _figures(made: "Plan") -> list[str]:
     shown = [[f"  {label}", f"{size / divisor:,.3f}", f"[{source}]", note] for label, size, source, note in parts]
     return [
         f"{name}: {drawn.parameters:,} parameters, {best.batch_size:,} examples a step, {drawn.dtype}",
-        f"{where}: {where.count:,} devices, mesh {best.setting.shown_mesh}, remat {best.setting.remat}, accumulate "
-        f"{best.setting.accumulate}",
+        f"{where}: {where.count:,} device{'s' * (where.count != 1)}, mesh {best.setting.shown_mesh}, "
+        f"remat {best.setting.remat}, accumulate {best.setting.accumulate}",
         "",
         f"{unit} on each device",
         table(shown, right=(1,)),

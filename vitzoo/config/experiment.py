@@ -50,7 +50,12 @@ WANDB = ("{section}.wandb=true", lambda own: own.wandb)
 class Log:
     """Where a run's numbers go, besides `metrics.jsonl`."""
 
-    every_steps: int = setting(50, "steps between two lines of training metrics", minimum=1, execution=True)
+    every_steps: int = setting(
+        50,
+        "steps between two lines of metrics.jsonl; one every few seconds is printed",
+        minimum=1,
+        execution=True,
+    )
     tensorboard: bool = setting(True, "write TensorBoard events to the run's folder", execution=True)
     wandb: bool = setting(False, "send the metrics to Weights & Biases (the extra `wandb`)", execution=True)
     wandb_project: str = setting("vitzoo", "its project", execution=True, needs=WANDB)

@@ -168,8 +168,9 @@ def config_of_run(located: Located, flags: dict[str, Any], instead: str = "") ->
     if instead or "name" in flags.get("data", {}):
         data = {key: value for key, value in data.items() if key in ANY_DATA}
         data |= {"name": instead} if instead else {}
-    kept = {**base.get("checkpoint", {}), "keep_best": ""}  # of the training: evaluators may be changed here
-    return {**base, **HERE, "model": description["model"], "data": data, "checkpoint": kept}
+    # of the training: evaluators may be changed here
+    kept = {"early_stopping": 0, "checkpoint": {**base.get("checkpoint", {}), "keep_best": ""}}
+    return {**base, **HERE, **kept, "model": description["model"], "data": data}
 
 
 def evaluators_of(experiment: Experiment, flags: dict[str, Any], with_classes: bool) -> dict[str, Evaluator]:

@@ -72,7 +72,8 @@ class Classification:
             UserError: softmax over data with several labels per image; class weights that don't fit.
         """
         if info.multi_label and self.loss == "softmax":
-            raise UserError("objective.loss", "softmax", "these data have several labels per image; use sigmoid")
+            message = "these data have several labels per image; use --config.objective.loss=sigmoid"
+            raise UserError("objective.loss", "softmax", message)
         num_classes = model_config.num_classes
         weights = self._weights(info, num_classes)
         return BoundClassification(

@@ -149,6 +149,7 @@ def blueprint(
     choice: ModelChoice | None = None,
     examples: int | None = None,
     frozen: Mapping[str, ModelDescription] = types.MappingProxyType({}),
+    inputs: Inputs | None = None,
 ) -> Blueprint:
     """What a config's training step is made of.
 
@@ -159,6 +160,7 @@ def blueprint(
         examples: rows of an epoch, where the user states them.
         frozen: the content of `model.json` of the checkpoints that the objective names, by setting; in the place of one
             that isn't known, a model like the one that is trained is assumed.
+        inputs: how examples are read, where a checkpoint says it; by default as the config does.
 
     Raises:
         UserError: no model is named, or settings don't fit each other.
@@ -168,7 +170,7 @@ def blueprint(
         raise UserError(
             "model.name", None, "must be given: a checkpoint in init_from, or --config.model.name and .variant"
         )
-    inputs = inputs_of(experiment)
+    inputs = inputs_of(experiment) if inputs is None else inputs
     info, count, notes = _info(experiment.data, inputs, choice, examples)
     made, row, assumptions = _model(inputs, info, choice, Execution.on(platform, experiment.precision, experiment.scan))
     config = made.config

@@ -8,6 +8,7 @@ from typing import Any
 from vitzoo.config import Resolved
 from vitzoo.config.model import ModelChoice
 from vitzoo.data.described import ModelDescription
+from vitzoo.data.inputs import Inputs
 from vitzoo.errors import UserError
 from vitzoo.planning import jaxprs, search, tpu_compiler
 from vitzoo.planning.blueprint import Blueprint, blueprint
@@ -116,6 +117,7 @@ def plan(
     topology: Topology,
     *,
     choice: ModelChoice | None = None,
+    inputs: Inputs | None = None,
     examples: int | None = None,
     frozen: Mapping[str, ModelDescription] = MappingProxyType({}),
     price: float | None = None,
@@ -128,7 +130,7 @@ def plan(
     Args:
         resolved: the config.
         topology: from `planning.topology.parse`.
-        choice: the model, where a checkpoint says it.
+        choice, inputs: the model and how examples are read, where a checkpoint says it.
         examples: rows of an epoch, where the config's data don't say.
         frozen: what the checkpoints that the objective names say of themselves, by setting.
         price: of a device for an hour.
@@ -139,7 +141,7 @@ def plan(
     Raises:
         UserError: nothing fits (the nearest that does is named), or settings don't fit each other.
     """
-    drawn = blueprint(resolved.experiment, topology.device.platform, choice, examples, frozen)
+    drawn = blueprint(resolved.experiment, topology.device.platform, choice, examples, frozen, inputs)
     forecast, fixed = Forecast(drawn, topology), search.fixed_by(resolved)
     ranked = search.ranked(forecast, fixed)
     if not ranked[0].fits:

@@ -72,7 +72,9 @@ def compile_step(resolved: Resolved, blueprint: Blueprint, topology: Topology, s
     Raises:
         RunError: the compiler ended otherwise than with a program or for lack of memory.
     """
-    choice = dataclasses.asdict(blueprint.choice)
+    size = getattr(blueprint.assembly.config, "image_size", None)  # which a checkpoint may have said
+    changes = {**blueprint.choice.changes, **({"image_size": size} if size else {})}
+    choice = dataclasses.asdict(dataclasses.replace(blueprint.choice, changes=changes))
     asked: dict[str, Any] = {"values": resolved.values, "choice": choice, "examples": blueprint.examples}
     asked["frozen"] = {name: one.description for name, one in blueprint.frozen.items()}
     asked |= {"topology": str(topology), "setting": dataclasses.asdict(setting)}

@@ -103,6 +103,11 @@ class Processor(Protocol):
         ...
 
     @property
+    def settings(self) -> InputSettings:
+        """What the config says of the input."""
+        ...
+
+    @property
     def noun(self) -> str:
         """What one value of it is called: `image`, `text`."""
         ...

@@ -64,6 +64,11 @@ class ImageProcessor:
         return cls(settings, use.augment, use.name, classes=use.classes)
 
     @property
+    def settings(self) -> Preprocessing:
+        """What the config says of the input."""
+        return self.preprocessing
+
+    @property
     def field(self) -> str:
         return self.preprocessing.FIELD
 

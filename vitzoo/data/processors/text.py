@@ -101,6 +101,11 @@ class TextProcessor:
     numbers: bool = False
     name: str = "tokens"
 
+    @property
+    def settings(self) -> Text:
+        """What the config says of the input."""
+        return self.text
+
     @classmethod
     def bind(cls, settings: Text, use: Use) -> Self:
         """The processor of an input with these settings."""
