@@ -843,6 +843,19 @@ def test_texts_of_another_form_are_refused(here, code, message):
         open_source(Data(name=f"{name}:texts"))
 
 
+def test_files_of_ones_own_are_a_dataset(here, tmp_path, capsys):
+    for number in range(20):
+        (tmp_path / "ab"[number % 2]).mkdir(exist_ok=True)
+        Image.new("RGB", (8, 8), (12 * number,) * 3).save(tmp_path / "ab"[number % 2] / f"{number:02}.png")
+    assert main(["data", "check", "my_parts:my_files", f"--config.data.dir={tmp_path}", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert found["classes"] == ["a", "b"]
+    assert {split: one["n"] for split, one in found["splits"].items()} == {"train": 18, "test": 2}
+    (tmp_path / "b" / "03.png").write_bytes(b"")
+    assert main(["data", "check", "my_parts:my_files", f"--config.data.dir={tmp_path}"]) == 1
+    assert "b/03.png (empty: 0 bytes)" in capsys.readouterr().out
+
+
 def test_arrays_of_any_sizes_and_with_several_labels_are_a_dataset():
     from vitzoo.data.arrays import from_arrays
 
