@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from vitzoo import strict_json
 from vitzoo.errors import UserError
-from vitzoo.paths import expanded
+from vitzoo.paths import contents, expanded
 from vitzoo.strict_json import JSON
 from vitzoo.version import SOFTWARE
 
@@ -296,7 +296,7 @@ def _lists(table: Path, file: Path) -> bool:
     """Whether a table of files names a file, in whichever column; separators are those that tables have."""
     name = Path(os.path.realpath(file)).name
     try:
-        lines = table.read_text(encoding="utf-8-sig", errors="replace").splitlines()
+        lines = contents(table).decode("utf-8-sig", errors="replace").splitlines()
     except OSError:
         return False
     cells = (cell.strip(' "') for line in lines if name in line for cell in re.split("[,;\t]", line))

@@ -1,5 +1,6 @@
 """Paths that a user names: refused in one line where the system can have no such path, or nothing can be read there."""
 
+import errno
 import os
 import re
 import stat
@@ -148,6 +149,17 @@ def strange_kind(file: str | os.PathLike) -> str:
     except (OSError, ValueError):
         return ""
     return next((what for is_kind, what in KINDS.items() if is_kind(mode)), "")
+
+
+def contents(file: Path) -> bytes:
+    """All that a file holds.
+
+    Raises:
+        OSError: it can't be read, or is a pipe, a socket or a device, whose end may never come.
+    """
+    if what := strange_kind(file):
+        raise OSError(errno.EINVAL, f"is {what}")
+    return file.read_bytes()
 
 
 def _instead(scheme: str, text: str) -> str:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from vitzoo import strict_json
 from vitzoo.checkpoints import manifest, metadata
 from vitzoo.errors import UserError
+from vitzoo.paths import contents
 
 CHECKPOINTS = "checkpoints"
 """The folder of a run that holds its steps."""
@@ -165,7 +166,7 @@ def _evaluated_later(run: Path, step: int) -> tuple[int, str] | None:
     """The first step after `step` of which the run has written the metric that it keeps the best by, and the metric."""
     try:
         evaluator, _, metric = strict_json.read(run / "config.json")["checkpoint"]["keep_best"].partition("/")
-        lines = (run / "metrics.jsonl").read_bytes().splitlines()
+        lines = contents(run / "metrics.jsonl").splitlines()
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None  # whoever needs these files says what is wrong with them
     for line in map(_parsed, lines):

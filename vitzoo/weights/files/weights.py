@@ -10,6 +10,7 @@ import numpy as np
 
 from vitzoo.data.text.lines import HALF, is_whole
 from vitzoo.errors import UserError
+from vitzoo.paths import contents
 from vitzoo.strict_json import JSON, parsed
 
 LARGEST = 2**26  # bytes; a model of 10,000 arrays has an index of about a million
@@ -37,7 +38,7 @@ def read_json(file: Path, kind: type[dict] | type[list] = dict) -> dict[str, JSO
     try:
         if file.stat().st_size > LARGEST:
             raise ValueError(f"has more than {LARGEST:,} bytes")
-        content = parsed(file.read_text(encoding="utf-8-sig"), finite=True)
+        content = parsed(contents(file).decode("utf-8-sig"), finite=True)
         _check(content)
     except UnicodeDecodeError:
         raise UserError(str(file), None, "can't be read: is not UTF-8") from None
