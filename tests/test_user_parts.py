@@ -642,7 +642,10 @@ def read(index):
         ("{'image': image, 'label': 0.5}", "has the label 0.5; wanted is the number of a class"),
         ("{'image': image, 'label': None}", "has the label None"),
         ("{'image': image, 'label': 7}", "has the label 7"),
-        ("{'image': None, 'label': 0}", "gives None as image; wanted is a picture, the bytes of a file, or an array"),
+        (
+            "{'image': None, 'label': 0}",
+            "gives None as image; wanted is a picture, the bytes of a file, a `Path`, or an",
+        ),
         ("{'image': 'a.png', 'label': 0}", "gives 'a.png' as image"),
         ("{'image': image[0], 'label': 0}", r"gives uint8\[8\] as image"),
     ],
@@ -844,6 +847,11 @@ def test_texts_of_another_form_are_refused(here, code, message):
 
 
 def test_files_of_ones_own_are_a_dataset(here, tmp_path, capsys):
+    from vitzoo.data.images import decode
+    from vitzoo.data.open import open_source
+    from vitzoo.data.settings import Data
+
+    capsys.readouterr()
     for number in range(20):
         (tmp_path / "ab"[number % 2]).mkdir(exist_ok=True)
         Image.new("RGB", (8, 8), (12 * number,) * 3).save(tmp_path / "ab"[number % 2] / f"{number:02}.png")
@@ -851,6 +859,10 @@ def test_files_of_ones_own_are_a_dataset(here, tmp_path, capsys):
     found = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert found["classes"] == ["a", "b"]
     assert {split: one["n"] for split, one in found["splits"].items()} == {"train": 18, "test": 2}
+    flags = ["--config.data.name=my_parts:my_files", f"--config.data.dir={tmp_path}", "--config.model.image_size=8"]
+    assert main(["train", "--dry-run", "--config", "my_parts.py", *flags, "--config.data.batch_size=8"]) == 0
+    source = open_source(Data(name="my_parts:my_files", dir=str(tmp_path)), "test")
+    assert [decode(source[row]["image"]).shape for row in range(2)] == [(8, 8, 3)] * 2
     (tmp_path / "b" / "03.png").write_bytes(b"")
     assert main(["data", "check", "my_parts:my_files", f"--config.data.dir={tmp_path}"]) == 1
     assert "b/03.png (empty: 0 bytes)" in capsys.readouterr().out

@@ -1,6 +1,7 @@
 """The examples of a user's own dataset, each of which is checked when it is read."""
 
 import contextlib
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -70,11 +71,14 @@ def _other_value(example: Mapping[str, Any], fields: Mapping[str, str], of_text:
 
 def _is_image(value: Any) -> bool:
     in_memory = is_array(value) and is_numbers(value) and len(value.shape) in (2, 3)
-    return in_memory or isinstance(value, bytes | Image.Image)
+    return in_memory or isinstance(value, bytes | os.PathLike | Image.Image)
 
 
 _RIGHT = {
-    "image": (_is_image, "a picture, the bytes of a file, or an array [height, width] or [height, width, channels]"),
+    "image": (
+        _is_image,
+        "a picture, the bytes of a file, a `Path`, or an array [height, width] or [height, width, channels]",
+    ),
     "label": (lambda value: is_number(value, np.integer), "the number of a class"),
     "labels": (lambda value: is_array(value) and is_numbers(value), "an array of 0 and 1, one for each class"),
     "number": (is_number, "a number"),
