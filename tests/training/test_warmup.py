@@ -10,9 +10,10 @@ from striped import config
 from vitzoo.cli import main
 from vitzoo.cli.train import dry_run
 from vitzoo.config import resolve
+from vitzoo.config.fields import every_part, settings
 from vitzoo.errors import UserError
 from vitzoo.training import loop
-from vitzoo.training.fits import check_warmup
+from vitzoo.training.fits import COUNTED, check_warmup
 from vitzoo.training.grid import Point
 from vitzoo.training.sweep import sweep
 
@@ -178,3 +179,8 @@ def test_a_shortened_run_goes_on_by_its_folder_alone(tmp_path):
     check_warmup(again, tmp_path)
     with pytest.raises(UserError):
         check_warmup(again, tmp_path / "new")
+
+
+def test_what_decides_the_length_of_an_epoch_are_settings_that_there_are():
+    known = set(settings(every_part()))
+    assert all(any(name.startswith(one) for name in known) for one in COUNTED)

@@ -28,7 +28,7 @@ from vitzoo.registry import find
 
 SPANS = ("warmup", "cooldown")
 UNITS = ("steps", "epochs", "examples", "fraction")
-COUNTED = ("data.name", "data.split", "data.validation_fraction", "text.", "tokenizer.", "mixture.")
+COUNTED = ("data.name", "data.split", "data.validation_fraction", "inputs.", "mixture.")
 """What decides how many examples an epoch has; of sections, all their settings."""
 
 
