@@ -846,6 +846,21 @@ def test_texts_of_another_form_are_refused(here, code, message):
         open_source(Data(name=f"{name}:texts"))
 
 
+@pytest.mark.parametrize("command", ["check", "show"])
+@pytest.mark.parametrize("example", ["None", "[1, 2]", "{'label': 0}", "{'image': 3, 'label': 0}"])
+def test_an_example_of_another_form_is_refused_by_the_commands_of_data_too(here, command, example, capsys):
+    name = f"my_shown_{zlib.crc32(example.encode())}"
+    (here / f"{name}.py").write_text(
+        "import numpy as np\nfrom vitzoo.data.sources.base import Table\n"
+        "def data(data):\n    rows = np.arange(2)\n"
+        f"    return Table('mine', {{'image': 'image'}}, {{'train': rows}}, rows, lambda row: {example}, channels=3)\n"
+    )
+    assert main(["data", command, f"{name}:data"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"vitzoo: data.name = {name}:data: gives ")
+    assert said.count("\n") == 1
+
+
 def test_files_of_ones_own_are_a_dataset(here, tmp_path, capsys):
     from vitzoo.data.images import decode
     from vitzoo.data.open import open_source

@@ -11,7 +11,7 @@ import numpy as np
 from vitzoo.data import left_out
 from vitzoo.data.image_files import BadImage
 from vitzoo.data.images import decode
-from vitzoo.data.open import open_dataset
+from vitzoo.data.open import open_dataset, open_split
 from vitzoo.data.progress import progress
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.base import NOT_TEXT, Source, SourceInfo, holds
@@ -54,7 +54,7 @@ def _checked(name: str, split: str | None, settings: Mapping[str, JSON]) -> dict
     have, empty = filled(dataset.counts()) if split is None else ([split], [])
     notes += empty
     for part in have:
-        source = dataset.open(part)
+        source = open_split(data, dataset, part)
         results["classes"] = list(source.info.classes or ()) or None
         results["fields"] = list(source.fields)
         of_text = holds(source.fields, "text") and not holds(source.fields, "image")

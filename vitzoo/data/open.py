@@ -31,9 +31,18 @@ def open_source(data: Data, split: str | None = None, needs: str = "") -> Source
     """
     if needs:
         refuse_other_kind(data.name, needs)
-    dataset, own = open_dataset(data), data.name in registry.USER_PARTS
+    return open_split(data, open_dataset(data), data.split if split is None else split, needs)
+
+
+def open_split(data: Data, dataset: Dataset, split: str, needs: str = "") -> Source:
+    """The examples of a split of an open dataset; one of a user's own is checked, and so is each of its examples.
+
+    Raises:
+        UserError: as `open_source`, or a user's own gives something else than a source.
+    """
+    own = data.name in registry.USER_PARTS
     try:
-        source = dataset.open(data.split if split is None else split)
+        source = dataset.open(split)
     except UserError as refusal:
         if not own or refusal.field != "data.name":
             raise

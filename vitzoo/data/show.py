@@ -11,7 +11,7 @@ from PIL import Image, ImageDraw, ImageFont
 from vitzoo.data.check import class_numbers
 from vitzoo.data.image_files import BadImage
 from vitzoo.data.images import decode
-from vitzoo.data.open import open_dataset
+from vitzoo.data.open import open_dataset, open_split
 from vitzoo.data.settings import Data
 from vitzoo.data.sources.base import Example, Source, holds
 from vitzoo.errors import RunError, UserError
@@ -45,7 +45,7 @@ def show(
         checked_file("output", output, (".png", ".jpg"), Reads([name]))
     data = build(Data, {"name": name, **settings}, "data")
     dataset = open_dataset(data)
-    source = dataset.open(split)
+    source = open_split(data, dataset, split)
     if not holds(source.fields, "image"):
         if output is not None:
             raise UserError("output", output, "is for pictures; texts are printed")
